@@ -34,7 +34,7 @@ from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.record.records import LaunchNote, LaunchRecord, Recorder
+from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 from quadrants_lab.widgets import model as V
 
 MOST_ELEMENTS = 2000  # of an array that sizes read, for the browser to work them out
@@ -97,7 +97,7 @@ def kernel_view(
     plans: Mapping[str, Plan],
     records: Mapping[str, LaunchRecord],
     compared: Compared,
-    earlier: Sequence[LaunchNote] = (),
+    earlier: Sequence[LaunchRecord] = (),
     past: Iterable[LaunchRecord] = (),
 ) -> V.KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
@@ -256,11 +256,11 @@ def _live(plan: GradientPlan, record: LaunchRecord) -> Live:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def _times(record: LaunchRecord, earlier: Sequence[LaunchNote]) -> list[tuple[str, float]]:
+def _times(record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> list[tuple[str, float]]:
     """The way from source to results, by one clock: what was compiled in the cell, then the launches."""
     clock = record.plan.compiled.clock
     of_kernel = [n for n in earlier if (n.kernel, n.mode) == (record.kernel, record.mode) and not n.failed]
-    launches: list[LaunchNote | LaunchRecord] = [*of_kernel, record]
+    launches = [*of_kernel, record]
     first, warm = [n.seconds for n in launches if n.first], [n.seconds for n in launches if not n.first]
     rows = []
     if first:
@@ -275,7 +275,7 @@ def _times(record: LaunchRecord, earlier: Sequence[LaunchNote]) -> list[tuple[st
 
 
 def launch_view(
-    record: LaunchRecord, compared: Sequence[V.BackendRun] = (), earlier: Sequence[LaunchNote] = ()
+    record: LaunchRecord, compared: Sequence[V.BackendRun] = (), earlier: Sequence[LaunchRecord] = ()
 ) -> V.LaunchView:
     """What went in and what came out: the results first, then what was only read."""
     plan = record.plan

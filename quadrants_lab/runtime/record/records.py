@@ -91,27 +91,15 @@ class LaunchRecord:
         return self.plan.session.settings.random_seed, self.draws
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchNote:
-    """What is left of a launch that a later one of the same kernel and mode superseded."""
-
-    kernel: str
-    mode: str
-    number: int
-    seconds: float
-    failed: bool
-    first: bool
-
-
 @dataclass(slots=True)
 class Recorder:
     """An observer; ``last`` is keyed by the kernel's dispatcher, which knows its mode; ``earlier`` are the superseded
-    launches, the latest 10,000, and ``past`` the latest of their records. ``tapes``: what makes the report of the last
-    Tape over each loss, by its memory."""
+    launches, the latest 10,000, without data, and ``past`` the latest of their records. ``tapes``: what makes the
+    report of the last Tape over each loss, by its memory."""
 
     limit: int = COPY_BYTES
     last: dict[Any, LaunchRecord] = field(default_factory=dict)
-    earlier: deque[LaunchNote] = field(default_factory=lambda: deque(maxlen=10_000))
+    earlier: deque[LaunchRecord] = field(default_factory=lambda: deque(maxlen=10_000))
     launches: int = 0
     tapes: dict[int, Callable[[], Any]] = field(default_factory=dict)
     past: deque[LaunchRecord] = field(default_factory=deque)
@@ -161,7 +149,9 @@ class Recorder:
         """Takes leave of a record: it goes to those of the past, of which the oldest give way."""
         if old is None:
             return
-        self.earlier.append(LaunchNote(old.kernel, old.mode, old.number, old.seconds, old.failed, old.first))
+        self.earlier.append(
+            LaunchRecord(old.plan, (), old.number, None, {}, seconds=old.seconds, first=old.first, failed=old.failed)
+        )
         if old.inputs is not None and not old.failed:
             self.past.append(old)
             self._past_bytes += old.copied
