@@ -12,7 +12,7 @@ from unittest.mock import patch
 from benchmarks.relaunch import Limit, fastest
 
 ELEMENTS = 1 << 20
-SAMPLES = ("arm", "chain", "crawler", "diffusivity", "eight", "heat", "mpm", "raymarch", "recurrent", "words")
+SAMPLES = ("arm", "chain", "crawler", "diffusivity", "eight", "mpm", "raymarch", "words")
 
 COMPILE = Limit("looking for races, of the time in which all kernels of the samples are compiled", 5.0, "%")
 LAUNCHES = {

@@ -74,7 +74,7 @@ def total(f):
     return elements if size > 1 or f.element_shape else scalars
 
 
-TAPELESS = {"chain", "heat", "kepler", "lorenz", "nbody", "recurrent"}  # they call kernel.grad
+TAPELESS = {"chain", "kepler", "lorenz", "nbody"}  # they call kernel.grad
 LATER = {"smoke"}  # without wind, each cell of its first round is about to take from another neighbour: all kinks
 
 

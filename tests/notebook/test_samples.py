@@ -10,13 +10,11 @@ from quadrants_lab.kernels import (
     billiards,
     chain,
     crawler,
-    heat,
     kepler,
     lorenz,
     mpm,
     nbody,
     raymarch,
-    recurrent,
     ripple,
 )
 from quadrants_lab.notebook.collect import cell_view, last_view
@@ -31,18 +29,16 @@ RUNS = {
     "billiards": (lambda: billiards.main(2, 2, 1), billiards.Table.touch),
     "chain": (lambda: chain.main(2, 3, 1), chain.reach),
     "crawler": (lambda: crawler.main(1, 2, 1), crawler.Crawler.pull),
-    "heat": (lambda: heat.main(6, 3, 1), heat.step),
     "kepler": (lambda: kepler.main(3), kepler.solve),
     "lorenz": (lambda: lorenz.main(2, (0, 4)), lorenz.trajectory),
     "mpm": (lambda: mpm.main(2, 12, 2, 1), mpm.Jelly.scatter),
     "nbody": (lambda: nbody.main(3, 2), nbody.potential),
     "raymarch": (lambda: raymarch.main(4, 3, 1), raymarch.draw),
-    "recurrent": (lambda: recurrent.main(2, 3, 1), recurrent.unroll),
     "ripple": (lambda: ripple.main(16, 3, 1), ripple.Pond.step),
 }
 
 
-BY_DAY = {"heat", "kepler", "ripple"}
+BY_DAY = {"chain", "kepler", "ripple"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else [pytest.mark.slow]) for n in RUNS])
