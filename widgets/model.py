@@ -184,7 +184,6 @@ class ArrayView:
     far they are from those on the home backend; ``image``: the URI of a picture."""
 
     name: str
-    kind: str
     dtype: str
     shape: tuple[int, ...]
     preview: str

@@ -223,7 +223,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
-        live = plan.seen() if record is None or record.inputs is None else _live(plan, record)
+        live = plan.seen() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
         view.bytes_before = bytes_before(plan, live)
         view.threads = plan.needs().lanes
     if record is not None and record.inputs is not None:
@@ -237,7 +237,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
     """Values of size expressions at the launch of the record; none where its data was not kept."""
     if record is None or record.inputs is None:
         return lambda e: {}
-    live, counted = _live(plan, record), dict(plan.counted)
+    live, counted = Live(record.scalars, record.inputs), dict(plan.counted)
 
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:
@@ -246,11 +246,6 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
             return {}
 
     return values
-
-
-def _live(plan: GradientPlan, record: LaunchRecord) -> Live:
-    assert record.inputs is not None
-    return Live(record.scalars, record.inputs)
 
 
 # --- launches -----------------------------------------------------------------------------------------------------
@@ -288,7 +283,7 @@ def launch_view(
         if array.ndim == 0:
             given.append((name, number(array[()])))
             continue
-        arrays.append(array_view(name, buffers[name].kind, buffers[name].dtype, array, "read"))
+        arrays.append(array_view(name, buffers[name].dtype, array, "read"))
     mode = MODES[record.mode] + (" (failed)" if record.failed else "")
     lost = record.inputs is None or record.outputs is None
     notes = [("data", NOT_KEPT)] if lost else []

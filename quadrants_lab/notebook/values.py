@@ -22,10 +22,7 @@ def results(
     returned = record.returned if returned is None else returned
     arrays = everything(outputs or {}, returned)
     buffers = record.plan.kernel.buffers
-    return [
-        array_view(_name(name, returned), buffers[name].kind, buffers[name].dtype, array)
-        for name, array in arrays.items()
-    ]
+    return [array_view(_name(name, returned), buffers[name].dtype, array) for name, array in arrays.items()]
 
 
 def everything(outputs: Arrays, returned: Mapping[str, Any]) -> Arrays:
@@ -39,7 +36,7 @@ def _name(buffer: str, returned: Mapping[str, Any]) -> str:
     return "returned" if len(returned) == 1 else f"returned {list(returned).index(buffer)}"
 
 
-def array_view(name: str, kind: str, dtype: DType, array: npt.NDArray[Any], note: str = "") -> ArrayView:
+def array_view(name: str, dtype: DType, array: npt.NDArray[Any], note: str = "") -> ArrayView:
     low = high = ""
     if array.size > 1:
         finite = array[np.isfinite(array)] if dtype.is_float else array
@@ -48,7 +45,7 @@ def array_view(name: str, kind: str, dtype: DType, array: npt.NDArray[Any], note
             low, high = number(finite.min()), number(finite.max())
         if bad:
             note = f"{note} {bad} of {array.size} not finite".strip()
-    return ArrayView(name, kind, dtype.name, array.shape, preview(array), low, high, note, image=heatmap(array))
+    return ArrayView(name, dtype.name, array.shape, preview(array), low, high, note, image=heatmap(array))
 
 
 def preview(array: npt.NDArray[Any], most: int = 6) -> str:

@@ -59,7 +59,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
         if line := V.span_line(task.span, file):
             title += f" at line {line}"
         title += f" ({task.kind})"
-        boxes = [_box(node, cfg, text, names, file) for node in cfg.nodes]
+        boxes = [_box(node, cfg, text, file) for node in cfg.nodes]
         edges = [V.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
         scc = _condensed(kernel, task, cfg, names, file, values) if names else None
         _, loops = _frames(condense(cfg), lambda loop: f"line {V.span_line(loop.span, file)}" if loop else "")
@@ -75,7 +75,7 @@ def _kind(node: CfgNode, cfg: Cfg) -> str:
     return "loop" if node.loop is not None else ""
 
 
-def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], names: Mapping[int, str], file: str) -> V.NodeView:
+def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], file: str) -> V.NodeView:
     lines = [
         V.Line(_head(text.get(s.id, "")), V.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts

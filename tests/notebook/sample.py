@@ -103,7 +103,7 @@ def compared(value: str, lane: int = 0) -> list[BackendRun]:
     """Home, one that agrees but for a bit, one that does not run."""
 
     def array(difference: str = "") -> list[ArrayView]:
-        return [ArrayView("y", "field", "f32", (), value, difference=difference)]
+        return [ArrayView("y", "f32", (), value, difference=difference)]
 
     return [
         BackendRun("cpu", 9e-5, 1.2e-5, lane, 16 * lane, array()),
@@ -164,10 +164,10 @@ def kernel_view() -> KernelView:
         code={"forward": stages, "gradient": gradient},
         launches=[
             LaunchView("forward", 1.2e-5, [("n", "50")],
-                       [ArrayView("y", "field", "f32", (), "0.4301", "0.43", "0.43")],
+                       [ArrayView("y", "f32", (), "0.4301", "0.43", "0.43")],
                        place="cpu", compared=compared("0.4301")),
             LaunchView("gradient", 3.1e-5, [("n", "50")],
-                       [ArrayView("x.grad", "field", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
+                       [ArrayView("x.grad", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
                        [("adstack heap", "3.1 KB")], "cpu", compared("0.4301", 200)),
         ],
     )  # fmt: skip

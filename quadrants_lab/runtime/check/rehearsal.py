@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.differences import writable
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-class _Written:
+class _Written(Observer):
     """An observer that keeps what launches write to, of any mode, as it was before the first of them."""
 
     def __init__(self) -> None:
@@ -29,9 +29,6 @@ class _Written:
             if name in plan.writes and id(touched) not in self.before_any:
                 filled = isinstance(touched, Memory) and touched.python_wrote == touched.version
                 self.before_any[id(touched)] = touched, touched.copy(), filled
-
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
-        return None
 
     def put_back(self) -> None:
         for touched, values, filled in self.before_any.values():
