@@ -7,7 +7,7 @@ that are written over, branches and loops that do not run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -37,40 +37,15 @@ MOST_LANES = 4  # of a task, where only some are followed
 
 def follow(launches: Launches, loss: Any, x: Any, way: npt.NDArray[np.float64], seconds: float) -> Trace:
     """Follows ``x`` (memory) along a direction to the loss (memory). Raises TooLong."""
-    elements = np.ndindex(x.operand.shape)
-    return _through(
-        _Follower(launches, monotonic() + seconds), launches, loss, x, dict(zip(elements, way.tolist(), strict=True))
-    )
-
-
-def _through(
-    follower: _Follower, launches: Launches, loss: Any, x: Any, way: Mapping[tuple[int, ...], float]
-) -> Trace:
-    """``way``: by element."""
-    for index, t in way.items():
-        follower.cells[id(x), index] = Flow(x.operand.dtype.type(t))
-    number = 0
-    for step in launches.leaves():
-        launch = step.launch or step.within
-        if launch is not None:
-            number += 1
-            follower.launch(number, *launch)
-        elif step.write is not None:
-            follower.write(number + 1, *step.write)
-    follower.trace.loss = follower.cells.get((id(loss), ()), None)
-    follower.trace.read |= id(loss) == id(x)
-    return follower.trace
+    elements = zip(np.ndindex(x.operand.shape), way.tolist(), strict=True)
+    return _Follower(launches, monotonic() + seconds).through(loss, x, elements)
 
 
 def follow_one(launches: Launches, loss: Any, x: Any, at: int, session: Session, seconds: float) -> Trace:
     """Follows element number ``at`` of ``x`` alone, and of each task the first iterations that touch what depends on
     it: machine code of the ``session`` makes the launches. Raises TooLong, and QuadrantsError."""
-    return _through(_Sampler(launches, monotonic() + seconds, session), launches, loss, x, _only(x, at))
-
-
-def _only(x: Any, at: int) -> dict[tuple[int, ...], float]:
-    shape = x.operand.shape
-    return {tuple(int(k) for k in np.unravel_index(at, shape)): 1.0}
+    index = tuple(int(k) for k in np.unravel_index(at, x.operand.shape))
+    return _Sampler(launches, monotonic() + seconds, session).through(loss, x, [(index, 1.0)])
 
 
 def forward_tasks(compiled: Compiled) -> N.Kernel:
@@ -81,12 +56,28 @@ def forward_tasks(compiled: Compiled) -> N.Kernel:
 
 class _Follower:
     def __init__(self, launches: Launches, until: float) -> None:
+        self.launches = launches
         self.until = until
-        self.names = launches.names
         self.state = {key: before.copy() for key, (_, before) in launches.initial.items()}
         self.kernels: dict[int, N.Kernel] = {}
         self.cells: dict[Cell, Flow] = {}
         self.trace = Trace()
+
+    def through(self, loss: Any, x: Any, way: Iterable[tuple[tuple[int, ...], float]]) -> Trace:
+        """From the elements of ``x`` that the direction moves to the loss."""
+        for index, t in way:
+            self.cells[id(x), index] = Flow(x.operand.dtype.type(t))
+        number = 0
+        for step in self.launches.leaves():
+            launch = step.launch or step.within
+            if launch is not None:
+                number += 1
+                self.launch(number, *launch)
+            elif step.write is not None:
+                self.write(number + 1, *step.write)
+        self.trace.loss = self.cells.get((id(loss), ()), None)
+        self.trace.read |= id(loss) == id(x)
+        return self.trace
 
     def write(self, number: int, memory: Any, elements: list[tuple[Any, Any]]) -> None:
         """Python's."""
@@ -100,7 +91,7 @@ class _Follower:
             for cell in gone:
                 del self.cells[cell]
             if gone:
-                self.trace.python.append((self.names.get(id(memory), "a field"), number))
+                self.trace.python.append((self.launches.names.get(id(memory), "a field"), number))
 
     def launch(self, number: int, plan: Plan, args: tuple[Any, ...], draws: int) -> None:
         compiled = plan.compiled
