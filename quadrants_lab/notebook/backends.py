@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.table import Table
+
 from quadrants_lab.runtime.backend import Available, available, names
+from quadrants_lab.widgets.html import esc, table
+from quadrants_lab.widgets.static import inlined
 
 SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 
@@ -23,13 +27,11 @@ class Backends:
         self.rows = [available(name) for name in names()]
 
     def __rich__(self) -> Any:
-        from rich.table import Table
-
-        table = Table("backend", "devices", box=None)
+        shown = Table("backend", "devices", box=None)
         for row in self.rows:
             style = "" if not row.why_not else "dim"
-            table.add_row(f"[bold]{row.name}[/bold]", "\n".join(lines(row)), style=style)
-        return table
+            shown.add_row(f"[bold]{row.name}[/bold]", "\n".join(lines(row)), style=style)
+        return shown
 
     def __repr__(self) -> str:
         return "\n".join(
@@ -37,8 +39,5 @@ class Backends:
         )
 
     def _repr_html_(self) -> str:
-        from quadrants_lab.widgets.html import esc, table
-        from quadrants_lab.widgets.static import inlined
-
         rows = [(f"<b>{esc(row.name)}</b>", "<br>".join(map(esc, lines(row)))) for row in self.rows]
         return inlined(table(("backend", "devices"), rows))

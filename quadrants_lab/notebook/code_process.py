@@ -22,7 +22,11 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.room import call
+from quadrants_lab.notebook.views import code_view, lines_of
 from quadrants_lab.passes.pipeline import Step
+from quadrants_lab.runtime.backend import backend
+from quadrants_lab.runtime.compile.compile import lowering_trace
 from quadrants_lab.widgets.model import CodeView
 
 LOWERED = "lower adstacks"  # what of a lowering is of interest on any backend
@@ -102,9 +106,6 @@ def process() -> CodeProcess:
 
 def lowered(job: Job) -> list[Step]:
     """The steps of the lowering that are of interest; none where the backend cannot take the kernel."""
-    from quadrants_lab.runtime.backend import backend
-    from quadrants_lab.runtime.compile.compile import lowering_trace
-
     with suppress(QuadrantsError):
         steps = lowering_trace(job.kernel, backend(job.backend), job.options).steps
         return [s for s in steps if s.name == LOWERED]
@@ -113,10 +114,6 @@ def lowered(job: Job) -> list[Step]:
 
 def made(job: Job) -> CodeView:
     """The code; what the backend cannot express is told in its place."""
-    from quadrants_lab.ir.room import call
-    from quadrants_lab.notebook.views import code_view, lines_of
-    from quadrants_lab.runtime.backend import backend
-
     try:
         stage = call(backend(job.backend).stages(job.kernel, job.options)[job.stage])
         return code_view(stage, lines_of(job.kernel, backend(job.backend), job.options, job.file))

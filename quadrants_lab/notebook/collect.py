@@ -21,6 +21,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
+from quadrants_lab.notebook.backends import Backends, lines
 from quadrants_lab.notebook.code_process import LOWERED, Job, made, process
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
 from quadrants_lab.notebook.roofline import roofline_of
@@ -119,8 +120,6 @@ def kernel_view(
 
 def devices() -> list[tuple[str, str]]:
     """Of each backend its devices, or why there is none."""
-    from quadrants_lab.notebook.backends import Backends, lines
-
     return [(row.name, "; ".join(lines(row))) for row in Backends().rows]
 
 

@@ -10,11 +10,14 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.notebook.backends import SIMULATION
+from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.notebook.values import everything, number, results
 from quadrants_lab.runtime.backend import Available, available
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import Replay, replay, shadow
 from quadrants_lab.widgets.model import BackendRun
+from quadrants_lab.widgets.run import backends
+from quadrants_lab.widgets.terminal import drawn
 
 Compared = dict[int, list[BackendRun]]  # by the number of the record
 MODES = {"forward": "forward", "reverse": "gradient"}
@@ -50,10 +53,6 @@ def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
 
 def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
     """A table for each record that was compared."""
-    from quadrants_lab.notebook.inspection import as_text
-    from quadrants_lab.widgets.run import backends
-    from quadrants_lab.widgets.terminal import drawn
-
     titles = {r.number: f"<h4>{r.kernel}, {MODES[r.mode]}</h4>" for r in records}
     return "\n".join(as_text(drawn(titles[number] + backends(runs))) for number, runs in compared.items())
 

@@ -6,8 +6,14 @@ import io
 import secrets
 from typing import Any
 
+from rich.console import Console
+
 from quadrants_lab.notebook.code_process import process
 from quadrants_lab.widgets.model import CellView
+from quadrants_lab.widgets.pack import small_answers
+from quadrants_lab.widgets.panes import render, shape
+from quadrants_lab.widgets.static import static_html
+from quadrants_lab.widgets.terminal import cell
 
 
 class Shown:
@@ -63,39 +69,27 @@ class Inspection(Shown):
     """A view that displays itself."""
 
     def __init__(self, view: CellView) -> None:
-        from quadrants_lab.widgets.panes import shape
-
         self.view = view
         super().__init__(shape(view), "", "")
 
     def __rich__(self) -> Any:
-        from quadrants_lab.widgets.terminal import cell
-
         return cell(self.view)
 
     def answer(self, request: str) -> str:
-        from quadrants_lab.widgets.panes import render
-
         return render(self.view, request)
 
     def brought(self) -> dict[str, str]:
-        from quadrants_lab.widgets.pack import small_answers
-
         return small_answers(self.view)
 
     def text(self, width: int = 110, color: bool = False) -> str:
         return as_text(self.__rich__(), width, color)
 
     def static(self, uid: str = "") -> str:
-        from quadrants_lab.widgets.static import static_html
-
         return static_html(self.view, uid)
 
 
 def as_text(shown: Any, width: int = 110, color: bool = False) -> str:
     """What a terminal shows of something rich."""
-    from rich.console import Console
-
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, no_color=not color, force_jupyter=False)
     console.print(shown)
