@@ -65,7 +65,7 @@ class Inspector(anywidget.AnyWidget):
     def _take(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
         if message.get("kind") == "stop":
             missing = self._making.get(str(message.get("request")))
-            (missing.stage.stop if missing is not None and missing.stage.stop else self._stop)()
+            ((missing and missing.stop) or self._stop)()
         elif message.get("kind") == "ask":
             self._answer(str(message.get("request")))
 
@@ -90,7 +90,7 @@ class Inspector(anywidget.AnyWidget):
 
     def _make(self, request: str, missing: NotMade) -> None:
         try:
-            missing.stage.make()
+            missing.make()
         except Exception as e:
             text = "".join(f"<p>{esc(line)}</p>" for line in str(e).splitlines())
             self.send({"kind": "html", "request": request, "html": text})

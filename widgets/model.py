@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
@@ -131,22 +131,13 @@ ONLY_KNOWN: ContextVar[bool] = ContextVar("only known", default=False)
 T = TypeVar("T")
 
 
-class Slow(Protocol):
-    """Something that is made on a thread; ``stop`` ends that, where it is not the compiler of `notebook.code_process`
-    that works."""
-
-    @property
-    def stop(self) -> Callable[[], None] | None: ...
-
-    def make(self) -> object: ...
-
-
 class NotMade(Exception):
-    """``stage`` would have to be made first, which may take its time."""
+    """Something would have to be made first, which may take its time: ``make`` does it, on a thread; ``stop`` ends
+    that, where it is not the compiler of `notebook.code_process` that works."""
 
-    def __init__(self, stage: Slow, what: str) -> None:
+    def __init__(self, what: str, make: Callable[[], object], stop: Callable[[], None] | None = None) -> None:
         super().__init__(what)
-        self.stage = stage
+        self.make, self.stop = make, stop
 
 
 @dataclass(slots=True)
@@ -158,14 +149,10 @@ class Later(Generic[T]):
     maker: Callable[[], T]
     known: T | None = None
 
-    @property
-    def stop(self) -> None:
-        return None
-
     def make(self) -> T:
         if self.known is None:
             if ONLY_KNOWN.get():
-                raise NotMade(self, f"{self.name} of {self.backend}")
+                raise NotMade(f"{self.name} of {self.backend}", self.make)
             self.known = self.maker()
         return self.known
 

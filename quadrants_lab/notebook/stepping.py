@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 from time import monotonic
 
 from quadrants_lab.adstack.report import stack_allocas
@@ -83,7 +83,12 @@ class _Launch:
         trace = self.known.get(key)
         if trace is None:
             if where and V.ONLY_KNOWN.get():  # it may be far along the iteration
-                raise V.NotMade(_Job(self, key), f"the steps of iteration {lane}".rstrip())
+                ended = Event()
+                raise V.NotMade(
+                    f"the steps of iteration {lane}".rstrip(),
+                    lambda: self.keep(key, self.follow(*key, ended.is_set)),
+                    ended.set,
+                )
             trace = self.follow(*key)
             self.keep(key, trace)
         return trace
@@ -101,19 +106,6 @@ class _Launch:
             while len(self.known) >= MOST_KNOWN:
                 self.known.pop(next(iter(self.known)))
             self.known[key] = trace
-
-
-class _Job:
-    """A window that is made on a thread."""
-
-    def __init__(self, launch: _Launch, key: _Key) -> None:
-        self.launch, self.key, self.ended = launch, key, False
-
-    def make(self) -> None:
-        self.launch.keep(self.key, self.launch.follow(*self.key, lambda: self.ended))
-
-    def stop(self) -> None:
-        self.ended = True
 
 
 def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Inspection:

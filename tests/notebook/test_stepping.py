@@ -214,11 +214,11 @@ def test_a_far_place_is_found_on_a_thread_that_can_be_stopped(wave):
     try:
         with pytest.raises(NotMade, match="the steps of iteration 2") as missing:
             render(wave, "0/steps/1/0/2/turn")
-        missing.value.stage.make()
+        missing.value.make()
         assert json.loads(render(wave, "0/steps/1/0/2/turn"))["turn"] > 0
     finally:
         ONLY_KNOWN.reset(token)
-    assert missing.value.stage.stop is not None
+    assert missing.value.stop is not None
 
 
 def test_names_of_the_compiler_are_its_own(cell, shell):
