@@ -30,12 +30,12 @@ def launch(view: LaunchView, request: str = "") -> str:
     given = "".join(f'<span class="chip"><code>{esc(k)}</code> = {esc(v)}</span>' for k, v in view.arguments)
     where = f" on {esc(view.place)}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
-    head = f'<h4>{esc(view.mode)} <span class="muted">{took}{where}</span></h4>{times(view.times)}'
-    chips = f'<p class="chips">{given}</p>' if given else ""
-    facts = "".join(f'<span class="chip">{esc(k)} <b>{esc(v)}</b></span>' for k, v in view.sizes)
-    parts = [head, chips, backends(view.compared) if view.compared else ""]
+    head = f'<h4>{esc(view.mode)} <span class="muted">{took}{where}</span></h4>'
+    head += chips([(name, seconds(value)) for name, value in view.times])
+    parts = [head, f'<p class="chips">{given}</p>' if given else ""]
+    parts += [backends(view.compared) if view.compared else ""]
     parts += [arrays(view.arrays, view.compared[1:]) if view.arrays else ""]
-    parts += [f'<p class="chips">{facts}</p>' if facts else "", _near(view, request) if view.roofline else ""]
+    parts += [chips(view.sizes), _near(view, request) if view.roofline else ""]
     return "".join(parts)
 
 
@@ -62,9 +62,9 @@ def roofline(view: RooflineView) -> str:
     return f'<p class="near">{told}</p>'
 
 
-def times(rows: Sequence[tuple[str, float]]) -> str:
-    """The parts of the way to the result."""
-    told = "".join(f'<span class="chip">{esc(name)} <b>{seconds(value)}</b></span> ' for name, value in rows)
+def chips(rows: Sequence[tuple[str, str]]) -> str:
+    """Names with their values, or nothing."""
+    told = "".join(f'<span class="chip">{esc(name)} <b>{esc(value)}</b></span> ' for name, value in rows)
     return f'<p class="chips">{told}</p>' if told else ""
 
 
@@ -86,13 +86,8 @@ def backends(runs: Sequence[BackendRun]) -> str:
 def outcome(run: BackendRun) -> str:
     """How far the run is from the first one; or why there is none, in one line."""
     if run.problem:
-        return f"did not run: {summary(run.problem)}"
+        return f"did not run: {run.problem.splitlines()[0]}"
     return run.greatest or "the others are compared with this"
-
-
-def summary(problem: str) -> str:
-    """The first line."""
-    return problem.split("\n", 1)[0]
 
 
 def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[ArrayView]:
@@ -115,7 +110,7 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str
         ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>"),
         ("least", lambda a: esc(a.low)),
         ("greatest", lambda a: esc(a.high)),
-        ("values", lambda a: f"<code>{esc(a.preview)}</code>{_muted(a.note)}{_picture(a)}"),
+        ("values", lambda a: f"<code>{esc(a.preview)}</code>{_note(a)}{_picture(a)}"),
         ("difference", lambda a: esc(a.difference)),
     ]
     if not any(a.low or a.high for a in views):  # single numbers have no extremes
@@ -136,5 +131,5 @@ def _picture(a: ArrayView) -> str:
     return f'<img alt="{esc(alt)}" title="{esc(alt)}" style="{style}" src="{a.image}">'
 
 
-def _muted(text: str) -> str:
-    return f' <span class="muted">{esc(text)}</span>' if text else ""
+def _note(a: ArrayView) -> str:
+    return f' <span class="muted">{esc(a.note)}</span>' if a.note else ""
