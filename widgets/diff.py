@@ -15,19 +15,13 @@ from difflib import SequenceMatcher
 
 from quadrants_lab.widgets.model import Line
 
-Hunk = tuple[str, list[Line], list[Line]]  # "equal" or "change", left, right
 _ID = re.compile(r"(?<![\w.])[%$#](\d+)\b")
 _NEXT = re.compile(r" next %\d+")  # of a kernel's head: it says how many numbers are taken
 _QUADRATIC = 1_000_000  # pairs of lines that are compared at most where no line occurs once
 
 
-def hunks(before: Sequence[Line], after: Sequence[Line]) -> list[Hunk]:
-    """The two texts cut into equal and changed stretches, in order."""
-    return [(tag, list(before[a:b]), list(after[c:d])) for tag, a, b, c, d in ranges(before, after)]
-
-
 def ranges(before: Sequence[Line], after: Sequence[Line]) -> list[tuple[str, int, int, int, int]]:
-    """`hunks` as positions: (tag, from and to on the left, from and to on the right)."""
+    """The two texts cut into stretches, in order: ("equal" or "change", from and to on the left, on the right)."""
     out: list[tuple[str, int, int, int, int]] = []
     i = j = 0
     for a, c in [*_equal(before, after), (len(before), len(after))]:

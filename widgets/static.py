@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets import code, run, sizes, stacks, steps, timeline
-from quadrants_lab.widgets.diff import hunks
+from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import empty, esc, seconds
@@ -158,9 +158,11 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
 
 def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> str:
     out: list[str] = []
-    cut = hunks(kernel_lines(step.before, view.file), kernel_lines(step.after, view.file))
+    before, after = kernel_lines(step.before, view.file), kernel_lines(step.after, view.file)
+    cut = ranges(before, after)
     told = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
-    for n, (tag, left, right) in enumerate(cut[: told[most] if len(told) > most else None]):
+    for n, (tag, a, b, c, d) in enumerate(cut[: told[most] if len(told) > most else None]):
+        left, right = before[a:b], after[c:d]
         if tag == "change":
             out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:most]]
             out += [f'<span class="add">+ {esc(x.text)}</span>' for x in right[:most]]

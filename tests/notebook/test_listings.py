@@ -13,7 +13,7 @@ import pytest
 from notebook.sample import TEXT, cell_view
 
 from quadrants_lab.ir.parse import parse_kernel
-from quadrants_lab.widgets.diff import counts, hunks, ranges
+from quadrants_lab.widgets.diff import counts, ranges
 from quadrants_lab.widgets.graph import drawing, svg
 from quadrants_lab.widgets.layout import layout
 from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, kernel_lines
@@ -70,9 +70,9 @@ def test_a_diff_counts_statements_and_keeps_both_sides():
     after = [x for x in before if "const 0.01" not in x.text] + [Line("  new", 3, 99), Line("  newer", 3, 100)]
     after.insert(1, Line("  newest", 3, 101))
     assert counts(before, after) == (3, 1)
-    cut = hunks(before, after)
-    assert [x for _, left, _ in cut for x in left] == before
-    assert [x for _, _, right in cut for x in right] == after
+    cut = ranges(before, after)
+    assert [x for _, a, b, _, _ in cut for x in before[a:b]] == before
+    assert [x for *_, c, d in cut for x in after[c:d]] == after
 
 
 def test_numbers_of_values_are_no_difference_but_which_value_is_read_is():
@@ -81,7 +81,7 @@ def test_numbers_of_values_are_no_difference_but_which_value_is_read_is():
     swapped = lines("%7: f32 = const 1.0", "%9: f32 = const 2.0", "%1: f32 = sub %9, %7", "%3: f32 = mul %1, %1")
     assert counts(before, renumbered) == (0, 0)
     assert counts(before, swapped)[0] >= 1
-    assert all(len(left) == len(right) for tag, left, right in hunks(before, swapped) if tag == "equal")
+    assert all(b - a == d - c for tag, a, b, c, d in ranges(before, swapped) if tag == "equal")
 
 
 def test_a_number_that_means_another_value_is_a_difference():
