@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.room import depth_of_block, need, roomy
@@ -21,17 +21,19 @@ if TYPE_CHECKING:
 FRONT_END = "front end"
 
 
-class Sizes(Sequence["StackRow"]):
+class Sizes(tuple["StackRow", ...]):
     """The launch report of a gradient: a row an adstack; ``kept``: a row for each buffer of which the launch kept what
     it overwrote; ``notes`` say why other values have no stack. ``bytes``: what one iteration in flight keeps;
     ``bytes_before``: what it would keep without recomputation and narrowing (None: not known); ``launch_bytes``: what
     the launch took of the heap, for ``lanes`` iterations in flight. Printing it shows a table."""
 
+    def __new__(cls, rows: Sequence[StackRow], *_: object) -> Sizes:
+        return super().__new__(cls, rows)
+
     def __init__(
         self, rows: Sequence[StackRow], kept: Sequence[KeptRow], notes: Sequence[Note], bytes_before: int | None,
         launch_bytes: int, lanes: int,
     ) -> None:  # fmt: skip
-        self.rows = tuple(rows)
         self.kept = tuple(kept)
         self.notes = tuple(notes)
         self.bytes = sum(row.bytes_per_lane for row in rows)
@@ -39,20 +41,10 @@ class Sizes(Sequence["StackRow"]):
         self.launch_bytes = launch_bytes
         self.lanes = lanes
 
-    @overload
-    def __getitem__(self, index: int) -> StackRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[StackRow, ...]: ...
-    def __getitem__(self, index: int | slice) -> StackRow | tuple[StackRow, ...]:
-        return self.rows[index]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def __str__(self) -> str:
-        lines = _table(self.rows) if self.rows else ["no adstacks"]
-        for text in dict.fromkeys(row.cure for row in self.rows):
-            names = ", ".join(f"{row.name} (line {row.line})" for row in self.rows if row.cure == text)
+        lines = _table(self) if self else ["no adstacks"]
+        for text in dict.fromkeys(row.cure for row in self):
+            names = ", ".join(f"{row.name} (line {row.line})" for row in self if row.cure == text)
             lines.append(f"to do without {names}: {text}")
         if self.bytes_before:
             before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
