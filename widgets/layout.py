@@ -33,109 +33,107 @@ class Layout:
     frames: list[tuple[ClusterView, float, float, float, float]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Region:
-    """A frame (or the whole) with its items: nodes by name, regions by "" and their number."""
+    """A frame (or the whole) with its items: nodes by name, and regions. ``path``: what is around it, and itself."""
 
     cluster: ClusterView | None
-    path: tuple[int, ...]
-    items: list[str] = field(default_factory=list)
+    path: tuple[_Region, ...] = ()
+    items: list[_Item] = field(default_factory=list)
     edges: list[int] = field(default_factory=list)  # those whose ends lie in different items of it
     back: bool = False  # an edge goes upwards inside: there is a lane at the left
     leave: bool = False  # an edge leaves it: there is one at the right
     width: float = 0.0
     height: float = 0.0
-    at: dict[str, Point] = field(default_factory=dict)  # centres of the items, from the corner of the region
+    at: dict[_Item, Point] = field(default_factory=dict)  # centres of the items, from the corner of the region
     bends: dict[int, list[Point]] = field(default_factory=dict)
     corner: Point = (0.0, 0.0)
 
 
+_Item = str | _Region
+
+
 def layout(graph: GraphView, sizes: Mapping[str, Point]) -> Layout:
     """Lays the graph out; ``sizes``: of its boxes."""
-    regions = [_Region(None, (0,))]
-    home: dict[str, int] = {}
+    whole = _Region(None)
+    whole.path = (whole,)
+    regions = [whole]
+    home: dict[str, _Region] = {}
 
-    def enter(cluster: ClusterView, path: tuple[int, ...]) -> None:
-        own = (*path, len(regions))
-        regions.append(_Region(cluster, own))
-        regions[path[-1]].items.append(_name(own[-1]))
-        home.update(dict.fromkeys(cluster.nodes, own[-1]))
+    def enter(cluster: ClusterView, around: _Region) -> None:
+        own = _Region(cluster)
+        own.path = (*around.path, own)
+        regions.append(own)
+        around.items.append(own)
+        home.update(dict.fromkeys(cluster.nodes, own))
         for child in cluster.children:
             enter(child, own)
 
     for cluster in graph.clusters:
-        enter(cluster, (0,))
+        enter(cluster, whole)
     for node in graph.nodes:
-        regions[home.setdefault(node.id, 0)].items.append(node.id)
-    rank = {node.id: n for n, node in enumerate(graph.nodes)}
+        home.setdefault(node.id, whole).items.append(node.id)
+    rank: dict[_Item, int] = {node.id: n for n, node in enumerate(graph.nodes)}
     for region in reversed(regions):  # an item's rank is that of its first node
         region.items.sort(key=lambda i: rank.get(i, 0))
         if region.items:
-            rank[_name(region.path[-1])] = rank[region.items[0]]
+            rank[region] = rank[region.items[0]]
 
-    ends = [_lifted(regions[home[e.src]].path, regions[home[e.dst]].path, e) for e in graph.edges]
+    ends = [_lifted(home[e.src].path, home[e.dst].path, e) for e in graph.edges]
     for n, (edge, (place, a, b)) in enumerate(zip(graph.edges, ends, strict=True)):
-        regions[place].edges.append(n)
-        regions[place].back |= edge.kind == "back" or (a == b)
-        for r in regions[home[edge.src]].path:
-            regions[r].leave |= r not in regions[home[edge.dst]].path
+        place.edges.append(n)
+        place.back |= edge.kind == "back" or (a == b)
+        for r in home[edge.src].path:
+            r.leave |= r not in home[edge.dst].path
     for region in reversed(regions):
-        boxes = {i: _box(i, regions, sizes) for i in region.items}
+        boxes = {i: sizes[i] if isinstance(i, str) else (i.width, i.height) for i in region.items}
         links = [(n, ends[n][1], ends[n][2]) for n in region.edges if graph.edges[n].kind != "back"]
         _arrange(region, boxes, [x for x in links if x[1] != x[2]])
 
-    out = Layout(regions[0].width, regions[0].height, {})
+    out = Layout(whole.width, whole.height, {})
     for region in regions:
         x, y = region.corner
         for item, (cx, cy) in region.at.items():
-            if item in sizes:
+            if isinstance(item, str):
                 out.nodes[item] = (x + cx, y + cy)
             else:
-                inner = regions[int(item[1:])]
-                inner.corner = (x + cx - inner.width / 2, y + cy - inner.height / 2)
+                item.corner = (x + cx - item.width / 2, y + cy - item.height / 2)
         if region.cluster is not None:
             out.frames.append((region.cluster, x, y, x + region.width, y + region.height))
     for n, edge in enumerate(graph.edges):
-        points = _route(edge, ends[n], regions, out.nodes, sizes, n)
+        points = _route(edge, ends[n], out.nodes, sizes, n)
         middle = len(points) // 2
         (px, py), (qx, qy) = points[middle - 1], points[middle]
         out.edges.append((edge, points, ((px + qx) / 2, (py + qy) / 2)))
     return out
 
 
-def _name(region: int) -> str:
-    return f"\0{region}"
-
-
-def _box(item: str, regions: Sequence[_Region], sizes: Mapping[str, Point]) -> Point:
-    if item in sizes:
-        return sizes[item]
-    inner = regions[int(item[1:])]
-    return inner.width, inner.height
-
-
-def _lifted(src: tuple[int, ...], dst: tuple[int, ...], edge: EdgeView) -> tuple[int, str, str]:
+def _lifted(
+    src: tuple[_Region, ...], dst: tuple[_Region, ...], edge: EdgeView
+) -> tuple[_Region, _Item, _Item]:
     """The innermost region around both ends, and the items of it in which they lie."""
     depth = 0
     while depth < min(len(src), len(dst)) and src[depth] == dst[depth]:
         depth += 1
-    a = _name(src[depth]) if depth < len(src) else edge.src
-    b = _name(dst[depth]) if depth < len(dst) else edge.dst
+    a = src[depth] if depth < len(src) else edge.src
+    b = dst[depth] if depth < len(dst) else edge.dst
     return src[depth - 1], a, b
 
 
 # --- one region -----------------------------------------------------------------------------------------------------
 
 
-def _arrange(region: _Region, boxes: Mapping[str, Point], links: Sequence[tuple[int, str, str]]) -> None:
+def _arrange(
+    region: _Region, boxes: Mapping[_Item, Point], links: Sequence[tuple[int, _Item, _Item]]
+) -> None:
     """Fills in where the items are, how edges bend between them, and how large the region is."""
     layer = _layers(list(boxes), [(a, b) for _, a, b in links])
-    rows: list[list[str]] = [[] for _ in range(max(layer.values(), default=0) + 1)]
+    rows: list[list[_Item]] = [[] for _ in range(max(layer.values(), default=0) + 1)]
     for item in boxes:
         rows[layer[item]].append(item)
-    wide = dict.fromkeys(boxes, 0.0) | {i: w for i, (w, _) in boxes.items()}
-    near: dict[str, tuple[list[str], list[str]]] = {i: ([], []) for i in boxes}  # above, below
-    chains: dict[int, list[str]] = {}
+    wide = {i: w for i, (w, _) in boxes.items()}
+    near: dict[_Item, tuple[list[_Item], list[_Item]]] = {i: ([], []) for i in boxes}  # above, below
+    chains: dict[int, list[_Item]] = {}
     far = 0
     for n, a, b in links:
         if layer[b] - layer[a] > _LONGEST:
@@ -178,15 +176,14 @@ def _arrange(region: _Region, boxes: Mapping[str, Point], links: Sequence[tuple[
         if n not in chains:
             region.bends[n] = [(right + _LANE / 2, 0.0)]
             continue
-        for k, point in enumerate(chains[n], layer[a] + 1):
-            region.bends.setdefault(n, []).extend(
-                ((x[point] + shift, tops[k] - 4), (x[point] + shift, tops[k] + heights[k] + 4))
-            )
+        for k, bend in enumerate(chains[n], layer[a] + 1):
+            at = x[bend] + shift
+            region.bends.setdefault(n, []).extend(((at, tops[k] - 4), (at, tops[k] + heights[k] + 4)))
 
 
-def _layers(items: Sequence[str], links: Sequence[tuple[str, str]]) -> dict[str, int]:
+def _layers(items: Sequence[_Item], links: Sequence[tuple[_Item, _Item]]) -> dict[_Item, int]:
     """The longest way to each item from one that nothing leads to; circles are cut at their first item."""
-    below: dict[str, list[str]] = {i: [] for i in items}
+    below: dict[_Item, list[_Item]] = {i: [] for i in items}
     waiting = dict.fromkeys(items, 0)
     for a, b in links:
         below[a].append(b)
@@ -194,7 +191,7 @@ def _layers(items: Sequence[str], links: Sequence[tuple[str, str]]) -> dict[str,
     layer = dict.fromkeys(items, 0)
     ready = [i for i in items if not waiting[i]]
     left = iter(items)
-    done: set[str] = set()
+    done: set[_Item] = set()
     while len(done) < len(layer):
         i = ready.pop() if ready else next(i for i in left if i not in done)
         if i in done:
@@ -209,13 +206,15 @@ def _layers(items: Sequence[str], links: Sequence[tuple[str, str]]) -> dict[str,
     return layer
 
 
-def _order(rows: Sequence[list[str]], near: Mapping[str, tuple[list[str], list[str]]], side: int) -> None:
+def _order(
+    rows: Sequence[list[_Item]], near: Mapping[_Item, tuple[list[_Item], list[_Item]]], side: int
+) -> None:
     """Each row by the mean place of its neighbours in the row before."""
-    place: dict[str, int] = {}
+    place: dict[_Item, int] = {}
     for row in rows:
         own = {i: n for n, i in enumerate(row)}
 
-        def mean(i: str, own: Mapping[str, int] = own) -> float:
+        def mean(i: _Item, own: Mapping[_Item, int] = own) -> float:
             known = [place[j] for j in near[i][side] if j in place]
             return sum(known) / len(known) if known else own[i]
 
@@ -224,10 +223,11 @@ def _order(rows: Sequence[list[str]], near: Mapping[str, tuple[list[str], list[s
 
 
 def _places(
-    rows: Sequence[Sequence[str]], near: Mapping[str, tuple[list[str], list[str]]], wide: Mapping[str, float]
-) -> dict[str, float]:
+    rows: Sequence[Sequence[_Item]], near: Mapping[_Item, tuple[list[_Item], list[_Item]]],
+    wide: Mapping[_Item, float],
+) -> dict[_Item, float]:  # fmt: skip
     """x of each centre: in its row's order, apart, and as close to its neighbours' as that allows."""
-    x: dict[str, float] = {}
+    x: dict[_Item, float] = {}
     both = {i: above + below for i, (above, below) in near.items()}
     placed = []
     for row in rows:
@@ -263,11 +263,9 @@ def _ascending(wanted: Sequence[float]) -> list[float]:
 
 
 def _route(
-    edge: EdgeView, ends: tuple[int, str, str], regions: Sequence[_Region], nodes: Mapping[str, Point],
-    sizes: Mapping[str, Point], n: int,
-) -> list[Point]:  # fmt: skip
-    place, a, b = ends
-    region = regions[place]
+    edge: EdgeView, ends: tuple[_Region, _Item, _Item], nodes: Mapping[str, Point], sizes: Mapping[str, Point], n: int
+) -> list[Point]:
+    region, a, b = ends
     (sx, sy), (dx, dy) = nodes[edge.src], nodes[edge.dst]
     (sw, sh), (dw, dh) = sizes[edge.src], sizes[edge.dst]
     ox, oy = region.corner
@@ -276,10 +274,9 @@ def _route(
         low = sy + sh / 2 + 8
         return [(sx, sy + sh / 2), (sx, low), (lane, low), (lane, dy), (dx - dw / 2, dy)]
     points: list[Point] = [(sx, sy + sh / 2)]
-    if a != edge.src:  # out of a frame: beside its boxes, down and through its floor
-        inner = regions[int(a[1:])]
-        lane = inner.corner[0] + inner.width - _LANE / 2
-        points = [(sx + sw / 2, sy), (lane, sy), (lane, inner.corner[1] + inner.height + 4)]
+    if isinstance(a, _Region):  # out of a frame: beside its boxes, down and through its floor
+        lane = a.corner[0] + a.width - _LANE / 2
+        points = [(sx + sw / 2, sy), (lane, sy), (lane, a.corner[1] + a.height + 4)]
     bends = region.bends.get(n, [])
     if len(bends) == 1:
         lane = ox + bends[0][0]
@@ -287,7 +284,6 @@ def _route(
         points += [(dx, dy - dh / 2 - 12)]
     else:
         points += [(ox + x, oy + y) for x, y in bends]
-    if b != edge.dst:
-        inner = regions[int(b[1:])]
-        points.append((dx, inner.corner[1] - 2))
+    if isinstance(b, _Region):
+        points.append((dx, b.corner[1] - 2))
     return [*points, (dx, dy - dh / 2)]
