@@ -28,6 +28,24 @@ def measure() -> dict[str, float]:
     return {limit.name: ratio for limit, ratio in zip(LIMITS, found, strict=True)}
 
 
+def several_each(qd: Any, n: int) -> Callable[[], None]:
+    """A sum as programs for GPUs make it: each thread adds up some elements, then the block those of its threads."""
+    x, total, threads = qd.field(qd.f32, n), qd.field(qd.f32, ()), 1 << 18
+    x.from_numpy(np.linspace(0.0, 1.0, n, dtype=np.float32))
+
+    @qd.kernel
+    def several():
+        for i in range(threads):
+            own = 0.0
+            for k in range(n // threads):
+                own += x[k * threads + i]
+            of_block = qd.simt.block.reduce_all_add(own, BLOCK, qd.f32)
+            if qd.simt.block.thread_idx() == 0:
+                total[None] += of_block
+
+    return several
+
+
 def kernels(qd: Any, n: int = N, side: int = SIDE) -> tuple[tuple[Callable[[], None], ...], ...]:
     """Launches of the same work over ``n`` elements, or of a product of matrices, first by a plain loop."""
     block, tiles = qd.simt.block, side // TILE

@@ -150,7 +150,7 @@ def blocks() -> None:
 
     ours = dict(zip(("sums", "scans", "products"), cases.kernels(qd, n, side), strict=True))
     rivals = {
-        "sum": (x.sum, [*ours["sums"], partial(reduce_add, held, out, scratch)]),
+        "sum": (x.sum, [*ours["sums"], cases.several_each(qd, n), partial(reduce_add, held, out, scratch)]),
         f"scan of each {cases.BLOCK}": (lambda: cupy.cumsum(rows, axis=1), ours["scans"]),
         "scan": (lambda: cupy.cumsum(x, out=whole), [partial(exclusive_scan_add, held, out, scratch)]),
         "matrix product": (lambda: cupy.matmul(square, square), ours["products"]),
