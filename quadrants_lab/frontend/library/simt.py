@@ -19,35 +19,42 @@ _threads: Any = op("simt.threads")
 _exchange: Any = op("simt.exchange")
 _half: Any = op("simt.half")
 
+add = helper(lambda a, b: a + b)
+mul = helper(lambda a, b: a * b)
+both = helper(lambda a, b: a & b)
+either = helper(lambda a, b: a | b)
+differs = helper(lambda a, b: a ^ b)
 
-@helper
-def add(a: Any, b: Any) -> Any:
-    return a + b
+lane = helper(lambda: _thread() % 32)
+elect = helper(lambda: _i32(_thread() % 32 == 0))
+shuffle_up = helper(lambda value, offset: shuffle(value, _thread() % 32 - _i32(offset)))
+shuffle_down = helper(lambda value, offset: shuffle(value, _thread() % 32 + _i32(offset)))
+shuffle_xor = helper(lambda value, mask: shuffle(value, (_thread() % 32) ^ _i32(mask)))
+broadcast_first = helper(lambda value: shuffle(value, 0))
 
+lanemask_lt = helper(lambda lane_id: (_u32(1) << _u32(lane_id)) - _u32(1))
+lanemask_eq = helper(lambda lane_id: _u32(1) << _u32(lane_id))
+lanemask_le = helper(lambda lane_id: lanemask_lt(lane_id) | lanemask_eq(lane_id))
+lanemask_gt = helper(lambda lane_id: ~lanemask_le(lane_id))
+lanemask_ge = helper(lambda lane_id: ~lanemask_lt(lane_id))
 
-@helper
-def mul(a: Any, b: Any) -> Any:
-    return a * b
+all_true = helper(lambda predicate, size: reduced(_i32(predicate != 0), size, min))
+any_true = helper(lambda predicate, size: reduced(_i32(predicate != 0), size, max))
+count_true = helper(lambda predicate, size: reduced(_i32(predicate != 0), size, add))
+ballot = helper(lambda predicate: reduced(_u64(predicate != 0) << _u64(_thread() % 32), 32, either))
+active_mask = helper(lambda: ballot_first_n(1, 32))
+match_all = helper(lambda value: _u32(4294967295) if all_equal(value, 32) != 0 else _u32(0))
+unique = helper(lambda value: _i32(match_any(value) == lanemask_eq(_thread() % 32)))
+# whether the predicate is not 0; ``none`` in lanes outside of the mask
+counted = helper(
+    lambda mask, predicate, none:
+    _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else none
+)  # fmt: skip
 
-
-@helper
-def both(a: Any, b: Any) -> Any:
-    return a & b
-
-
-@helper
-def either(a: Any, b: Any) -> Any:
-    return a | b
-
-
-@helper
-def differs(a: Any, b: Any) -> Any:
-    return a ^ b
-
-
-@helper
-def lane() -> Any:
-    return _thread() % 32
+# the first thread of this one's group of ``size`` threads, and the number behind the last; None is the whole block, of
+# which all say the same
+_first = helper(lambda size: 0 if static(size is None) else _thread() - _thread() % size)
+_end = helper(lambda size: _threads() if static(size is None) else min(_first(size) + size, _threads()))
 
 
 @helper
@@ -63,38 +70,6 @@ def shuffle(value: Any, index: Any) -> Any:
         found = held[t - t % 32 + k]
     _sync()
     return found
-
-
-@helper
-def shuffle_up(value: Any, offset: Any) -> Any:
-    return shuffle(value, _thread() % 32 - _i32(offset))
-
-
-@helper
-def shuffle_down(value: Any, offset: Any) -> Any:
-    return shuffle(value, _thread() % 32 + _i32(offset))
-
-
-@helper
-def shuffle_xor(value: Any, mask: Any) -> Any:
-    return shuffle(value, (_thread() % 32) ^ _i32(mask))
-
-
-@helper
-def broadcast_first(value: Any) -> Any:
-    return shuffle(value, 0)
-
-
-@helper
-def _first(size: Any) -> Any:
-    """The first thread of this one's group of ``size`` threads; None is the whole block, of which all say the same."""
-    return 0 if static(size is None) else _thread() - _thread() % size
-
-
-@helper
-def _end(size: Any) -> Any:
-    """The number behind the last thread of the group."""
-    return _threads() if static(size is None) else min(_first(size) + size, _threads())
 
 
 @helper
@@ -183,21 +158,6 @@ def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
 
 
 @helper
-def all_true(predicate: Any, size: Any) -> Any:
-    return reduced(_i32(predicate != 0), size, min)
-
-
-@helper
-def any_true(predicate: Any, size: Any) -> Any:
-    return reduced(_i32(predicate != 0), size, max)
-
-
-@helper
-def count_true(predicate: Any, size: Any) -> Any:
-    return reduced(_i32(predicate != 0), size, add)
-
-
-@helper
 def all_equal(value: Any, size: Any) -> Any:
     held = _exchange(value)
     t = _thread()
@@ -209,40 +169,9 @@ def all_equal(value: Any, size: Any) -> Any:
 
 
 @helper
-def ballot(predicate: Any) -> Any:
-    return reduced(_u64(predicate != 0) << _u64(_thread() % 32), 32, either)
-
-
-@helper
 def ballot_first_n(predicate: Any, n: Any) -> Any:
     k = _thread() % 32
     return reduced(_u32(k < n and predicate != 0) << _u32(k), 32, either)
-
-
-@helper
-def elect() -> Any:
-    return _i32(_thread() % 32 == 0)
-
-
-@helper
-def active_mask() -> Any:
-    return ballot_first_n(1, 32)
-
-
-@helper
-def counted(mask: Any, predicate: Any, none: Any) -> Any:
-    """Whether the predicate is not 0; ``none`` in lanes outside of the mask."""
-    return _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else none
-
-
-@helper
-def match_all(value: Any) -> Any:
-    return _u32(4294967295) if all_equal(value, 32) != 0 else _u32(0)
-
-
-@helper
-def unique(value: Any) -> Any:
-    return _i32(match_any(value) == lanemask_eq(_thread() % 32))
 
 
 @helper
@@ -259,31 +188,6 @@ def match_any(value: Any) -> Any:
             found |= _u32(1) << _u32(k)
     _sync()
     return found
-
-
-@helper
-def lanemask_lt(lane_id: Any) -> Any:
-    return (_u32(1) << _u32(lane_id)) - _u32(1)
-
-
-@helper
-def lanemask_eq(lane_id: Any) -> Any:
-    return _u32(1) << _u32(lane_id)
-
-
-@helper
-def lanemask_le(lane_id: Any) -> Any:
-    return lanemask_lt(lane_id) | lanemask_eq(lane_id)
-
-
-@helper
-def lanemask_gt(lane_id: Any) -> Any:
-    return ~lanemask_le(lane_id)
-
-
-@helper
-def lanemask_ge(lane_id: Any) -> Any:
-    return ~lanemask_lt(lane_id)
 
 
 @helper
