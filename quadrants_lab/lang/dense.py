@@ -193,11 +193,8 @@ class Dense:
 
     def _assign(self, values: Any) -> None:
         """Writes all of it, of a field in a sparse layout what is active."""
-        memory = self._live()
-        memory.writing(...)
-        only = self._only()
-        memory.assign(values if only is None else np.where(only, values, memory.values()))
-        memory.wrote()
+        memory, only = self._live(), self._only()
+        memory.write(..., values if only is None else np.where(only, values, memory.values()))
 
     def _only(self) -> Any:
         """Which elements writes to the whole change; None for all."""

@@ -39,11 +39,7 @@ class Elements(Dense):
         return view(self, self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        memory, at = self._live(), self._index(key)
-        whole = self._whole(value)
-        memory.writing(at)
-        memory.array[at] = whole
-        memory.wrote()
+        self._live().write(self._index(key), self._whole(value))
 
     def fill(self, val: Any) -> None:
         """Writes ``val``, an element or a number for all of its entries, to every element; floats that are whole
@@ -191,11 +187,7 @@ class _InPlace(Matrix):
         return entry.item() if self._of.dtype.kind != "b" else int(entry)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        memory, at = self._of._live(), self._place(index)
-        entry = self._of._entry(value)
-        memory.writing(self._at + at)
-        memory.array[self._at + at] = entry
-        memory.wrote()
+        self._of._live().write(self._at + self._place(index), self._of._entry(value))
 
     def __getattr__(self, name: str) -> Any:
         at = None if name.startswith("_") else self._swizzled(name)
@@ -212,11 +204,7 @@ class _InPlace(Matrix):
 
     def fill(self, val: Any) -> None:
         """Every entry becomes ``val``."""
-        memory = self._of._live()
-        element = self._of._element(val, whole=True)
-        memory.writing(self._at)
-        memory.array[self._at] = element
-        memory.wrote()
+        self._of._live().write(self._at, self._of._element(val, whole=True))
 
     def _place(self, index: Any) -> tuple[int, ...]:
         shape = self._of.element_shape

@@ -61,8 +61,7 @@ class _Used(Writes):
                 self.told.add(key)
                 warn([written_over(name, "dual")])
             for place in (p for p in places if p is not SHARED):
-                field.dual._memory.array[place] = 0
-                field.dual._memory.wrote()
+                field.dual._memory.write(place, 0)
             places.clear()
 
 

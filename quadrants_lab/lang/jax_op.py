@@ -85,8 +85,7 @@ class JaxOp(Operation):
                 self.fn(*whole.args, **whole.kwargs)
             for followed in record.followed.values():
                 if followed.grad is not None:
-                    followed.grad.assign(0)
-                    followed.grad.wrote()
+                    followed.grad.write(..., 0)
             for out, grad in zip((o for o in made.values() if o.grad is not None), grads, strict=True):
                 out.grad.from_numpy(np.asarray(grad))
             with unwatched():

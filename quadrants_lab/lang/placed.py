@@ -40,9 +40,7 @@ class Placed:
 
     def clear(self) -> None:
         """Writes 0 to all of it, active or not."""
-        self._memory.writing(...)
-        self._memory.assign(0)
-        self._memory.wrote()
+        self._memory.write(..., 0)
 
     def _activate(self, where: Any) -> None:
         at = where if type(where) is tuple else (where,)

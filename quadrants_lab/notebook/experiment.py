@@ -168,8 +168,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
     clear_all_gradients()
     for f in launches.followed.values():
         if f.grad is not None:  # of a tensor of another library: it is not among those of the session
-            f.grad.assign(np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
-            f.grad.wrote()
+            f.grad.write(..., np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
     assert target.grad is not None
     target.grad.fill(1)
     launches.differentiate()

@@ -75,6 +75,16 @@ class Memory:
         """To be called after Python's writes."""
         self.version = self.python_wrote = self.version + 1
 
+    def write(self, where: Any, values: Any) -> None:
+        """A write of Python's: ``where`` as for `writing`; ``values`` are cast."""
+        for watcher in self.watchers:
+            watcher(where)
+        if where is ...:
+            self.assign(values)
+        else:
+            self.array[where] = values
+        self.version = self.python_wrote = self.version + 1
+
     def values(self) -> npt.NDArray[Any]:
         """What is in it; not to be written to."""
         return self.array

@@ -64,9 +64,7 @@ def _no_tangent(launches: Launches, followed: Followed, written: list[Any]) -> N
     tangent = followed.memory
     launches.constants.add(tangent.serial)  # what there is to say of it was said
     for where in written:
-        tangent.writing(where)
-        tangent.array[where] = 0
-        tangent.wrote()
+        tangent.write(where, 0)
     _wrote(launches, followed)
 
 

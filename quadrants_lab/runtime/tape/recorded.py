@@ -131,9 +131,7 @@ class Recorded(Launches):
             for followed in self.followed.values():
                 if followed.grad is not None:
                     _follow(followed.grad, self.inputs.values())
-                    followed.grad.writing(...)
-                    followed.grad.assign(0)
-                    followed.grad.wrote()
+                    followed.grad.write(..., 0)
                     lent.signal_stream(followed.grad)
             for tensor, given in outputs:
                 if given is not None and tensor.grad is not None:
@@ -154,9 +152,7 @@ class Recorded(Launches):
         ``repeatable``."""
         for key, (one, values) in self.initial.items():
             if key in self.writes.written and not one.foreign:
-                one.writing(...)
-                one.assign(values)
-                one.wrote()
+                one.write(..., values)
 
 
 def version(memory: Memory) -> Any:
