@@ -205,6 +205,18 @@ def memory_of(value: Any) -> Memory | None:
     return memory if isinstance(memory, Memory) else None
 
 
+# of a buffer: a field's memory, or number n of the arguments, or (n, "grad") and the like for its `DERIVATIVES`
+Place = Memory | int | tuple[int, str]
+
+
+def memory_at(place: Place, args: Sequence[Any]) -> Memory:
+    if isinstance(place, Memory):
+        return place
+    array = args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
+    memory: Memory = array._memory
+    return memory
+
+
 def derivative(array: Any, of: str) -> Any:
     """One of the `DERIVATIVES` of an array argument; None where it has no gradient."""
     if of == "tangent":

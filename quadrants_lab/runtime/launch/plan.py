@@ -26,11 +26,13 @@ from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.arguments.signature import (
     DERIVATIVES,
     ArraySlot,
+    Place,
     ScalarSlot,
     Slot,
     TemplateSlot,
     derivative,
     is_wide,
+    memory_at,
     memory_of,
 )
 from quadrants_lab.runtime.compile.compiled import FORWARD, Compiled
@@ -239,19 +241,17 @@ class Plan:
             return rebuilt(self.compiled.lowered.returns_as, values)
         return values if self.compiled.lowered.returns_tuple else values[0]
 
-    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
-        """The memory behind each buffer that is ours in a launch with ``args``."""
-        found = dict(self.fields)
-        for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, ArraySlot):
-                memory = memory_of(arg)
-                if memory is not None:
-                    found[slot.name] = memory
-        for n, of, name in self.gradient_args:
-            memory = memory_of(derivative(args[n], of))
-            if memory is not None:
-                found[name] = memory
+    def places(self, args: Sequence[Any]) -> dict[str, Place]:
+        """Where the memory of each buffer is that is ours in a launch with ``args``."""
+        found: dict[str, Place] = dict(self.fields)
+        slots = enumerate(self.slots)
+        found |= {s.name: n for n, s in slots if isinstance(s, ArraySlot) and memory_of(args[n]) is not None}
+        found |= {name: (n, of) for n, of, name in self.gradient_args if memory_of(derivative(args[n], of)) is not None}
         return {name: found[name] for name in self.kernel.buffers if name in found}
+
+    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
+        """That memory."""
+        return {name: memory_at(place, args) for name, place in self.places(args).items()}
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
         """What a launch with ``args`` takes for each field and ndarray buffer."""

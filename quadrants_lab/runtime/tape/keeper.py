@@ -9,10 +9,11 @@ from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.arguments.signature import Place, memory_at
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.followed import Before, Followed
 from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.route import Place, Route, memory_at
+from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step
 from quadrants_lab.runtime.tape.writes import span_of
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
@@ -28,7 +29,7 @@ from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
-from quadrants_lab.runtime.tape.route import Route, Routes, memory_at
+from quadrants_lab.runtime.tape.route import Route, Routes
 from quadrants_lab.runtime.tape.step import Segment, Step, launch_gradient
 from quadrants_lab.runtime.tape.writes import Writes
 

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from quadrants_lab.runtime.arguments.signature import derivative, memory_of
+from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
 from quadrants_lab.runtime.launch.one_go import OneGo
 from quadrants_lab.runtime.tape import back
 from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.route import Route, memory_at
+from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.segments import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 

@@ -11,15 +11,15 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.signature import (
     ArraySlot,
+    Place,
     TemplateSlot,
-    derivative,
+    memory_at,
     memory_of,
     template_key,
 )
 from quadrants_lab.runtime.launch.dispatch import state
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
 from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
-from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import CHECKS, current
 from quadrants_lab.runtime.tape.writes import span_of
 
@@ -27,19 +27,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
-# of a buffer: a field's memory, or number n of the arguments, or (n, "grad") and the like for its `DERIVATIVES`
-Place = Memory | int | tuple[int, str]
 Elements = Callable[[Sequence[Any]], Region]  # those that a launch with these arguments touches
-
-
-def memory_at(place: Place, args: Sequence[Any]) -> Memory:
-    if isinstance(place, int):
-        memory: Memory = args[place]._memory
-        return memory
-    if isinstance(place, tuple):
-        found: Memory = derivative(args[place[0]], place[1])._memory
-        return found
-    return place
 
 
 class Route:
@@ -56,7 +44,7 @@ class Route:
         self.placements = plan.session.placements
         self.classes = [arg.__class__ for arg in args]
         self.state = state(plan.compiled.lowered.reads)
-        places = places_of(plan, args)
+        places = plan.places(args)
         self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
             (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
             for name in plan.writes & places.keys()
@@ -84,7 +72,7 @@ class Route:
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
         """The launches have a gradient."""
         self.reverse = reverse
-        places = places_of(reverse, args)
+        places = reverse.places(args)
         written = accesses(reverse.kernel)[1] if reverse.alike else places.keys()
         self.loaded = [(n, p) for n, p in places.items() if n not in written and not isinstance(p, tuple)]
         self.used = [p for n, p in places.items() if (n, p) not in self.loaded]
@@ -109,16 +97,6 @@ class Route:
             and session.placements == self.placements
             and self.classes == [arg.__class__ for arg in args]
         )
-
-
-def places_of(plan: Plan, args: Sequence[Any]) -> dict[str, Place]:
-    """Where the memory of the buffers is that have some."""
-    found: dict[str, Place] = dict(plan.fields)
-    for n, (slot, arg) in enumerate(zip(plan.slots, args, strict=True)):
-        if isinstance(slot, ArraySlot):
-            found |= {slot.name: n} if memory_of(arg) is not None else {}
-    found |= {name: (n, of) for n, of, name in plan.gradient_args if memory_of(derivative(args[n], of)) is not None}
-    return {name: found[name] for name in plan.kernel.buffers if name in found}
 
 
 def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) -> list[tuple[str, Place, Elements]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadrants_lab.runtime.arguments.signature import Place, memory_at
 from quadrants_lab.runtime.launch.observe import OBSERVERS
 from quadrants_lab.runtime.tape.parts import Part, WholePart
-from quadrants_lab.runtime.tape.route import Place, memory_at
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
 if TYPE_CHECKING:

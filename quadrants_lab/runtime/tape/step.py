@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.launch.regions import Region, holds, whole
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.route import memory_at
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
