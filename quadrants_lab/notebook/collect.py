@@ -224,7 +224,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
     if rows:
         live = plan.seen() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
         view.bytes_before = bytes_before(plan, live)
-        view.threads = plan.needs().lanes
+        view.threads = plan.needs()[0]
     if record is not None and record.inputs is not None:
         wanted = {b for s in stack_allocas(kernel) if s.size is not None for b in reads(s.size)[2]}
         small = {b: a for b, a in record.inputs.items() if b in wanted and a.ndim > 0 and a.size <= MOST_ELEMENTS}

@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
-from quadrants_lab.runtime.gradient.budget import Needs, no_room, over_budget
+from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
 from quadrants_lab.runtime.launch.bounds_snapshot import other_trips
@@ -326,19 +326,17 @@ class GradientPlan(Plan):
         budget = self.session.settings.ad_stack_budget
         try:
             if budget and self.frame.least_heap(self.depths)[1] > budget:
-                raise over_budget(self.needs(), budget)
+                raise too_much(self.kernel, self.report(), *self.needs(), f"ad_stack_budget_bytes allows {budget}")
             self.frame.set_stacks(self.depths, budget, self.active)
         except MemoryError as e:
-            raise no_room(self.needs(), str(e)) from None
+            raise too_much(self.kernel, self.report(), *self.needs(), str(e), NoRoomForStacks) from None
 
-    def needs(self) -> Needs:
-        """For errors: what a launch with these depths takes at the least."""
-        rows = self.report()
+    def needs(self) -> tuple[int, int]:
+        """What a launch with these depths takes at the least: iterations in flight, and bytes for them."""
         try:
-            lanes, total = self.frame.least_heap(self.depths)
+            return self.frame.least_heap(self.depths)
         except MemoryError:  # more than can be addressed
-            lanes, total = 1, sum(row.bytes_per_lane for row in rows)
-        return Needs(self.kernel, rows, stack_allocas(self.kernel), lanes, total)
+            return 1, sum(row.bytes_per_lane for row in self.report())
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         with self.session.lock:
