@@ -1,9 +1,14 @@
-"""Values that were in a part of an array before something wrote over them, to be put back."""
+"""Values that were in a part of an array before something wrote over them, to be put back.
+
+A `Part` has ``size`` elements of ``memory``, in ``nbytes``; ``region``: the box that they are all of, or None. `put`
+writes them back; `keep` takes them as they are now, and `again` does so into a second copy. `changed`: what is enough
+to keep once others wrote there.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,25 +16,6 @@ import numpy.typing as npt
 from quadrants_lab.backends.host import empty
 from quadrants_lab.runtime.launch.regions import Region, volume, whole
 from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
-
-
-class Part(Protocol):
-    """``size``: how many elements of ``memory``, in ``nbytes``. ``region``: the box that they are all of, or None.
-    `put` writes them back; `keep` takes them as they are now, and `again` does so into a second copy."""
-
-    memory: Memory
-    region: Region | None
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    def put(self) -> None: ...
-    def keep(self) -> None: ...
-    def again(self) -> Part: ...
-    def changed(self) -> Part:
-        """What is enough to keep once others wrote there."""
-        ...
 
 
 class HostPart:
@@ -55,10 +41,10 @@ class HostPart:
     def keep(self) -> None:
         self.values[...] = self.memory.values()[self.where]
 
-    def again(self) -> Part:
+    def again(self) -> HostPart:
         return HostPart(self.memory, self.where, np.array(self.memory.values()[self.where]), self.region)
 
-    def changed(self) -> Part:
+    def changed(self) -> HostPart:
         """The elements alone that are no longer what they were, where that takes less memory. The part is a box."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.values()[self.where].view(bits))
@@ -73,35 +59,27 @@ class DevicePart:
     of elements."""
 
     def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None) -> None:
-        self.memory: Memory = memory
+        self.memory = memory
         self.at = at
         self.size = size
         self.region = region
         memory.send()
         self.values = memory.on_device.piece(at, size)
-
-    @property
-    def nbytes(self) -> int:
-        return int(self.values.nbytes)
+        self.nbytes = int(self.values.nbytes)
 
     def put(self) -> None:
-        memory = self.memory
-        assert isinstance(memory, HostMirrored)
-        memory.send()
-        memory.on_device.put(self.at, self.values)
-        memory.version += 1
+        self.memory.send()
+        self.memory.on_device.put(self.at, self.values)
+        self.memory.version += 1
 
     def keep(self) -> None:
-        memory = self.memory
-        assert isinstance(memory, HostMirrored)
-        memory.send()
-        memory.on_device.take(self.at, self.values)
+        self.memory.send()
+        self.memory.on_device.take(self.at, self.values)
 
-    def again(self) -> Part:
-        assert isinstance(self.memory, HostMirrored)
+    def again(self) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region)
 
-    def changed(self) -> Part:
+    def changed(self) -> DevicePart:
         return self
 
 
@@ -114,8 +92,11 @@ class WholePart(HostPart):
         self.address: int = values.ctypes.data
         self.keep()
 
-    def again(self) -> Part:
+    def again(self) -> WholePart:
         return WholePart(self.memory)
+
+
+Part = HostPart | DevicePart
 
 
 def part_of(memory: Memory, region: Region) -> Part:
