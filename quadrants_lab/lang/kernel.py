@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
@@ -18,6 +18,8 @@ from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.record.inspect import Sizes
+
+T = TypeVar("T")
 
 
 class Launchable:
@@ -94,13 +96,6 @@ class Gradient(Launchable):
         return f"<gradient of qd.kernel {self.name}>"
 
 
-class FlattenedGradient(Gradient):
-    """The gradient of a `FlattenedKernel`."""
-
-    __slots__ = ()
-    __call__ = Launchable._call_flattened
-
-
 class ValueAndGradient(Launchable):
     """A kernel followed by its gradient: what ``k(...)`` and then ``k.grad(...)`` do, and the kernel's value.
 
@@ -113,13 +108,6 @@ class ValueAndGradient(Launchable):
 
     def __repr__(self) -> str:
         return f"<value and gradient of qd.kernel {self.name}>"
-
-
-class FlattenedValueAndGradient(ValueAndGradient):
-    """Those of a `FlattenedKernel`."""
-
-    __slots__ = ()
-    __call__ = Launchable._call_flattened
 
 
 class Kernel(Launchable):
@@ -162,12 +150,17 @@ class Kernel(Launchable):
         return f"<qd.kernel {self.name}({', '.join(p.name for p in self._parameters)})>"
 
 
+def _called_by(call: Callable[..., Any], base: type[T]) -> type[T]:
+    """The class with another ``__call__``, which Python looks up in the class alone."""
+    return type(base.__name__, (base,), {"__slots__": (), "__call__": call})
+
+
 class FlattenedKernel(Kernel):
     """A kernel of which some parameters are vectors, matrices or structs, or may be fields or arrays."""
 
     __slots__ = ()
     __call__ = Launchable._call_flattened
-    _gradient, _both = FlattenedGradient, FlattenedValueAndGradient
+    _gradient, _both = _called_by(__call__, Gradient), _called_by(__call__, ValueAndGradient)
 
 
 def _under_a_tape(self: Launchable, *args: Any, **kwargs: Any) -> Any:
@@ -178,25 +171,11 @@ def _under_a_tape(self: Launchable, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-class GraphGradient(Gradient):
-    """In the place of the gradient of a `GraphKernel`."""
-
-    __slots__ = ()
-    __call__ = _under_a_tape
-
-
-class GraphValueAndGradient(ValueAndGradient):
-    """In the place of that of a `GraphKernel`."""
-
-    __slots__ = ()
-    __call__ = _under_a_tape
-
-
 class GraphKernel(Kernel):
     """A kernel whose launch is several, see `lang.graph`."""
 
     __slots__ = ()
-    _gradient, _both = GraphGradient, GraphValueAndGradient
+    _gradient, _both = _called_by(_under_a_tape, Gradient), _called_by(_under_a_tape, ValueAndGradient)
 
     def __init__(self, fn: Callable[..., Any], variants: TensorVariants, made: Graph) -> None:
         super().__init__(fn, variants)
