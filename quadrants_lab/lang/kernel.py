@@ -11,7 +11,7 @@ from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_asked, graph_of, run
-from quadrants_lab.lang.parameters import positional, read_parameters
+from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
 from quadrants_lab.lang.wrappers import unwrapped
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -227,7 +227,7 @@ def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool =
 
 def _kernel(fn: Callable[..., Any], variants: TensorVariants) -> Kernel:
     """The kernel of the class that its parameters need."""
-    flattened = variants.tensors or any(p.compound for p in variants.parameters)
+    flattened = variants.tensors or any(is_compound(p.annotation) for p in variants.parameters)
     return (FlattenedKernel if flattened else Kernel)(fn, variants)
 
 

@@ -32,16 +32,6 @@ class Parameter:
     annotation: Any
     default: Any
 
-    @property
-    def compound(self) -> bool:
-        """Whether it is more than one argument to what is below the call."""
-        return is_compound(self.annotation)
-
-    @property
-    def tensors(self) -> bool:
-        """Whether it may be a field or an array, or has members that may."""
-        return has_tensors(self.annotation)
-
     def slot(self) -> AnySlot:
         """Checks and converts the argument; in a session, because int and float mean its default dtypes."""
         a = self.annotation
@@ -56,7 +46,9 @@ class Parameter:
         if isinstance(a, A.TensorType):
             return TensorSlot(self.name)
         if isinstance(a, type) and is_dataclass(a):
-            return StructSlot(self.name, a, members_of(a, self.name), True)
+            of = member_annotations(a)
+            members = tuple((n, Parameter(f"{self.name}.{n}", each, self.default).slot()) for n, each in of)
+            return StructSlot(self.name, a, members, True)
         if isinstance(a, BufferViewType):
             return a.slot(self.name)
         if getattr(a, "__qd_type__", ""):
@@ -65,7 +57,7 @@ class Parameter:
 
 
 def is_compound(annotation: Any) -> bool:
-    """Whether it is a vector, matrix or struct type, or a Python dataclass."""
+    """Whether it is a vector, matrix or struct type, or a Python dataclass: more than one argument below the call."""
     if isinstance(annotation, type):
         return is_dataclass(annotation)
     return bool(getattr(annotation, "__qd_type__", ""))
@@ -78,14 +70,6 @@ def has_tensors(annotation: Any) -> bool:
             return any(has_tensors(member) for _, member in member_annotations(annotation))
         return False
     return isinstance(annotation, A.TensorType)
-
-
-def members_of(cls: type, name: str) -> tuple[tuple[str, AnySlot], ...]:
-    """The slots of the members of a Python dataclass."""
-    return tuple(
-        (member, Parameter(f"{name}.{member}", annotation, inspect.Parameter.empty).slot())
-        for member, annotation in member_annotations(cls)
-    )
 
 
 def member_annotations(cls: type) -> list[tuple[str, Any]]:

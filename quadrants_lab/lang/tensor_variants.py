@@ -10,7 +10,7 @@ import numpy as np
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
-from quadrants_lab.lang.parameters import Parameter
+from quadrants_lab.lang.parameters import Parameter, has_tensors
 from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, settled
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -30,7 +30,7 @@ class TensorVariants:
         self.source = source
         self.graph = graph
         self.parameters = parameters
-        self.tensors = any(p.tensors for p in parameters)
+        self.tensors = any(has_tensors(p.annotation) for p in parameters)
         self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, Together]] = {}
         self.default = self.of(())
         self._tensors: list[int] | None = None
