@@ -95,8 +95,10 @@ def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 
 
 @func
-def _scan(op: Any, identity: Template, arr: Any, out: Any, scratch: Any, n: Any, dtype: Any) -> None:
-    """``out[i] = op(arr[0], ..., arr[i - 1])``; ``out`` may be ``arr``."""
+def _scan(
+    op: Any, identity: Template, arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, inclusive: Template = False
+) -> None:
+    """``out[i] = op(arr[0], ..., arr[i - 1])``, with ``inclusive`` of arr[i], too; ``out`` may be ``arr``."""
     tiles = (n + static(TILE - 1)) // TILE
     for t in range(tiles):
         s = dtype(identity)
@@ -113,8 +115,12 @@ def _scan(op: Any, identity: Template, arr: Any, out: Any, scratch: Any, n: Any,
         s = bit_cast(scratch[t], dtype)
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             here = arr[i]
-            out[i] = s
-            s = op(s, here)
+            if static(inclusive):
+                s = op(s, here)
+                out[i] = s
+            else:
+                out[i] = s
+                s = op(s, here)
 
 
 @func
@@ -321,21 +327,7 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
 
 @kernel
 def _inclusive(arr: Tensor, scratch: Tensor, n: i32) -> None:
-    tiles = (n + static(TILE - 1)) // TILE
-    for t in range(tiles):
-        s = 0
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            s += arr[i]
-            arr[i] = s
-        scratch[t] = cast(s, u32)
-    before = 0
-    loop_config(serialize=True)
-    for t in range(tiles):
-        here = cast(scratch[t], i32)
-        scratch[t] = cast(before, u32)
-        before += here
-    for i in range(n):
-        arr[i] += cast(scratch[i // TILE], i32)
+    _scan(_add, 0, arr, arr, scratch, n, i32, True)
 
 
 class PrefixSumExecutor:
