@@ -32,11 +32,6 @@ def _constructor(axes: int) -> Callable[..., Value]:
     return lower
 
 
-def _get_shape(cx: Context, call: ast.Call, m: Value) -> Value:
-    assert isinstance(m, Matrix)
-    return tuple(Lit(k, call) for k in m.shape)
-
-
 def _size(cx: Context, value: Value, call: ast.Call, op: str) -> int:
     n = cx.known(value, "QL1610", call, op=f"qd.Matrix.{op}")
     if not isinstance(n, int) or n < 1:
@@ -72,10 +67,6 @@ def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
     return _diagonal(size, Num(cx.const(1, t), t), Num(cx.const(0, t), t))
 
 
-def _eye(cx: Context, call: ast.Call, n: Value) -> Value:
-    return _identity(cx, call, Obj(float), n)
-
-
 def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
     value = cx.number(val, argument_node(call, 1))
     if isinstance(value, Lit):
@@ -88,12 +79,8 @@ def _diagonal(n: int, value: Number, zero: Number) -> Matrix:
     return Matrix((n, n), tuple(value if i == j else zero for i in range(n) for j in range(n)))
 
 
-def _rows(cx: Context, call: ast.Call, rows: Value) -> Value:
-    return operand(cx, "rows", rows, argument_node(call, 0), 2)
-
-
-def _cols(cx: Context, call: ast.Call, cols: Value) -> Value:
-    return matrix.transposed(operand(cx, "cols", cols, argument_node(call, 0), 2))
+def _rows(cx: Context, call: ast.Call, rows: Value, op: str = "rows") -> Matrix:
+    return operand(cx, op, rows, argument_node(call, 0), 2)
 
 
 def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -119,15 +106,18 @@ _CONSTRUCTORS: tuple[Builtin, ...] = (
     Builtin("Matrix.identity", ("dt", "n"), _identity, "Ones on the diagonal of n rows and columns."),
     Builtin("Matrix.diag", ("dim", "val"), _diag, "val on the diagonal of dim rows and columns."),
     Builtin("Matrix.rows", ("rows",), _rows, "The matrix with these rows."),
-    Builtin("Matrix.cols", ("cols",), _cols, "The matrix with these columns."),
+    Builtin("Matrix.cols", ("cols",), lambda cx, call, cols: matrix.transposed(_rows(cx, call, cols, "cols")),
+            "The matrix with these columns."),
 )  # fmt: skip
 
 ROWS: tuple[Builtin, ...] = (
     Builtin("Vector", ("arr", "dt="), _constructor(1), "A vector of the numbers in a list.", home="Matrix"),
     Builtin("Matrix", ("arr", "dt="), _constructor(2), "A matrix from a list of rows, a vector from a list of numbers.",
             home="Matrix"),
-    Builtin("Matrix.get_shape", ("self",), _get_shape, "The number of rows and columns.", home="Matrix"),
+    Builtin("Matrix.get_shape", ("self",), lambda cx, call, m: tuple(Lit(k, call) for k in m.shape),
+            "The number of rows and columns.", home="Matrix"),
     Builtin("Struct", ("*",), _struct, "Named values.", 99, home="Struct"),
     *(replace(row, home="Matrix") for row in _CONSTRUCTORS),
-    Builtin("eye", ("n",), _eye, "The identity of n rows, of default_fp.", home="math"),
+    Builtin("eye", ("n",), lambda cx, call, n: _identity(cx, call, Obj(float), n),
+            "The identity of n rows, of default_fp.", home="math"),
 )  # fmt: skip

@@ -76,10 +76,6 @@ def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Val
     return Num(cx.b.op("custom_jvp", *ids), t)
 
 
-def _detached(cx: Context, call: ast.Call, x: Value) -> Value:
-    return _custom_jvp(cx, call, x, Lit(0.0))
-
-
 def _epsilon(cx: Context, call: ast.Call, x: Value) -> Value:
     t = cx.type_of(cx.number(x, call))
     cx.at(call)
@@ -97,7 +93,8 @@ ROWS: tuple[Builtin, ...] = (
     *_rows(),
     Builtin("Field.fill", ("x", "val"), _fill, "Writes val to every element.", home="Field"),
     Builtin("custom_jvp", ("value", "change"), _custom_jvp, "", home="library", elementwise=True),
-    Builtin("detached", ("x",), _detached, "", home="library", elementwise=True),
+    Builtin("detached", ("x",), lambda cx, call, x: _custom_jvp(cx, call, x, Lit(0.0)), "", home="library",
+            elementwise=True),
     Builtin("epsilon", ("x",), _epsilon, "", home="library"),
     Builtin("Matrix.zero_like", ("m",), _zero_like, "", home="library"),
 )

@@ -25,10 +25,6 @@ def _filled(number: int) -> Lower:
     return lower
 
 
-def _same(cx: Context, call: ast.Call, val: Value, base: Value, low: Value, high: Value) -> Value:
-    return val
-
-
 def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
     if isinstance(x, (Mem, StructMem)):
         cx.stopped |= _buffers(x)
@@ -119,7 +115,8 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("zero", ("x",), _filled(0), "0 in the dtype of x.", elementwise=True),
     Builtin("one", ("x",), _filled(1), "1 in the dtype of x.", elementwise=True),
     Builtin("frexp", ("x",), _frexp, "(m, e) with x = m * 2**e and 0.5 <= |m| < 1; (x, 0) where there are none."),
-    Builtin("assume_in_range", ("val", "base", "low", "high"), _same, "val, which lies in [base + low, base + high)."),
+    Builtin("assume_in_range", ("val", "base", "low", "high"), lambda cx, call, val, *range: val,
+            "val, which lies in [base + low, base + high)."),
     Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
             "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip

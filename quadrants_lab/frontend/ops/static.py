@@ -33,10 +33,6 @@ def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
     return Obj(None)
 
 
-def _hint(cx: Context, call: ast.Call, *args: Value) -> Value:
-    return Obj(None)
-
-
 def _len(cx: Context, call: ast.Call, x: Value) -> Value:
     if isinstance(x, tuple):
         return Lit(len(x), call)
@@ -83,7 +79,7 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("static", ("*args",), _static, "Evaluated at compile time: unrolls a loop, decides an if."),
     Builtin("static_assert", ("cond", "msg="), _static_assert, "An error at compile time if cond does not hold."),
     Builtin("static_print", ("*args",), _static_print, "Prints while the kernel is compiled."),
-    *(Builtin(name, ("*args",), _hint, "A hint about fields that changes nothing here.")
+    *(Builtin(name, ("*args",), lambda cx, call, *args: Obj(None), "A hint about fields that changes nothing here.")
       for name in ("block_local", "cache_read_only", "no_activate")),
     # Python's own
     Builtin("print", ("*args",), lower_print, "", 99),
