@@ -117,7 +117,7 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     lines = linecache.getlines(code.co_filename, fn.__globals__)
     if not lines:
         raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
-    is_lambda = fn.__name__ == "<lambda>"
+    is_lambda = code.co_name == "<lambda>"
     node, offset = (_lambda(lines, fn), 0) if is_lambda else _parse(lines, code.co_firstlineno - 1, code.co_name)
     if node is None:
         raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed")

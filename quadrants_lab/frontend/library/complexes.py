@@ -2,47 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from quadrants_lab.frontend.library.core import ops, public
+from quadrants_lab.frontend.library.core import formula, ops, public
 
 _sin, _cos, _exp, _log, _atan2, _sqrt, _vector = ops("sin cos exp log atan2 sqrt Vector")
+_one, _two = (partial(formula, vectors=names, length=2) for names in (("z",), ("z1", "z2")))
 
-
-@public(vectors=("z",), length=2)
-def cconj(z: Any) -> Any:
-    """The conjugate of z."""
-    return _vector([z[0], -z[1]])
-
-
-@public(vectors=("z1", "z2"), length=2)
-def cmul(z1: Any, z2: Any) -> Any:
-    """z1 times z2."""
-    return _vector([z1[0] * z2[0] - z1[1] * z2[1], z1[0] * z2[1] + z1[1] * z2[0]])
-
-
-@public(vectors=("z1", "z2"), length=2)
-def cdiv(z1: Any, z2: Any) -> Any:
-    """z1 over z2; NaNs where z2 is 0."""
-    return _vector([z1[0] * z2[0] + z1[1] * z2[1], z1[1] * z2[0] - z1[0] * z2[1]]) / z2.norm_sqr()
-
-
-@public(vectors=("z",), length=2)
-def cinv(z: Any) -> Any:
-    """1 over z; NaNs where z is 0."""
-    return cconj(z) / z.norm_sqr()
-
-
-@public(vectors=("z",), length=2)
-def cexp(z: Any) -> Any:
-    """e to the power of z."""
-    return _exp(z[0]) * _vector([_cos(z[1]), _sin(z[1])])
-
-
-@public(vectors=("z",), length=2)
-def clog(z: Any) -> Any:
-    """The logarithm of z with its imaginary part in (-pi, pi]."""
-    return _vector([_log(z.norm_sqr()) / 2.0, _atan2(z[1], z[0])])
+cconj = _one("cconj", "The conjugate of z.", lambda z: _vector([z[0], -z[1]]))
+_two("cmul", "z1 times z2.", lambda z1, z2: _vector(
+    [z1[0] * z2[0] - z1[1] * z2[1], z1[0] * z2[1] + z1[1] * z2[0]]
+))  # fmt: skip
+_two("cdiv", "z1 over z2; NaNs where z2 is 0.", lambda z1, z2: _vector(
+    [z1[0] * z2[0] + z1[1] * z2[1], z1[1] * z2[0] - z1[0] * z2[1]]
+) / z2.norm_sqr())  # fmt: skip
+_one("cinv", "1 over z; NaNs where z is 0.", lambda z: cconj(z) / z.norm_sqr())
+cexp = _one("cexp", "e to the power of z.", lambda z: _exp(z[0]) * _vector([_cos(z[1]), _sin(z[1])]))
+clog = _one("clog", "The logarithm of z with its imaginary part in (-pi, pi].",
+            lambda z: _vector([_log(z.norm_sqr()) / 2.0, _atan2(z[1], z[0])]))  # fmt: skip
 
 
 @public(vectors=("z",), length=2)

@@ -74,6 +74,12 @@ def public(home: str = "math", **traits: Any) -> Callable[..., Any]:
     return add
 
 
+def formula(name: str, doc: str, fn: Callable[..., Any], **traits: Any) -> Any:
+    """The same for a lambda, which has its line to itself, or begins it."""
+    fn.__name__, fn.__doc__ = name, doc
+    return public(**traits)(fn)
+
+
 def helper(fn: Callable[..., Any]) -> Any:
     """A function that only the library calls."""
     return LibraryFunc(fn)

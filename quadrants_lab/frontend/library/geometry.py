@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import op, public
+from quadrants_lab.frontend.library.core import formula, op, public
 
 _sqrt: Any = op("sqrt")
 
-
-@public(vectors=("x",))
-def length(x: Any) -> Any:
-    """The Euclidean length of the vector x; its derivative is 0 where it is 0."""
-    return x.norm()
-
-
-@public(vectors=("x", "y"))
-def distance(x: Any, y: Any) -> Any:
-    """The length of x - y."""
-    return (x - y).norm()
-
-
-@public(vectors=("v",))
-def normalize(v: Any) -> Any:
-    """v / length(v): NaNs for zeros (v.normalized() gives zeros)."""
-    return v / v.norm()
-
-
-@public(vectors=("x", "n"))
-def reflect(x: Any, n: Any) -> Any:
-    """The direction of a ray along x that is mirrored at a plane with the unit normal n."""
-    return x - 2.0 * x.dot(n) * n
+formula("length", "The Euclidean length of the vector x; its derivative is 0 where it is 0.", lambda x: x.norm(),
+        vectors=("x",))  # fmt: skip
+formula("distance", "The length of x - y.", lambda x, y: (x - y).norm(), vectors=("x", "y"))
+formula("normalize", "v / length(v): NaNs for zeros (v.normalized() gives zeros).", lambda v: v / v.norm(),
+        vectors=("v",))  # fmt: skip
+formula("reflect", "The direction of a ray along x that is mirrored at a plane with the unit normal n.",
+        lambda x, n: x - 2.0 * x.dot(n) * n, vectors=("x", "n"))  # fmt: skip
 
 
 @public(vectors=("x", "n"))

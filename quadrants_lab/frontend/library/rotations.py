@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import ops, public
+from quadrants_lab.frontend.library.core import formula, ops, public
 
 _sin, _cos, _matrix, _vector = ops("sin cos Matrix Vector")
 
-
-@public()
-def vdir(ang: Any) -> Any:
-    """The unit vector at the angle ang (radians) from the first axis."""
-    return _vector([_cos(ang), _sin(ang)])
+formula("vdir", "The unit vector at the angle ang (radians) from the first axis.",
+        lambda ang: _vector([_cos(ang), _sin(ang)]))  # fmt: skip
 
 
 @public()
@@ -37,10 +34,8 @@ def rot_yaw_pitch_roll(yaw: Any, pitch: Any, roll: Any) -> Any:
     ])
 
 
-@public()
-def rotation3d(ang_x: Any, ang_y: Any, ang_z: Any) -> Any:
-    """rot_yaw_pitch_roll(ang_z, ang_x, ang_y)."""
-    return rot_yaw_pitch_roll(ang_z, ang_x, ang_y)
+formula("rotation3d", "rot_yaw_pitch_roll(ang_z, ang_x, ang_y).",
+        lambda ang_x, ang_y, ang_z: rot_yaw_pitch_roll(ang_z, ang_x, ang_y))  # fmt: skip
 
 
 @public(vectors=("axis",), length=3)
@@ -59,13 +54,9 @@ def rot_by_axis(axis: Any, ang: Any) -> Any:
     ])
 
 
-@public()
-def translate(dx: Any, dy: Any, dz: Any) -> Any:
-    """The translation by (dx, dy, dz)."""
-    return _matrix([[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]])
-
-
-@public()
-def scale(sx: Any, sy: Any, sz: Any) -> Any:
-    """The scaling of the axes by sx, sy and sz."""
-    return _matrix([[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]])
+formula("translate", "The translation by (dx, dy, dz).", lambda dx, dy, dz: _matrix(
+    [[1.0, 0.0, 0.0, dx], [0.0, 1.0, 0.0, dy], [0.0, 0.0, 1.0, dz], [0.0, 0.0, 0.0, 1.0]]
+))  # fmt: skip
+formula("scale", "The scaling of the axes by sx, sy and sz.", lambda sx, sy, sz: _matrix(
+    [[sx, 0.0, 0.0, 0.0], [0.0, sy, 0.0, 0.0], [0.0, 0.0, sz, 0.0], [0.0, 0.0, 0.0, 1.0]]
+))  # fmt: skip

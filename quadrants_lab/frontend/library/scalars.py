@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
-from quadrants_lab.frontend.library.core import ops, public
+from quadrants_lab.frontend.library.core import formula, ops, public
 from quadrants_lab.ir.types import u32 as _u32
 
 _floor, _log, _popcnt, _select = ops("floor log popcnt select")
+_each = partial(formula, elementwise=True)
 
-
-@public(elementwise=True)
-def fract(x: Any) -> Any:
-    """Fractional part of x: x - floor(x)."""
-    return x - _floor(x)
-
-
-@public(elementwise=True)
-def log2(x: Any) -> Any:
-    """Logarithm of x to the base of 2."""
-    return _log(x) / math.log(2)
-
-
-@public(elementwise=True)
-def degrees(x: Any) -> Any:
-    """x radians in degrees."""
-    return x * (180 / math.pi)
-
-
-@public(elementwise=True)
-def radians(x: Any) -> Any:
-    """x degrees in radians."""
-    return x * (math.pi / 180)
-
-
-@public(elementwise=True)
-def clamp(x: Any, xmin: Any, xmax: Any) -> Any:
-    """x, or the bound that it lies beyond."""
-    return min(xmax, max(xmin, x))
-
-
-@public(elementwise=True)
-def mix(x: Any, y: Any, a: Any) -> Any:
-    """Linear interpolation: x at a = 0, y at a = 1."""
-    return x * (1.0 - a) + y * a
-
-
-@public(elementwise=True)
-def mod(x: Any, y: Any) -> Any:
-    """x - y * floor(x / y)."""
-    return x - y * _floor(x / y)
-
-
-@public(elementwise=True)
-def step(edge: Any, x: Any) -> Any:
-    """0 where x < edge, else 1."""
-    return 0.0 if x < edge else 1.0
+_each("fract", "Fractional part of x: x - floor(x).", lambda x: x - _floor(x))
+_each("log2", "Logarithm of x to the base of 2.", lambda x: _log(x) / math.log(2))
+_each("degrees", "x radians in degrees.", lambda x: x * (180 / math.pi))
+_each("radians", "x degrees in radians.", lambda x: x * (math.pi / 180))
+clamp = _each("clamp", "x, or the bound that it lies beyond.", lambda x, xmin, xmax: min(xmax, max(xmin, x)))
+_each("mix", "Linear interpolation: x at a = 0, y at a = 1.", lambda x, y, a: x * (1.0 - a) + y * a)
+_each("mod", "x - y * floor(x / y).", lambda x, y: x - y * _floor(x / y))
+_each("step", "0 where x < edge, else 1.", lambda edge, x: 0.0 if x < edge else 1.0)
+_each("ffs", "Position of the lowest set bit of the integer x, counted from 1; 0 where there is none.",
+      lambda x: _select(x == 0, 0, _popcnt((x & -x) - 1) + 1))  # fmt: skip
 
 
 @public(elementwise=True)
@@ -64,12 +29,6 @@ def smoothstep(edge0: Any, edge1: Any, x: Any) -> Any:
     """Hermite interpolation from 0 at edge0 to 1 at edge1."""
     t = clamp((x - edge0) / (edge1 - edge0), 0.0, 1.0)
     return t * t * (3.0 - 2.0 * t)
-
-
-@public(elementwise=True)
-def ffs(x: Any) -> Any:
-    """Position of the lowest set bit of the integer x, counted from 1; 0 where there is none."""
-    return _select(x == 0, 0, _popcnt((x & -x) - 1) + 1)
 
 
 @public(elementwise=True)
