@@ -103,7 +103,6 @@ class Call:
     def __init__(self, op: TorchOp, arguments: Mapping[str, Any], names: tuple[str, ...]) -> None:
         self.op = op
         self.names = names
-        self.order = tuple(arguments)
         self.rest = {n: v for n, v in arguments.items() if n not in names}
         self.session = session.current()
         self.record: Recorded | None = None

@@ -45,10 +45,10 @@ def compare(cx: Context, node: ast.Compare) -> Value:
             return _static_compare(cx, node, [left, right])
         nodes = (node.left, node.comparators[0])
         return matrix.each(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
-    return _chain(cx, node, cx.number(left, node.left), node.left, 0)
+    return _chain(cx, node, cx.number(left, node.left), 0)
 
 
-def _chain(cx: Context, node: ast.Compare, left: Number, left_node: ast.expr, k: int) -> Number:
+def _chain(cx: Context, node: ast.Compare, left: Number, k: int) -> Number:
     right = cx.scalar(node.comparators[k])
     first = _compared(cx, type(node.ops[k]), left, right, node)
     if k + 1 == len(node.ops):
@@ -57,7 +57,7 @@ def _chain(cx: Context, node: ast.Compare, left: Number, left_node: ast.expr, k:
         return first
 
     def rest() -> Number:
-        return _chain(cx, node, right, node.comparators[k], k + 1)
+        return _chain(cx, node, right, k + 1)
 
     if isinstance(first, Lit):
         return rest()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,15 +38,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 LONG = 4  # steps of a segment, from which on steps are not recorded one by one first
-
-
-class CustomGradient(Protocol):
-    """A Python function with a gradient of its own."""
-
-    fn: Callable[..., Any]
-
-    @property
-    def grad(self) -> Callable[..., Any] | None: ...
 
 
 class Launches(Keeper):
@@ -108,8 +99,8 @@ class Launches(Keeper):
         notice(self)
         self.paused -= 1
 
-    def insert(self, function: CustomGradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """The function was called, between `pause` and `resume`."""
+    def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """The function, of Python and with a gradient of its own, was called, between `pause` and `resume`."""
         if not self.paused:
             assert function.grad is not None
             self._end_stretch()
