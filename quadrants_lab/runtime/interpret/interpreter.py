@@ -24,9 +24,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import f32, f64
+from quadrants_lab.ir.types import DType, f32, f64
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.interpret.stack import Stack
 from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
@@ -41,6 +40,34 @@ class Trip(NamedTuple):
 
     index: Any
     carried: tuple[Any, ...]
+
+
+class Stack:
+    """An adstack. Slots are [primal, adjoint]; beyond the capacity the counter runs on and writes stay in the last
+    slot."""
+
+    __slots__ = ("capacity", "count", "count_only", "slots", "type")
+
+    def __init__(self, type: DType, capacity: int | None, count_only: bool) -> None:
+        self.type = type
+        self.capacity = capacity
+        self.count_only = count_only
+        self.slots: list[list[Any]] = []
+        self.count = 0
+
+    def push(self, value: Any) -> None:
+        self.count += 1
+        if self.count_only or self.capacity == 0:
+            return
+        if self.capacity is not None and self.count > self.capacity:
+            self.slots[-1] = [value, self.type.numpy(0)]
+        else:
+            self.slots.append([value, self.type.numpy(0)])
+
+    def pop(self) -> None:
+        self.count -= 1
+        if len(self.slots) > self.count:
+            self.slots.pop()
 
 
 class OutOfBounds(QuadrantsAssertionError, IndexError):
