@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -121,13 +122,7 @@ class Kernel(Launchable):
         self.source = variants.source
         self.method = is_method(fn)
         self.grad, self.value_and_grad = self._gradient(variants, 1), self._both(variants, 2)
-        self.__dict__.update(
-            __name__=self.name,
-            __qualname__=fn.__qualname__,
-            __doc__=fn.__doc__,
-            __module__=fn.__module__,
-            __wrapped__=fn,
-        )
+        update_wrapper(self, fn, updated=())
 
     def sizes(self) -> Sizes:
         """A row for each adstack of the gradient, with its depth in the last gradient launch."""
@@ -275,9 +270,7 @@ class Func:
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.source = function_source(fn)
         self.method = is_method(fn)
-        self.__dict__.update(
-            __name__=fn.__name__, __qualname__=fn.__qualname__, __doc__=fn.__doc__, __wrapped__=fn
-        )
+        update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise QuadrantsRuntimeError(
