@@ -27,7 +27,7 @@ from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooL
 from quadrants_lab.runtime.check.parting import Arrays, Parting, restart
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane
-from quadrants_lab.runtime.interpret.interpreter_trace import remember
+from quadrants_lab.runtime.interpret.interpreter_trace import Enough, remember
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 
@@ -148,10 +148,6 @@ def _dot(a: Any, b: Any) -> float:
     return float((a.reshape(-1).astype(np.float64) * b.reshape(-1).astype(np.float64)).sum())
 
 
-class _Enough(Exception):
-    """What was to be seen has been seen."""
-
-
 class _Writer:
     """Observes the gradient of a step for the first launch that changes an element's adjoint, in its ``buffer``."""
 
@@ -167,14 +163,14 @@ class _Writer:
         self.grad = gradients(launches)[self.element.key][1]
         self.at = len(list(launches.leaves()))
         restart(launches, self.tangents.loss)
-        with suppress(_Enough), watch(self):
+        with suppress(Enough), watch(self):
             launches.differentiate(after=self.done)
         return self.kept
 
     def done(self, step: Step) -> None:
         self.at -= 1
         if self.at <= self.found.first:
-            raise _Enough
+            raise Enough
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         name = next((n for n, m in plan.memories(args).items() if m is self.grad), "")
@@ -190,10 +186,10 @@ class _Writer:
         recorder.after(plan, args, mine, failed)
         record, at = mine[0], self.element.index
         if record.inputs is None or record.outputs is None:
-            raise _Enough
+            raise Enough
         if record.inputs[name][at] != record.outputs[name][at] or self.found.step.launch is not None:
             self.kept, self.buffer = record, name
-            raise _Enough
+            raise Enough
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
 from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Lane, interpret
-from quadrants_lab.runtime.interpret.interpreter_trace import remember
+from quadrants_lab.runtime.interpret.interpreter_trace import Enough, remember
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, Recorder
 from quadrants_lab.runtime.record.replay import shadow
@@ -43,10 +43,6 @@ _WHY: dict[str, tuple[str, str]] = {  # operation: what it has no finite value o
 }
 
 
-class _Found(Exception):
-    """Ends the run at the launch that is wanted."""
-
-
 class _Watch(Recorder):
     """Takes a record of each launch, and ends the run at the first that makes of numbers what is none."""
 
@@ -63,13 +59,13 @@ class _Watch(Recorder):
         for name, left in (record.outputs or {}).items():
             if left.dtype.kind == "f" and (~np.isfinite(left) & np.isfinite(before.get(name, 0.0))).any():
                 self.record = record
-                raise _Found
+                raise Enough
 
 
 def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Cause | None:
     """``run`` makes launches, or the gradients ``of`` some. None where all that they leave is finite."""
     watcher = _Watch()
-    with suppress(_Found), watch(watcher):
+    with suppress(Enough), watch(watcher):
         run()
     record = watcher.record
     if record is None:
@@ -105,7 +101,7 @@ def origin(record: LaunchRecord) -> Event | None:
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
     look = _Origins(kernel, plan.compiled.lowered.kernel)
-    with suppress(_Found, QuadrantsError, ArithmeticError):
+    with suppress(Enough, QuadrantsError, ArithmeticError):
         if draws_random(kernel):  # its iterations do not run one by one
             arrays = {name: np.zeros(shape, kernel.buffers[name].dtype.numpy) for name, shape in record.shapes.items()}
             arrays |= {name: a.copy() for name, a in record.inputs.items()}
@@ -119,7 +115,7 @@ def origin(record: LaunchRecord) -> Event | None:
 
 def _look_closely(launch: Windows, look: _Origins) -> None:
     """The first iteration of a task that leaves what is not finite, statement by statement, and so on with the tasks
-    after it. Raises _Found."""
+    after it. Raises Enough."""
     written = launch.record.plan.writes
     buffers = launch.kernel.buffers
     floats = [name for name in written | launch.temporaries if buffers[name].dtype.is_float]
@@ -151,7 +147,7 @@ class _Origins:
     def told(self, s: N.Stmt, value: Any) -> None:
         remember(self.env, s, value)
         if isinstance(s, (N.Offload, N.Control)) and monotonic() > self.until:
-            raise _Found
+            raise Enough
         match s:
             case N.Offload():
                 self.lane = lane_of(s, value)
@@ -169,7 +165,7 @@ class _Origins:
                 made = self.of.get(s.value, self.latest)
                 if made is not None:
                     self.found = self._event(*made)
-                    raise _Found
+                    raise Enough
 
     def _event(self, op: N.Op, values: tuple[Any, ...]) -> Event:
         """What the user wrote: of a derivative the operation that it is of, with the operands it had."""

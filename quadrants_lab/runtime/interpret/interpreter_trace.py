@@ -97,8 +97,8 @@ class Walk:
         return {key: max(low - slots, 0) for key, low in least.items()}
 
 
-class _Enough(Exception):
-    """Ends the replay."""
+class Enough(Exception):
+    """What was to be seen has been seen: ends a replay, or a run."""
 
 
 def walk_iteration(
@@ -113,7 +113,7 @@ def walk_iteration(
     was stopped.
     """
     watcher = _Watcher(launch.kernel, task, lane, wanted, stop)
-    with suppress(_Enough):
+    with suppress(Enough):
         Partial(launch).run(task, watcher.told, watcher.iterations)
     return watcher.walk
 
@@ -158,7 +158,7 @@ class _Watcher:
         walk = self.walk
         if walk.found >= 0 and len(walk.events) >= WINDOW:
             walk.cut = True
-            raise _Enough
+            raise Enough
         if e.back and walk.turn < 0:
             walk.turn = e.number
         walk.events.append(e)
