@@ -89,9 +89,9 @@ def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:
 _PUTS: dict[str, tuple[Any, Callable[[DType], float]]] = {
     "add": (simt.add, lambda t: 0),
     "mul": (simt.mul, lambda t: 1),
-    "min": (min, lambda t: inf if t.is_float else (1 << t.bits - (t.kind == "i")) - 1),
-    "max": (max, lambda t: -inf if t.is_float else -(1 << t.bits - 1) if t.kind == "i" else 0),
-    "and": (simt.both, lambda t: -1 if t.kind == "i" else (1 << t.bits) - 1),
+    "min": (min, lambda t: inf if t.is_float else t.limits[1]),
+    "max": (max, lambda t: -inf if t.is_float else t.limits[0]),
+    "and": (simt.both, lambda t: -1 if t.kind == "i" else t.limits[1]),
     "or": (simt.either, lambda t: 0),
     "xor": (simt.differs, lambda t: 0),
 }

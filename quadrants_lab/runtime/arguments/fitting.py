@@ -27,10 +27,7 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
     if dtype.is_float:
         high = float(np.finfo(dtype.numpy).max)
         return -high, high
-    if dtype.kind == "b":
-        return False, True
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)
+    return (False, True) if dtype.kind == "b" else dtype.limits
 
 
 # by the name of a dtype, the least and greatest Python number that it takes as it is
