@@ -165,8 +165,9 @@ def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | N
     if first >= len(lines):
         return None, 0
     indent = len(lines[first]) - len(lines[first].lstrip())
-    for find_end in (_guess_end, _tokenized_end):  # the second is certain, and slow
-        text = "".join(lines[first : find_end(lines, first, indent)])
+    for certain in (False, True):  # which is slow
+        end = first + len(inspect.getblock(lines[first:])) if certain else _guess_end(lines, first, indent)
+        text = "".join(lines[first:end])
         try:
             tree = ast.parse("if 1:\n" + text if indent else text)
         except SyntaxError:
@@ -191,7 +192,3 @@ def _guess_end(lines: list[str], first: int, indent: int) -> int:
             break
         end = n + 1
     return end
-
-
-def _tokenized_end(lines: list[str], first: int, indent: int) -> int:
-    return first + len(inspect.getblock(lines[first:]))

@@ -70,7 +70,8 @@ def branch(
         cx.frame.env[name] = refilled(before[name], merged)
     values: list[Value] = []
     for k in range(len(live[0].value) if live else 0):
-        given = [_mergeable(cx, arm.value[k], node) for arm in live]
+        ends = (arm.value[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
+        given: list[Value] = [v if isinstance(v, (Matrix, Struct)) else cx.number(v, node) for v in ends]
         if isinstance(node, ast.IfExp):
             given = _spread(given)
         ways = [list(leaves(v)) for v in given]
@@ -91,11 +92,6 @@ def branch(
     if not live:
         leave(cx, N.Continue)
     return tuple(values)
-
-
-def _mergeable(cx: Context, value: Value, node: Any) -> Value:
-    """The value of an arm, which must be a number, matrix or struct: only these can be chosen at run time."""
-    return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
 
 
 def _spread(values: list[Value]) -> list[Value]:

@@ -53,8 +53,8 @@ def call(cx: Context, node: ast.Call) -> Value:
     if not cx.static and (by_reference := plain.with_references(cx, node, fn, target.text)) is not None:
         return _func(cx, node, by_reference.source, by_reference.first, procedure, {})
     args, keywords = _arguments(cx, node, 0)
-    if isinstance(fn, type) and (dtype := _numpy_dtype(fn)) is not None:
-        fn = dtype
+    if isinstance(fn, type) and fn.__module__ == "numpy":
+        fn = from_numpy(fn) or fn
     if isinstance(fn, DType):
         if len(args) != 1 or keywords:
             raise cx.fail("QL1602", node, text=str(fn), what="takes one value", params="x")
@@ -62,10 +62,6 @@ def call(cx: Context, node: ast.Call) -> Value:
     if isinstance(getattr(fn, "__qd_type__", None), str):
         return instance(cx, node, fn, args, keywords)
     return _python(cx, node, fn, args, keywords, procedure)
-
-
-def _numpy_dtype(fn: type) -> DType | None:
-    return from_numpy(fn) if fn.__module__ == "numpy" else None
 
 
 def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Value:

@@ -77,7 +77,7 @@ class Route:
         self.loaded = [(n, p) for n, p in places.items() if n not in written and not isinstance(p, tuple)]
         self.used = [p for n, p in places.items() if (n, p) not in self.loaded]
         self.reads = [
-            (name, places[name], elements_read(reverse, name, places[name]))
+            (name, places[name], _elements(None if name in reverse.sized_by else reverse, name, places[name]))
             for name in reverse.primal_reads & places.keys()
         ]
         self._depend(reverse)
@@ -104,19 +104,14 @@ def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) ->
     found: list[tuple[str, Place, Elements]] = []
     for kind, writes in ((N.Load, False), (N.Atomic, True)):
         for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys()):
-            known = footprint(plan, name, writes)
-            found.append((name, places[name], known.of if known is not None else _all(places[name])))
+            found.append((name, places[name], _elements(plan, name, places[name], writes)))
     return found
 
 
-def elements_read(reverse: Plan, name: str, place: Place) -> Elements:
-    """What gives, for a launch's arguments, the elements of a buffer that its gradient reads."""
-    read = None if name in reverse.sized_by else footprint(reverse, name, writes=False)
-    return _all(place) if read is None else read.of
-
-
-def _all(place: Place) -> Elements:
-    return lambda args: whole(memory_at(place, args).operand.shape)
+def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
+    """Those of a buffer that launches of the plan read, or write; all where it is not known."""
+    known = None if plan is None else footprint(plan, name, writes)
+    return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
 
 
 class Routes:
