@@ -204,7 +204,7 @@ class Tape:
         self._launches.insert(func, tuple(args), {})
 
     def _finish(self) -> None:
-        if not self._launches.writes.wrote(self.loss):
+        if not self._launches.writes.wrote(self.loss._memory):
             what, levels = self._shown
             warn_unwritten(what, self.loss, self._launches.writes, levels)
         self._differentiate(forget=self.memory is not None and not self.grad_check)

@@ -346,10 +346,10 @@ def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
     wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
     reasons = []
     for candidate in wanted:
-        why_not = _why_not(candidate, simulate)
-        if not why_not:
+        reason = why_not(candidate, simulate)
+        if not reason:
             return candidate
-        reasons.append(f"{candidate.name}: {why_not}")
+        reasons.append(f"{candidate.name}: {reason}")
     message = "; ".join(reasons)
     if not fallback:
         raise QuadrantsRuntimeError(f"no arch that was asked for can be used: {message}", code="QL2032")
@@ -370,12 +370,7 @@ def _arch(asked: Any) -> A.Arch:
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
 
 
-def usable(arch: A.Arch) -> bool:
-    """Whether kernels can run on this arch here."""
-    return not _why_not(arch, False)
-
-
-def _why_not(arch: A.Arch, simulate: bool) -> str:
+def why_not(arch: A.Arch, simulate: bool) -> str:
     """Why kernels cannot run on this arch here, or, if that will do, on a simulation of it; "" where they can."""
     if arch.backend == "cpu":
         return "" if arch is A.cpu else f"this machine's processor is {A.cpu.name}"
@@ -384,7 +379,7 @@ def _why_not(arch: A.Arch, simulate: bool) -> str:
         return "this backend does not exist yet"
     load_compiler()
     module = import_module(name)
-    why_not = str(module.probe())
-    if why_not and simulate and hasattr(module, "probe_simulation"):
+    reason = str(module.probe())
+    if reason and simulate and hasattr(module, "probe_simulation"):
         return str(module.probe_simulation())
-    return why_not
+    return reason

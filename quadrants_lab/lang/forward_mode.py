@@ -120,7 +120,7 @@ class FwdMode:
         self.param.dual.fill(0)
         if kind is None:
             for loss in self.losses:
-                if not self._writes.wrote(loss.dual):
+                if not self._writes.wrote(loss.dual._memory):
                     warn_unwritten("FwdMode", loss, self._writes, stacklevel=3)
         self._writes.clear()
 
@@ -136,7 +136,7 @@ def clear_all(which: str) -> None:
 def warn_unwritten(what: str, loss: Dense, writes: Writes, stacklevel: int) -> None:
     """The warning for a loss to which no launch brought a derivative; located at the user's with statement."""
     launched = f"it launched {', '.join(dict.fromkeys(writes.kernels))}" if writes.kernels else "it launched no kernel"
-    if writes.wrote(loss):
+    if writes.wrote(loss._memory):
         problem, cure = "gives a tangent to its loss", "what it computes depends on no field with a dual"
     else:
         problem, cure = "writes to its loss", "write the loss in a kernel inside the with"

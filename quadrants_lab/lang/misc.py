@@ -7,12 +7,12 @@ from typing import Any
 
 from quadrants_lab.lang.arch import Arch
 from quadrants_lab.lang.arch import cpu as _cpu
-from quadrants_lab.lang.config import usable
+from quadrants_lab.lang.config import why_not as _why_not
 
 
 def is_arch_supported(arch: Arch) -> bool:
     """Whether kernels can run on it here."""
-    return usable(arch)
+    return not _why_not(arch, False)
 
 
 def get_host_arch_list() -> list[Arch]:

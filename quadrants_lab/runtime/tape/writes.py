@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.ir import nodes as N
@@ -12,10 +12,6 @@ from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
-
-
-class HasMemory(Protocol):
-    _memory: Memory
 
 
 class Writes(Observer):
@@ -28,8 +24,8 @@ class Writes(Observer):
         self.written: dict[int, Memory] = {}
         self.kernels: list[str] = []
 
-    def wrote(self, x: HasMemory) -> bool:
-        return id(x._memory) in self.written
+    def wrote(self, memory: Memory) -> bool:
+        return id(memory) in self.written
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         self.kernels.append(plan.kernel.name)
