@@ -136,11 +136,7 @@ def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
     held = _exchange(value)
     _scan(held, value, size, fn, None)
     t = _thread()
-    found = value
-    if t == _first(size):
-        found = identity
-    else:
-        found = held[t - 1]
+    found = identity if t == _first(size) else held[t - 1]
     _sync()
     return found
 
