@@ -15,7 +15,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
@@ -166,7 +165,7 @@ def _through_python(
             try:
                 by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
                 with watch(seen), session.checking("check_out_of_bound"):
-                    _run(program, launches, lambda: _assign(x, moved))  # it runs now
+                    _run(program, launches, lambda: np.copyto(x._memory.array, moved))  # it runs now
             except QuadrantsAssertionError:  # it is not made for these values
                 seen.clear()
                 continue
@@ -177,10 +176,6 @@ def _through_python(
                 return cause
             seen.clear()
     return None
-
-
-def _assign(x: Differentiable, values: npt.NDArray[Any]) -> None:
-    x._memory.array[...] = values
 
 
 def _stale(told: warnings.WarningMessage) -> Cause | None:

@@ -75,7 +75,8 @@ class Recorded(Launches):
                 self._no_view(memory.foreign.of(), memory.address, plan.kernel.name, slot.name)
             elif isinstance(arg, np.ndarray):
                 self._no_view(None, arg.ctypes.data, plan.kernel.name, slot.name)
-        self._note_counts()
+        tensors = (f.memory for f in self.followed.values() if isinstance(f.memory.foreign, Tensor))
+        self.counts = {id(memory): version(memory) for memory in tensors}  # now: torch has counted the launch's writes
 
     def _no_view(self, tensor: Any, address: int, kernel: str, argument: str) -> None:
         for name, given in self.inputs.items():
@@ -86,11 +87,6 @@ class Recorded(Launches):
                     code="QL2124",
                     help=f"pass {name!r} itself and an offset, or slice it before the call of {self.function}",
                 )
-
-    def _note_counts(self) -> None:
-        """To be called after a launch: with it torch has counted the writes."""
-        tensors = (f.memory for f in self.followed.values() if isinstance(f.memory.foreign, Tensor))
-        self.counts = {id(memory): version(memory) for memory in tensors}
 
     def _compare_counts(self) -> None:
         for key, count in self.counts.items():
