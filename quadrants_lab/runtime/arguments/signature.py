@@ -22,12 +22,12 @@ class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
     """An argument that the kernel's annotation does not allow."""
 
 
-def no_dtype(what: str, dtype: object) -> ArgumentError:
+def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -> ArgumentError:
     """The error for an array of another library's dtype."""
     return ArgumentError(
-        f"{what} is an array of {dtype}, which is no dtype of the language",
+        f"{what} is {kind} of {dtype}, which is no dtype of the language",
         code="QL2042",
-        help="the dtypes are " + ", ".join(T.DTYPES),
+        help=f"{cure}the dtypes are {', '.join(T.DTYPES)}",
     )
 
 

@@ -17,9 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import render, warn
-from quadrants_lab.ir import types as T
 from quadrants_lab.runtime.arguments.aliases import same_memory
-from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot
+from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, no_dtype
 from quadrants_lab.runtime.interop import dlpack as lent
 from quadrants_lab.runtime.memory.memory import Imported, Memory, allocate
 
@@ -206,11 +205,7 @@ def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
     if tensor.layout is not torch.strided:
         raise ArgumentError(f"{what} is a tensor of layout {tensor.layout}", code="QL2043", help="pass x.to_dense()")
     if tensor.dtype in (torch.bfloat16,) or tensor.dtype.is_complex:
-        raise ArgumentError(
-            f"{what} is a tensor of {tensor.dtype}, which is no dtype of the language",
-            code="QL2042",
-            help="pass x.float(); the dtypes are " + ", ".join(T.DTYPES),
-        )
+        raise no_dtype(what, tensor.dtype, "a tensor", "pass x.float(); ")
     if not tensor.is_contiguous():
         raise ArgumentError(
             f"{what} is a tensor that is not contiguous: shape {tuple(tensor.shape)}, strides {tensor.stride()}",
