@@ -126,16 +126,6 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
     return source
 
 
-def _begin(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
-
-
-def _end(node: ast.expr) -> tuple[int, int]:
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return node.end_lineno, node.end_col_offset
-
-
 def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
     """The definition that a lambda is short for; None where the file has changed, or, in Python 3.10, where several
     that begin in its line could be meant."""
@@ -144,11 +134,13 @@ def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
     except SyntaxError:
         return None
     code = fn.__code__
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    found: list[Any] = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     if hasattr(code, "co_positions"):
         places = [p for p in code.co_positions() if p[3]]
         begin, end = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
-        found = [n for n in found if _begin(n.body) <= begin and end <= _end(n.body)][-1:]  # the innermost
+        around = ((n, n.body) for n in found)
+        found = [n for n, b in around if (b.lineno, b.col_offset) <= begin and end <= (b.end_lineno, b.end_col_offset)]
+        found = found[-1:]  # the innermost
     if len({ast.dump(n) for n in found}) != 1:
         return None
     node, made = found[0], ast.FunctionDef("<lambda>", found[0].args, [], [])

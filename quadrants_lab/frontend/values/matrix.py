@@ -42,14 +42,13 @@ def as_matrix(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
         return None
     if all(isinstance(p, (Num, Lit)) for p in parts):
         return made(cx, (len(parts),), [p for p in parts if isinstance(p, (Num, Lit))])
-    rows = [as_matrix(cx, p, node) for p in parts]
-    if any(r is None or len(r.shape) != 1 for r in rows):
+    found = [as_matrix(cx, p, node) for p in parts]
+    rows = [r for r in found if r is not None and len(r.shape) == 1]
+    if len(rows) < len(parts):
         return None
     first = rows[0]
-    assert first is not None
     flat: list[Any] = []
     for r in rows:
-        assert r is not None
         if r.shape != first.shape:
             raise cx.fail("QL1416", node, left=describe(first), right=describe(r))
         flat += r.elements
