@@ -63,10 +63,7 @@ def _array(cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType) ->
 
 
 def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Value:
-    try:
-        known = cx.python(shape)
-    except TypeError:
-        raise cx.fail("QL1610", call, op="SharedArray") from None
+    known = cx.known(shape, "QL1610", call, op="SharedArray")
     sizes = known if isinstance(known, (tuple, list)) else (known,)
     if not sizes or not all(type(n) is int and n > 0 for n in sizes):
         raise cx.fail("QL1713", call, shape=known)
@@ -116,16 +113,13 @@ def _plain(fn: Any, *more: Any) -> Lower:
 
 
 def _python(cx: Context, call: ast.Call, value: Value, what: str) -> int:
-    try:
-        known = cx.python(value)
-    except TypeError:
-        known = None
+    known = cx.known(value, "QL1610", call, op=what)
     if type(known) is not int:
         raise cx.fail("QL1610", call, op=what)
     return known
 
 
-def _tile(cx: Context, call: ast.Call, log2_size: Value | None) -> int | None:
+def _tile(cx: Context, call: ast.Call, log2_size: Value | None = None) -> int | None:
     """How many threads a part of a subgroup has; None where it has all of the block."""
     log2 = 5 if log2_size is None else _python(cx, call, log2_size, "a subgroup's operation")
     if not 0 <= log2 <= 5:
@@ -171,19 +165,9 @@ def _generic(fn: Any) -> Lower:
     return lower
 
 
-def _voted(fn: Any, size: Size) -> Lower:
-    def lower(cx: Context, call: ast.Call, value: Value, log2_size: Value | None = None) -> Value:
-        return _inlined(cx, call, fn, value, size(cx, call, log2_size))
-
-    return lower
-
-
-def _in_block(fn: Any) -> Lower:
-    return lambda cx, call, predicate: _inlined(cx, call, fn, predicate, None)
-
-
-def _sort(cx: Context, call: ast.Call, key: Value, value: Value, log2_size: Value | None = None) -> Value:
-    return _inlined(cx, call, simt.sorted_pairs, key, value, _tile(cx, call, log2_size))
+def _tiled(fn: Any, many: int = 1) -> Lower:
+    """The library's function of ``many`` values and the size, which the call may leave out."""
+    return lambda cx, call, *args: _inlined(cx, call, fn, *args[:many], _tile(cx, call, *args[many:]))
 
 
 def _radix(cx: Context, call: ast.Call, key: Value, block_dim: Value, *rest: Value) -> Value:
@@ -201,8 +185,8 @@ def _masked(fn: Any, none: int) -> Lower:
     return lower
 
 
-def _unmasked(fn: Any, *more: Any) -> Lower:
-    return lambda cx, call, mask, *args: _inlined(cx, call, fn, *args, *more)
+def _unmasked(fn: Any) -> Lower:
+    return lambda cx, call, mask, *args: _inlined(cx, call, fn, *args)
 
 
 def _families() -> Iterator[Builtin]:
@@ -229,8 +213,8 @@ def _families() -> Iterator[Builtin]:
     for kind, fn in _VOTES.items():
         param = "value" if kind == "all_equal" else "predicate"
         doc = f"1 where this holds: {kind.replace('_', ' ')}; else 0."
-        yield Builtin(f"subgroup.{kind}", (param,), _voted(fn, _tile), doc)
-        yield Builtin(f"subgroup.{kind}_tiled", (param, "log2_size"), _voted(fn, _tile), doc)
+        yield Builtin(f"subgroup.{kind}", (param,), _tiled(fn), doc)
+        yield Builtin(f"subgroup.{kind}_tiled", (param, "log2_size"), _tiled(fn), doc)
     for kind, fn in _MASKS.items():
         doc = f"A bit for each lane k with k {kind} lane_id."
         yield Builtin(f"subgroup.lanemask_{kind}", ("lane_id",), _plain(fn), doc)
@@ -256,9 +240,9 @@ _BLOCK: tuple[Builtin, ...] = (
             "What op makes of the values of the block's threads up to this one."),
     Builtin("exclusive_scan", ("value", "block_dim", "op", "identity", "dtype"), _generic(simt.exclusive),
             "What op makes of the values of the block's threads before this one; identity in the first."),
-    Builtin("sync_all_nonzero", ("predicate",), _in_block(simt.all_true), "1 if it is not 0 in all threads."),
-    Builtin("sync_any_nonzero", ("predicate",), _in_block(simt.any_true), "1 if it is not 0 in some thread."),
-    Builtin("sync_count_nonzero", ("predicate",), _in_block(simt.count_true), "In how many threads it is not 0."),
+    Builtin("sync_all_nonzero", ("predicate",), _plain(simt.all_true, None), "1 if it is not 0 in all threads."),
+    Builtin("sync_any_nonzero", ("predicate",), _plain(simt.any_true, None), "1 if it is not 0 in some thread."),
+    Builtin("sync_count_nonzero", ("predicate",), _plain(simt.count_true, None), "In how many threads it is not 0."),
     Builtin("radix_rank_match_atomic_or",
             ("key", "block_dim", "radix_bits", "bit_start", "num_bits", "bins", "excl_prefix"), _radix,
             "The thread's place when the block's keys are sorted by a digit; bins: how often each is there."),
@@ -286,8 +270,10 @@ _SUBGROUP: tuple[Builtin, ...] = (
     Builtin("ballot", ("predicate",), _plain(simt.ballot), "A bit, of a u64, for each lane in which it is not 0."),
     Builtin("ballot_full_subgroup", ("predicate",), _plain(simt.ballot), "The same as ballot."),
     Builtin("ballot_first_n", ("predicate", "n"), _plain(simt.ballot_first_n), "A u32 with a bit for each of n lanes."),
-    Builtin("bitonic_sort_kv", ("key", "value"), _sort, "The pair of this lane when those of the subgroup are sorted."),
-    Builtin("bitonic_sort_kv_tiled", ("key", "value", "log2_size"), _sort, "The same of a part of a subgroup."),
+    Builtin("bitonic_sort_kv", ("key", "value"), _tiled(simt.sorted_pairs, 2),
+            "The pair of this lane when those of the subgroup are sorted."),
+    Builtin("bitonic_sort_kv_tiled", ("key", "value", "log2_size"), _tiled(simt.sorted_pairs, 2),
+            "The same of a part of a subgroup."),
 )
 _WARP: tuple[Builtin, ...] = (
     Builtin("sync", ("mask",), _sync, "The same as block.sync()."),
