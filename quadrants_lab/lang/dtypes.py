@@ -28,7 +28,6 @@ def as_dtype(given: Any) -> DType:
     if given is int or given is float:
         options = session.current().settings.compile
         return options.default_ip if given is int else options.default_fp
-    hint = ""
     if isinstance(given, str) and given in T.DTYPES:
         hint = f"write qd.{given}, without quotes"
     elif isinstance(given, type) and T.from_numpy(given) is not None:

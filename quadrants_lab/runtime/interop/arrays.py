@@ -108,7 +108,9 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
             if lent.exports(value):
                 return _ndarray_over(lent.of_array(value, now, what), classes[axes], axes)
             return _shared(value, what)
-        known = _adopted(value, now, what, classes[axes], axes)
+        memory = tensor_memory(value, now, what)
+        ndarray = _ndarray_over(memory, classes[axes], axes)
+        known = memory.foreign = _KNOWN[id(value), axes] = Tensor(value, axes, ndarray, now)
         if value.requires_grad and value.is_leaf and value.grad is None:
             value.grad = _zeros(value)
     elif isinstance(known.ndarray._memory, Imported):
@@ -146,13 +148,6 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
 def _zeros(tensor: Any) -> Any:
     torch: Any = sys.modules["torch"]
     return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
-
-
-def _adopted(tensor: Any, now: Session, what: str, cls: Any, axes: int) -> Tensor:
-    memory = tensor_memory(tensor, now, what)
-    ndarray = _ndarray_over(memory, cls, axes)
-    known = memory.foreign = _KNOWN[id(tensor), axes] = Tensor(tensor, axes, ndarray, now)
-    return known
 
 
 def _ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
