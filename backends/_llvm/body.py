@@ -7,8 +7,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from quadrants_lab.backends._llvm import calls, control, memory, ops, ranges
-from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends._llvm import calls, control, memory, ops
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, memory_type, ty
 from quadrants_lab.backends.layout import WORD, FrameLayout
 from quadrants_lab.ir import nodes as N
@@ -21,9 +21,9 @@ class Body(ABC):
     """Emits blocks into ``fn``, whose parameter %frame has its words as ``frame`` says. A device subclasses it and says
     where buffers and stacks are.
 
-    ``values`` maps ids to the text of their value, ``types`` to their dtype, ``ranges`` to what is known of an
-    integer's range. ``parallel``: other iterations of the task may run at the same time. ``lanes`` is the number
-    of iterations that one value holds.
+    ``values`` maps ids to the text of their value, ``types`` to their dtype; ``ranges``: what is known of integers.
+    ``parallel``: other iterations of the task may run at the same time. ``lanes`` is the number of iterations that one
+    value holds.
     """
 
     lanes = 1
@@ -33,7 +33,7 @@ class Body(ABC):
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout, parallel: bool,
-        scopes: memory.Scopes,
+        scopes: memory.Scopes, ranges: Ranges,
     ) -> None:  # fmt: skip
         self.fn = fn
         self.frame = frame
@@ -43,7 +43,7 @@ class Body(ABC):
         self.parallel = parallel
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
-        self.ranges: dict[int, Range] = {}
+        self.ranges = ranges
         self.offsets: dict[tuple[Any, ...], str] = {}  # of elements, computed in this block or one around it
         self._opened: dict[object, str] = {}
         self.own: dict[str, N.Buffer] = {}  # memory of blocks, of which this function has one block's part alone
@@ -161,14 +161,9 @@ class Body(ABC):
     def type_of(self, id: int) -> Ty:
         return ty(self.types[id], self.lanes)
 
-    def range_of(self, id: int) -> Range:
-        return self.ranges.get(id) or ranges.full(self.types[id])
-
-    def define(self, id: int, type: DType, value: str, known: Range | None = None) -> None:
+    def define(self, id: int, type: DType, value: str) -> None:
         self.values[id] = value
         self.types[id] = type
-        if known is not None:
-            self.ranges[id] = known
 
     def tag(self, buffer: N.Buffer) -> str:
         """What an access to the buffer says about what it does not overlap."""
@@ -206,21 +201,16 @@ class Body(ABC):
     def type_of_param(self, p: N.Param) -> Ty:
         return ty(p.type, self.lanes)
 
-    def yielded_ranges(self, block: N.Block) -> tuple[Range | None, ...]:
-        return tuple(self.ranges.get(i) for i in block[-1].operands())
-
 
 def _const(b: Body, s: N.Const) -> None:
-    known = (int(s.value), int(s.value)) if s.type.is_int else None
-    b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value), known)
+    b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value))
 
 
 def _op(b: Body, s: N.Op) -> None:
     types = tuple(b.type_of(i) for i in s.args)
     args = tuple(b.values[i] for i in s.args)
-    known = tuple(b.ranges.get(i) for i in s.args)
-    value = ops.emit(b.fn, s.prim, ty(s.type, b.lanes), types, args, known, b.fast)
-    b.define(s.id, s.type, value, s.range or ranges.result(s.prim, known, s.type))
+    known = tuple(map(b.ranges.range, s.args))
+    b.define(s.id, s.type, ops.emit(b.fn, s.prim, ty(s.type, b.lanes), types, args, known, b.fast))
 
 
 def _arg(b: Body, s: N.ArgLoad) -> None:
@@ -231,11 +221,11 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
     shape = b.kernel.buffers[s.buffer].shape
     if shape is not None:
         n = shape[s.axis]
-        b.define(s.id, s.type, constant(ty(s.type, b.lanes), n), (n, n))
+        b.define(s.id, s.type, constant(ty(s.type, b.lanes), n))
         return
     wide = b.extent(s.buffer, s.axis)
     value = wide if s.type.bits == 64 else b.fn.let(f"trunc nuw nsw i64 {wide} to {ty(s.type).text}")
-    b.define(s.id, s.type, value, (0, ranges.full(s.type)[1]))
+    b.define(s.id, s.type, value)
 
 
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 
@@ -26,7 +28,8 @@ def _make(caller: Body, f: N.Function, symbol: str) -> None:
     params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
     b = copy(caller)
     b.fn = caller.fn.module.function(symbol, f"define internal {ty(f.type).text} @{symbol}({params})")
-    b.values, b.types, b.ranges, b.offsets, b.fast, b.polls = {}, {}, {}, {}, "", False
+    b.values, b.types, b.offsets, b.fast, b.polls = {}, {}, {}, "", False
+    b.ranges = Ranges(replace(b.kernel, body=f.body))
     for p, x in zip(f.params, names, strict=True):
         b.define(p.id, p.type, x)
     (value,) = b.block(f.body)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._llvm import ranges
-from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -29,19 +27,17 @@ def if_(b: Body, s: N.If) -> None:
     fn = b.fn
     then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
     fn.branch(b.values[s.cond], then, orelse)
-    ways: list[tuple[tuple[str, ...], str, tuple[Range | None, ...]]] = []
+    ways: list[tuple[tuple[str, ...], str]] = []
     for label, block in ((then, s.then), (orelse, s.orelse)):
         fn.start(label)
         values = b.block(block, s.results)
-        ways.append((values, fn.block, b.yielded_ranges(block)))
+        ways.append((values, fn.block))
         fn.jump(join)
     fn.start(join)
-    (v0, from0, r0), (v1, from1, r1) = ways
+    (v0, from0), (v1, from1) = ways
     for k, result in enumerate(s.results):
         value = fn.phi(b.type_of_param(result).text, (v0[k], from0), (v1[k], from1))
-        known = (r0[k], r1[k])
-        merged = ranges.union(known[0], known[1]) if known[0] is not None and known[1] is not None else None
-        b.define(result.id, result.type, value, merged)
+        b.define(result.id, result.type, value)
 
 
 def while_(b: Body, s: N.While) -> None:
@@ -70,12 +66,9 @@ def for_(b: Body, s: N.For) -> None:
     inner loop."""
     fn, t = b.fn, ty(s.index.type).text
     begin, end = b.values[s.begin], b.values[s.end]
-    low, high = b.range_of(s.begin), b.range_of(s.end)
-    b.types[s.index.id] = s.index.type
-    first = low[0] if s.step == N.NO_ID else max(low[0], 0)
-    b.ranges[s.index.id] = (first, max(first, high[1] - 1))
+    known = b.ranges.range(s.index.id)
     signed = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
-    short = high[1] - low[0] <= STRIP or s.step != N.NO_ID
+    short = (known is not None and known[1] - known[0] < STRIP) or s.step != N.NO_ID
     leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
     inits = b.given(s.carried, s.inits)
 
@@ -138,7 +131,7 @@ def _strips(
     outer = [fn.hole() for _ in s.carried]
     left = fn.let(f"sub {t} {at}, {begin}" if s.reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
-    n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, ranges.full(s.index.type)[1]))))
+    n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
     edge = fn.let(f"sub {wraps} {t} {at}, {n}" if s.reverse else f"add {wraps} {t} {at}, {n}")
     low, high = (edge, at) if s.reverse else (at, edge)
     last, last_block = _plain_loop(b, s, low, high, tuple(v for v, _ in outer), poll=False, done=latch)

@@ -123,9 +123,7 @@ def _stored(b: Body, t: DType, value: str) -> str:
 
 def load(b: Body, s: N.Load) -> None:
     buffer = b.kernel.buffers[s.buffer]
-    value = read(b, s.type, address(b, buffer, s.index), b.tag(buffer))
-    count = buffer.kind == "local" and not buffer.role
-    b.define(s.id, s.type, value, (0, (1 << (s.type.bits - 1)) - 1) if count else None)
+    b.define(s.id, s.type, read(b, s.type, address(b, buffer, s.index), b.tag(buffer)))
 
 
 def store(b: Body, s: N.Store) -> None:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from quadrants_lab.backends._llvm import ranges
-from quadrants_lab.backends._llvm.ranges import Range
+from quadrants_lab.analysis.ranges import Range, result
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.integers import lower_division, lower_integers
@@ -88,7 +87,7 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
         return fn.let(f"{head[:4]} {_PREDICATES[head][sign]} {t.text} {args[0]}, {args[1]}")
     if spelling[0] == "f":
         return fn.let(f"{spelling} {flags}{t.text} {', '.join(args)}")
-    if spelling in _NO_WRAP and ranges.exact(prim, known, t.dtype):
+    if spelling in _NO_WRAP and result(prim, known, t.dtype):
         spelling += " nsw" if t.dtype.kind == "i" else " nuw"
     return fn.let(f"{spelling} {t.text} {args[0]}, {args[1]}")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
@@ -26,9 +27,9 @@ class SimtBody(Body):
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, state: State, parallel: bool,
-        scopes: memory.Scopes, target: Target,
+        scopes: memory.Scopes, ranges: Ranges, target: Target,
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes)
+        super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes, ranges)
         self.state = state
         self.target = target
         self.program = ""  # its name

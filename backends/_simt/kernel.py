@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm import memory
@@ -28,10 +29,10 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     mod.private_space = target.private_space
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
-    scopes = memory.Scopes(kernel)
+    scopes, ranges = memory.Scopes(kernel), Ranges(kernel)
     made = programs(kernel)
     for program in made:
-        entry = _Entry(mod, kernel, options, state, scopes, target, program)
+        entry = _Entry(mod, kernel, options, state, scopes, ranges, target, program)
         entry.emit(signals and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
@@ -43,7 +44,7 @@ class _Entry:
 
     def __init__(
         self, mod: Module, kernel: N.Kernel, options: CompileOptions, state: State, scopes: memory.Scopes,
-        target: Target, program: Program,
+        ranges: Ranges, target: Target, program: Program,
     ) -> None:  # fmt: skip
         self.kernel = kernel
         self.program = program
@@ -54,7 +55,7 @@ class _Entry:
         for line in target.prologue:
             self.fn.put(line)
         self.fn.stmt = program.task.id
-        self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, target)
+        self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, ranges, target)
         self.body.group, self.body.program = group, program.name
         if program.task.block_dim:
             self.body.own = own_memory(kernel, program.task, target.block_memory)
@@ -107,8 +108,8 @@ class _Entry:
         else:
             at = body.frame.bounds[self.program.number]
             box = tuple(fn.let(f"load i64, ptr {body.held(at + n * WORD)}") for n in range(len(task.indices)))
-        for p, i, value in zip(task.indices, task.bounds[-1].operands(), box, strict=True):
-            body.define(p.id, p.type, value, body.ranges.get(i))
+        for p, value in zip(task.indices, box, strict=True):
+            body.define(p.id, p.type, value)
         loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]
         body.in_step = task.body[loops[0]].blocks()[0] if len(loops) > 1 else None
         parts = task.body[: loops[0]], task.body[loops[0] : loops[-1] + 1], task.body[loops[-1] + 1 :]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import Function, ty
@@ -16,9 +17,9 @@ class CpuBody(Body):
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool,
-        scopes: memory.Scopes,
+        scopes: memory.Scopes, ranges: Ranges,
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, frame, parallel, scopes)
+        super().__init__(fn, kernel, options, frame, parallel, scopes, ranges)
         self.options = options
         self.device = "%device"
         self.worker = "0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
@@ -15,7 +14,7 @@ B = TypeVar("B", bound=CpuBody)
 
 
 def rows(
-    body: B, task: N.Offload, number: int, known: tuple[Range, ...], begin: str, end: str,
+    body: B, task: N.Offload, number: int, begin: str, end: str,
     row_of: Callable[[B, N.Offload, str, str, str], None],
 ) -> None:  # fmt: skip
     """Iterations ``begin`` to ``end`` of the box in row-major order: ``row_of`` emits a run of the last index, and goes
@@ -24,9 +23,8 @@ def rows(
     at = body.frame.bounds[number]
     begins = [body.word(at + 2 * n * L.WORD) for n in range(k)]
     extents = [body.word(at + (2 * n + 1) * L.WORD) if k > 1 else "" for n in range(k)]
-    for p, r in zip(task.indices, known, strict=True):
+    for p in task.indices:
         body.types[p.id] = p.type
-        body.ranges[p.id] = r
     if k == 1:
         first, past = (fn.let(f"add i64 {begins[0]}, {n}") for n in (begin, end))
         row_of(body, task, first, past, "leave")

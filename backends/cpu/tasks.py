@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import cost, memory
 from quadrants_lab.backends._llvm.ops import LOWERING
-from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
@@ -59,18 +59,18 @@ def module(
             maker.serial(task, number)
             fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
-            entry, total, known = maker.bounds(fn, task, number)
+            entry, total = maker.bounds(fn, task, number)
             reached = copies.ask(entry, task, maker.targets[number], total) if maker.targets[number] else []
             shared = shares.Shares(entry, in_order[number], room)
             grain, timed = grains[number]
             if widths[number]:
-                maker.lanes(task, number, known, widths[number], number in plan.rows)
+                maker.lanes(task, number, widths[number], number in plan.rows)
                 if number not in plan.rows:
                     total = in_lanes.groups(fn, kernel, task, total, widths[number])
                     grain = max(1, grain // widths[number])
             else:
                 steps = plan.steps.get(number, (task.body,))
-                maker.range(task, number, known, steps)
+                maker.range(task, number, steps)
                 grain = grain if len(steps) == 1 else BLOCK
             if number in plan.rows:
                 at = maker.frame.bounds[number]
@@ -118,9 +118,10 @@ class _Maker:
         self.mod = mod
         self.frame = L.frame_layout(kernel)
         self.scopes = memory.Scopes(kernel)
+        self.ranges = Ranges(kernel)
 
     def body(self, fn: Function, parallel: bool) -> CpuBody:
-        body = CpuBody(fn, self.kernel, self.options, self.frame, parallel, self.scopes)
+        body = CpuBody(fn, self.kernel, self.options, self.frame, parallel, self.scopes, self.ranges)
         body.exit = "leave"
         return body
 
@@ -136,54 +137,49 @@ class _Maker:
         fn.put("ret void")
         fn.close()
 
-    def bounds(self, fn: Function, task: N.Offload, number: int) -> tuple[CpuBody, str, tuple[Range, ...]]:
+    def bounds(self, fn: Function, task: N.Offload, number: int) -> tuple[CpuBody, str]:
         """Runs the bounds block in the entry and leaves begin and extent of each axis in the frame. Returns the body
-        of the entry, how many iterations there are, and the range of each index."""
+        of the entry, and how many iterations there are."""
         body = self.body(fn, parallel=False)
         body.device = "%t1"
         body.open(task.bounds)
         body.block(task.bounds)
         ids, k = task.bounds[-1].operands(), len(task.indices)
-        total, known = "1", []
+        total = "1"
         for axis in range(k):
             begin, end = (memory.widen(body, ids[n]) for n in (axis, k + axis))
-            low, high = body.range_of(ids[axis]), body.range_of(ids[k + axis])
-            known.append((low[0], max(low[0], high[1] - 1)))
             extent = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"sub i64 {end}, {begin}")), ("i64", "0"))
             at = self.frame.bounds[number] + axis * 2 * L.WORD
             fn.put(f"store i64 {begin}, ptr {body.at(at)}")
             fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
             total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
-        return body, total, tuple(known)
+        return body, total
 
     def chunk(self, number: int, which: str = "") -> Function:
         name = f"task{number}{which and f'_{which}'}"
         head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
         return self.mod.function(name, head)
 
-    def lanes(self, task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool) -> None:
+    def lanes(self, task: N.Offload, number: int, width: int, whole: bool) -> None:
         """The chunk function of a task that runs in lanes: groups %begin to %end, or with ``whole`` iterations."""
         fn = self.chunk(number)
         found = self.targets[number]
         in_lanes.emit(
-            fn, self.kernel, self.options, self.frame, self.scopes, task, number, known, width, whole, found
+            fn, self.kernel, self.options, self.frame, self.scopes, self.ranges, task, number, width, whole, found
         )
 
-    def range(
-        self, task: N.Offload, number: int, known: tuple[Range, ...], steps: tuple[N.Block, ...]
-    ) -> None:
+    def range(self, task: N.Offload, number: int, steps: tuple[N.Block, ...]) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order; each row runs the
         ``steps`` one after the other."""
         twice = self.targets[number] and sum(1 for _ in walk(task.body)) <= SHORT
         for which in ("plain", "atomic") if twice else ("",):
-            self._range(self.chunk(number, which), task, number, known, steps, which)
+            self._range(self.chunk(number, which), task, number, steps, which)
         if twice:
             copies.choose(self.chunk(number), number)
 
     def _range(
-        self, fn: Function, task: N.Offload, number: int, known: tuple[Range, ...], steps: tuple[N.Block, ...],
-        which: str,
-    ) -> None:  # fmt: skip
+        self, fn: Function, task: N.Offload, number: int, steps: tuple[N.Block, ...], which: str
+    ) -> None:
         body = self.body(fn, parallel=True)
         copies.worker(body)
         body.indices, body.bounds_at = task.indices, self.frame.bounds[number]
@@ -193,7 +189,7 @@ class _Maker:
         body.open(task.body)
         copies.open(body, self.targets[number], which)
         shares.open(body, task)
-        rows(body, task, number, known, "%begin", "%end", partial(_row, steps))
+        rows(body, task, number, "%begin", "%end", partial(_row, steps))
         fn.start("leave")
         shares.close(body, task, lambda p: memory.read(body, p.dtype, p.ptr))
         fn.put("ret void")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
@@ -63,8 +64,7 @@ class Ranges:
             return (low, high) if low <= high else None
         if v in self.merged:
             found = [self.range(m) for m in self.merged[v] if m != v]
-            known = [r for r in found if r is not None]
-            return (min(r[0] for r in known), max(r[1] for r in known)) if len(known) == len(found) > 0 else None
+            return reduce(union, found) if found else None
         match self.defs.get(v):
             case N.Op(range=(low, high)):
                 return low, high
@@ -73,24 +73,19 @@ class Ranges:
             case N.ShapeOf(buffer=buffer, axis=axis, type=t):
                 shape = self.buffers[buffer].shape
                 return (0, t.limits[1]) if shape is None else (shape[axis], shape[axis])
-            case N.Op(prim="cast", args=(inner,), type=t) if t.is_int:
+            case N.Load(buffer=name, type=t) if (b := self.buffers[name]).kind == "local" and not b.role:
+                return 0, (1 << (t.bits - 1)) - 1
+            case N.Op(prim="cast" | "bitcast", args=(inner,), type=t) if t.is_int:
                 r = self.range(inner)
                 return r if r is not None and t.holds(r[0]) and t.holds(r[1]) else None
-            case N.Op(prim="mod", args=(_, m), type=t) if t.is_int:
-                r = self.range(m)  # with the sign of the divisor; 0 where that is 0
-                return (0, r[1] - 1) if r is not None and r[0] > 0 else None
-            case N.Op(prim="and", args=(a, b), type=t) if t.is_int:
-                tops = [r[1] for r in (self.range(a), self.range(b)) if r is not None and r[0] >= 0]
-                return (0, min(tops)) if tops else None
-            case N.Op(prim=prim, args=(a, b), type=t) if prim in _BINARY and t.is_int:
-                x, y = self.range(a), self.range(b)
-                if x is None or y is None:
-                    return None
-                low, high = _BINARY[prim](x, y)
-                return (low, high) if t.holds(low) and t.holds(high) else None
+            case N.Op(prim="shr", args=(a, n), type=t):
+                r, count = self.range(a), self.range(n)
+                if r is not None and count is not None and count[0] == count[1] in range(t.bits):
+                    return r[0] >> count[0], r[1] >> count[0]
+            case N.Op(prim=prim, args=(x, y), type=t) if t.is_int:
+                return result(prim, (self.range(x), self.range(y)), t)
             case N.Op(prim="select", args=(_, a, b), type=t) if t.is_int:
-                x, y = self.range(a), self.range(b)
-                return None if x is None or y is None else (min(x[0], y[0]), max(x[1], y[1]))
+                return union(self.range(a), self.range(b))
         return None
 
     def inside(self, v: int, buffer: str, axis: int) -> bool:
@@ -105,15 +100,37 @@ class Ranges:
         return isinstance(end, N.ShapeOf) and (end.buffer, end.axis) == (buffer, axis)
 
 
+def union(a: Range | None, b: Range | None) -> Range | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def result(prim: str, args: tuple[Range | None, ...], t: DType) -> Range | None:
+    """The range of a binary operation on integers of a dtype; None where nothing is known, or it may wrap."""
+    if prim not in _BINARY or args == (None, None):
+        return None
+    x, y = (t.limits if r is None else r for r in args)
+    found = _BINARY[prim](x, y)
+    return found if found is not None and t.holds(found[0]) and t.holds(found[1]) else None
+
+
 def _products(x: Range, y: Range) -> Range:
     corners = [a * b for a in x for b in y]
     return min(corners), max(corners)
 
 
-_BINARY: dict[str, Callable[[Range, Range], Range]] = {
+def _both(x: Range, y: Range) -> Range | None:
+    tops = [r[1] for r in (x, y) if r[0] >= 0]
+    return (0, min(tops)) if tops else None
+
+
+_BINARY: dict[str, Callable[[Range, Range], Range | None]] = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
     "mul": _products,
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
     "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "and": _both,
+    "mod": lambda x, y: (0, y[1] - 1) if y[0] > 0 else None,  # with the sign of the divisor
+    "quot": lambda x, y: (x[0] // y[1], x[1] // y[0]) if x[0] >= 0 and y[0] > 0 else None,
+    "rem": lambda x, y: (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None,
 }

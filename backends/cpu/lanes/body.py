@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import control as scalar_control
 from quadrants_lab.backends._llvm import memory as scalar_memory
-from quadrants_lab.backends._llvm import ops, ranges
+from quadrants_lab.backends._llvm import ops
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu import layout as L
@@ -28,9 +29,9 @@ class LaneBody(CpuBody):
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout,
-        scopes: scalar_memory.Scopes, found: Divergence, width: int,
+        scopes: scalar_memory.Scopes, ranges: Ranges, found: Divergence, width: int,
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, frame, True, scopes)
+        super().__init__(fn, kernel, options, frame, True, scopes, ranges)
         self.width = width
         self.varying = found.varying
         self.split = found.split
@@ -155,15 +156,14 @@ def _op(b: LaneBody, s: N.Op) -> None:
     if b.shared(s.id):
         HANDLERS[N.Op](b, s)
         return
-    known = tuple(b.ranges.get(i) for i in s.args)
+    known = tuple(map(b.ranges.range, s.args))
     first = b.types[s.args[0]]
-    result = s.range or ranges.result(s.prim, known, s.type)
     if counts_up(s, b.linear, b.varying):
         args = tuple(b.linear.get(i, b.values.get(i, "")) for i in s.args)
         t = ty(s.type)
         # the first lane may be one that takes no part: nothing is known of its value
         b.linear[s.id] = ops.emit(b.fn, s.prim, t, (t, t), args, (None, None), "")
-        b.define(s.id, s.type, "", result)
+        b.define(s.id, s.type, "")
         return
     types = tuple(ty(b.types[i], b.width) for i in s.args)
     values = [b.vector(i) for i in s.args]
@@ -174,7 +174,7 @@ def _op(b: LaneBody, s: N.Op) -> None:
         value = functions.lane_by_lane(b, s.prim, out, tuple(values))
     else:
         value = ops.emit(b.fn, s.prim, out, types, tuple(values), known, b.fast)
-    b.define(s.id, s.type, value, result)
+    b.define(s.id, s.type, value)
 
 
 def _builtin(b: LaneBody, s: N.Builtin) -> None:

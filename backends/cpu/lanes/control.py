@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._llvm import ranges
 from quadrants_lab.backends._llvm.control import close_phis, open_phis
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
@@ -87,9 +86,7 @@ def if_(b: LaneBody, s: N.If) -> None:
             )
         b.mask = outer
     for k, r in enumerate(s.results):
-        known = [b.ranges.get(arm[-1].operands()[k]) for arm in (s.then, s.orelse)]
-        merged = ranges.union(known[0], known[1]) if known[0] is not None and known[1] is not None else None
-        b.define(r.id, r.type, b.either(cond, given[0][k], given[1][k], r.type), merged)
+        b.define(r.id, r.type, b.either(cond, given[0][k], given[1][k], r.type))
 
 
 def while_(b: LaneBody, s: N.While) -> None:
@@ -128,8 +125,6 @@ def for_(b: LaneBody, s: N.For) -> None:
     """Rounds from the least to the greatest bound of the lanes. Where they share a bound they share the index too, and
     a lane sits out the rounds that are not its own; else each counts from a bound of its own."""
     fn, t, outer = b.fn, s.index.type, b.mask
-    low, high = b.range_of(s.begin), b.range_of(s.end)
-    b.ranges[s.index.id] = (low[0], max(low[0], high[1] - 1))
     b.types[s.index.id] = t
     first, last, sign = _rounds(b, s)
     inits = b.given(s.carried, s.inits)
@@ -168,7 +163,7 @@ def _rounds(b: LaneBody, s: N.For) -> tuple[str, str, str]:
     t = s.index.type
     sign = "s" if t.kind == "i" else "u"
     v = ty(t, b.width).text
-    least, most = ranges.full(t)
+    least, most = t.limits
     if b.shared(s.begin):
         ends = b.either(b.mask, b.vector(s.end), b.splat(str(least), t), t)
         return b.values[s.begin], b.reduce(f"{sign}max", t, ends), sign

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
@@ -87,7 +88,8 @@ def _make(b: LaneBody, f: N.Function, symbol: str, out: Ty, types: list[str]) ->
     params = ", ".join([*(f"{t} {a}" for t, a in zip(types, names, strict=True)), f"{b.truth} %mask"])
     fn = b.fn.module.function(symbol, f"define internal {out.text} @{symbol}({params}) noinline nounwind")
     found = divergence(f.body, [p.id for p in f.params])
-    inner = type(b)(fn, replace(b.kernel, body=()), b.options, b.frame, b.scopes, found, b.width)
+    kernel = replace(b.kernel, body=f.body)
+    inner = type(b)(fn, kernel, b.options, b.frame, b.scopes, Ranges(kernel), found, b.width)
     inner.fast = "contract " if f.name.partition(".")[0] in _FUSED else ""
     inner.mask = "%mask"
     inner.polls = False

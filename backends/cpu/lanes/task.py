@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm.memory import Partial, Scopes
-from quadrants_lab.backends._llvm.ranges import Range
 from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cpu import copies, shares
 from quadrants_lab.backends.cpu import layout as L
@@ -40,14 +40,14 @@ def groups(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: i
 
 def emit(
     fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, scopes: Scopes,
-    task: N.Offload, number: int, known: tuple[Range, ...], width: int, whole: bool,
+    ranges: Ranges, task: N.Offload, number: int, width: int, whole: bool,
     targets: tuple[Target, ...],
 ) -> None:  # fmt: skip
     """Groups %begin to %end of the box in row-major order, on worker %worker; with ``whole``, iterations. ``targets``:
     what workers may have copies of."""
     variables = {b.name for b in kernel.buffers.values() if b.kind == "local"}
     found = divergence(task.body, [task.indices[-1].id], variables)
-    body = LaneBody(fn, kernel, options, frame, scopes, found, width)
+    body = LaneBody(fn, kernel, options, frame, scopes, ranges, found, width)
     copies.worker(body)
     body.indices, body.bounds_at = task.indices, frame.bounds[number]
     body.device = fn.let("load ptr, ptr %frame")
@@ -65,7 +65,7 @@ def emit(
     body.scratch_at = fn.let(f"alloca <{width} x ptr>")
     body.scratch_values = fn.let(f"alloca <{width} x i64>")
     shares.open(body, task, width)
-    rows(body, task, number, known, begin, end, _row)
+    rows(body, task, number, begin, end, _row)
     fn.start("leave")
     shares.close(body, task, partial(_over_lanes, body))
     fn.put("ret void")
