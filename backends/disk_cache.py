@@ -2,8 +2,7 @@
 
 An entry is a file that is named by a hash of everything that shapes its content (`key`). It begins with that key, with
 its length and with a checksum, so a file that is damaged, or that lies where another belongs, counts as absent. Code is
-run from here: a folder or file counts as absent, too, where another user owns it or can write to it. A seal says that
-the process that wrote an entry had just compiled its content; users of an entry examine content without a seal.
+run from here: a folder or file counts as absent, too, where another user owns it or can write to it.
 
 Writers replace whole files, so processes may share a folder. A failure of the cache is no error of the program: the
 cache then holds less, and the user is told once.
@@ -20,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from quadrants_lab.errors import render, warn
 
@@ -31,10 +29,9 @@ MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"
 ABANDONED = 600.0  # a temporary file that is older, in seconds, is the remains of a process that ended
-_MAGIC, _VERSION = b"QLC\n", 2
-_HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; its checksum and seal follow
-_SUM, _SEAL = 32, 16  # bytes of the checksum, of head and content, and of the seal
-BEGIN = _HEAD.size + _SUM + _SEAL
+_MAGIC, _VERSION = b"QLC\n", 3
+_HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; a checksum of all that follows
+BEGIN = _HEAD.size + hashlib.sha256().digest_size
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device does not block
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -49,13 +46,6 @@ def key(*parts: str) -> str:
         digest.update(len(raw).to_bytes(8, "little"))
         digest.update(raw)
     return digest.hexdigest()
-
-
-class Kept(NamedTuple):
-    """What was kept under a key; ``sealed``: compiled by the process that wrote it."""
-
-    content: bytes
-    sealed: bool
 
 
 def forget(code: bytes) -> None:
@@ -88,7 +78,7 @@ class DiskCache:
         self.max_bytes = max_bytes
         self.below = below
 
-    def get(self, name: str) -> Kept | None:
+    def get(self, name: str) -> bytes | None:
         """What was put under a `key`, and None where nothing was, or nothing that can be believed."""
         if self.folder is None:
             return None
@@ -102,16 +92,16 @@ class DiskCache:
         return None
 
     def keeper(self, name: str) -> Keep:
-        """Takes what was compiled, and keeps it under a `key`, sealed."""
-        return partial(self.put, name, sealed=True)
+        """Takes what was compiled, and keeps it under a `key`."""
+        return partial(self.put, name)
 
-    def put(self, name: str, content: bytes, sealed: bool = False) -> None:
+    def put(self, name: str, content: bytes) -> None:
         """Keeps the content under a `key`."""
         if self.folder is None or BEGIN + len(content) > self.max_bytes:
             return
         try:
             with self._opened(make=True) as folder, suppress(FileNotFoundError):  # somebody has removed the folder
-                self._write(folder, name, entry(name, content, sealed))
+                self._write(folder, name, entry(name, content))
                 self._trim(folder)
         except _NotOurs as e:
             _tell_not_ours(e)
@@ -142,7 +132,7 @@ class DiskCache:
 
     # --- entries ------------------------------------------------------------------------------------------------
 
-    def _read(self, folder: int, name: str) -> Kept | None:
+    def _read(self, folder: int, name: str) -> bytes | None:
         file = os.open(name + SUFFIX, _READ, dir_fd=folder)
         try:
             status = os.fstat(file)
@@ -154,12 +144,11 @@ class DiskCache:
             while len(raw) < size and (more := os.read(file, size - len(raw))):
                 raw += more
             content = raw[BEGIN:]
-            head, checksum = _head(name, content)
-            if not raw.startswith(head + checksum):
+            if raw != entry(name, content):
                 return None
             with suppress(OSError):
                 os.utime(file)
-            return Kept(content, raw[BEGIN - _SEAL : BEGIN] == _seal(checksum))
+            return content
         finally:
             os.close(file)
 
@@ -211,23 +200,12 @@ class DiskCache:
                 return
 
 
-def entry(name: str, content: bytes, sealed: bool = False) -> bytes:
+def entry(name: str, content: bytes) -> bytes:
     """A whole entry."""
-    head, checksum = _head(name, content)
-    return b"".join((head, checksum, _seal(checksum) if sealed else bytes(_SEAL), content))
-
-
-def _head(name: str, content: bytes) -> tuple[bytes, bytes]:
-    """What an entry begins with, and its checksum."""
     head = _HEAD.pack(_MAGIC, _VERSION, bytes.fromhex(name), len(content))
     checksum = hashlib.sha256(head)
     checksum.update(content)
-    return head, checksum.digest()
-
-
-def _seal(checksum: bytes) -> bytes:
-    """The seal of this content; other content has another one."""
-    return hashlib.sha256(b"sealed" + checksum).digest()[:_SEAL]
+    return b"".join((head, checksum.digest(), content))
 
 
 def _removed(folder: int, name: str) -> bool:

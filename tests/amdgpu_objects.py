@@ -10,7 +10,7 @@ from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.amdgpu import hsaco, toolkit
 from quadrants_lab.backends.amdgpu.chips import WAVES
 from quadrants_lab.backends.amdgpu.shape import SHAPE
-from quadrants_lab.backends.disk_cache import Kept, forget
+from quadrants_lab.backends.disk_cache import forget
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -37,7 +37,7 @@ def check(obj: bytes, kernel: N.Kernel, chip: str) -> hsaco.CodeObject:
 
 
 def _agrees(read: hsaco.CodeObject, kernel: N.Kernel, chip: str) -> None:
-    exe = SimtExecutable(kernel, CompileOptions(), SimpleNamespace(shape=SHAPE), Kept(b"", sealed=True), forget)
+    exe = SimtExecutable(kernel, CompileOptions(), SimpleNamespace(shape=SHAPE), b"", forget)
     frame = State(kernel).layout.size
     words = frame if SHAPE.passed_by_value(frame) else 8
     assert read.machine == _AMDGPU

@@ -10,7 +10,7 @@ from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.disk_cache import Keep, Kept
+from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.frame import LoadedKernel
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
@@ -26,14 +26,14 @@ class GpuExecutable(LoadedKernel):
     reduces into a scalar; ``looping``: whether its iterations hold loops. ``sizing_args``: the scalar
     arguments that group counts depend on; ``draws``: whether it draws at random."""
 
-    def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: Kept | None, keep: Keep) -> None:
+    def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: bytes | None, keep: Keep) -> None:
         super().__init__(kernel)
         self._make, self._keep = make, keep
         self._once: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.layout = gpu_layout(kernel)
         self.programs = programs(kernel)
-        self._cached = cached is not None and cached.sealed
-        self.object = cached.content if cached is not None and self._cached else self._made()
+        self._cached = cached is not None
+        self.object = self._made() if cached is None else cached
         self.tasks = kernel.tasks
         self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
         self.stacks = [in_heap_order(t) for t in self.tasks]

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.device import SimtDevice
@@ -55,7 +55,7 @@ class SimtBackend:
         return made
 
     def load(
-        self, kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+        self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> SimtExecutable:
         """Code of an offloaded kernel without exits, ready to launch; the driver loads it when a device first needs it.
 

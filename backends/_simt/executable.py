@@ -26,7 +26,7 @@ from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
 from quadrants_lab.backends._simt.graph_cache import GraphCache
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends.disk_cache import Keep, Kept
+from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -46,7 +46,7 @@ class SimtExecutable(GpuExecutable):
     or can fail; ``asked_for_depths``: only because an adstack may be too small. ``signals``: see `_simt.host_flag`."""
 
     def __init__(
-        self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: Kept | None, keep: Keep
+        self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep
     ) -> None:
         self._driver = driver
         kernel = driver.shape.blocks(kernel)

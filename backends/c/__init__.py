@@ -13,7 +13,7 @@ from functools import cache
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.c import compiler, emitter
 from quadrants_lab.backends.capabilities import Capabilities
-from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget
 from quadrants_lab.backends.launch import Device, Executable
 from quadrants_lab.backends.sources import digest
 from quadrants_lab.backends.stage import Stage
@@ -45,7 +45,7 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
 
 
 def load(
-    kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+    kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
 ) -> Executable:
     """Raises QuadrantsRuntimeError where the compiler is missing, refuses the source or does not come to an end."""
     from quadrants_lab.backends.cpu.executable import load as make

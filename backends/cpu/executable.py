@@ -24,7 +24,7 @@ import numpy as np
 from quadrants_lab.backends.cpu import fast, jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import Device
-from quadrants_lab.backends.disk_cache import Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.frame import FrameWords, LoadedKernel
 from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
@@ -59,17 +59,17 @@ class Executable(LoadedKernel):
 
 
 def load(
-    kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget,
+    kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget,
     compiled: Callable[[], bytes] | None = None,
 ) -> Executable:  # fmt: skip
     """``compiled``: makes the object instead of LLVM; it runs one iteration at a time. What is kept begins with the
     executable's ``lanes`` and ``releases_gil``: only the emitter can tell them, and it is not imported for them."""
     layout = L.frame_layout(kernel)
-    if cached is not None and cached.sealed:
-        obj = cached.content[_KEPT.size :]
+    if cached is not None:
+        obj = cached[_KEPT.size :]
         code = jit.relink(obj, jit.ENTRY_NAME, jit.kernel_imports())
         if code is not None:
-            lanes, releases_gil = _KEPT.unpack_from(cached.content)
+            lanes, releases_gil = _KEPT.unpack_from(cached)
             return Executable(kernel, layout, lanes, releases_gil, obj, code)
     from quadrants_lab.backends.cpu import tasks
 

@@ -62,13 +62,13 @@ def target(cache: DiskCache | None = None) -> Target:
         if not _target:
             name = _system() if cache is not None else None
             kept = cache.get(name) if cache is not None and name else None
-            if kept is not None and kept.sealed:
-                triple, layout, processor, features, version = ast.literal_eval(kept.content.decode())
+            if kept is not None:
+                triple, layout, processor, features, version = ast.literal_eval(kept.decode())
                 _target.append(Target(triple, layout, processor, features, tuple(version)))
             else:
                 _target.append(_asked())
                 if cache is not None and name:
-                    cache.put(name, repr(tuple(_target[0])).encode(), sealed=True)
+                    cache.put(name, repr(tuple(_target[0])).encode())
         return _target[0]
 
 
@@ -253,12 +253,12 @@ def _runtime_object(cache: DiskCache) -> bytes:
     texts = _runtime_texts(machine())
     name = disk_cache.key("runtime", target_key(), hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), *texts)
     kept = cache.get(name)
-    if kept is not None and kept.sealed:
-        return kept.content
+    if kept is not None:
+        return kept
     module = runtime_module(machine(), *triple_and_layout())
     target_machine()
     obj = bytes(_machine(*target()[2:4], 0).emit_object(module))
-    cache.put(name, obj, sealed=True)
+    cache.put(name, obj)
     return obj
 
 

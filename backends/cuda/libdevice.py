@@ -120,8 +120,8 @@ def _disk() -> DiskCache:
 def _kept(name: str, make: Callable[[], str]) -> str:
     """What ``make`` returned in this or an earlier process."""
     kept = _disk().get(key(name))
-    if kept is not None and kept.sealed:
-        return kept.content.decode()
+    if kept is not None:
+        return kept.decode()
     text = make()
-    _disk().put(key(name), text.encode(), sealed=True)
+    _disk().put(key(name), text.encode())
     return text

@@ -12,7 +12,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._msl.kernel import Module, module
-from quadrants_lab.backends.disk_cache import Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.metal.device import Device, contents
 from quadrants_lab.backends.metal.system import SCOPE_BUFFERS, USAGE_READ_WRITE
 from quadrants_lab.backends.stage import Stage
@@ -44,7 +44,7 @@ class Executable(GpuExecutable):
     """``object`` is MSL."""
 
     def __init__(
-        self, kernel: N.Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget
+        self, kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> None:
         self.options = options
         super().__init__(kernel, lambda: emit(kernel, options).text.encode(), cached, keep)

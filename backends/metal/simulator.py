@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from quadrants_lab.backends import disk_cache, tools
-from quadrants_lab.backends.disk_cache import DiskCache, Kept, default_path
+from quadrants_lab.backends.disk_cache import DiskCache, default_path
 from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.metal.system import COMPLETED
 
@@ -79,7 +79,7 @@ def build(sources: Sequence[str]) -> None:
     library = _opened(_disk().get(name))
     if library is None:
         library, made = _compiled("\n".join(_unit(key, s) for key, s in new.items()))
-        _disk().put(name, made, sealed=True)
+        _disk().put(name, made)
     for key in new:
         _loaded[key] = library
 
@@ -113,14 +113,14 @@ def _compiled(text: str) -> tuple[ctypes.CDLL, bytes]:
 _numbers = itertools.count()
 
 
-def _opened(made: Kept | None) -> ctypes.CDLL | None:
+def _opened(made: bytes | None) -> ctypes.CDLL | None:
     """The library that a file's content is; None where it cannot be loaded."""
-    if made is None or not made.sealed:
+    if made is None:
         return None
     try:
         file, path, known = _file()
         try:
-            if os.write(file, made.content) == len(made.content):
+            if os.write(file, made) == len(made):
                 return ctypes.CDLL(path)
         finally:
             os.close(file)

@@ -16,7 +16,7 @@ from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program, answers
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
-from quadrants_lab.backends.disk_cache import Keep, Kept, forget
+from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import logical as V
 from quadrants_lab.backends.vulkan import queue as Q
@@ -40,7 +40,7 @@ class Executable(GpuExecutable):
     launch returns something or may fail an assert."""
 
     def __init__(
-        self, kernel: Kernel, options: CompileOptions, target: Target, cached: Kept | None, keep: Keep
+        self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep
     ) -> None:
         kernel = target.blocks(kernel)
         super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
@@ -59,7 +59,7 @@ class Executable(GpuExecutable):
         return self.once(logical, lambda: make(emit(self.kernel, self.options, target)))
 
 
-def load(kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = forget) -> Executable:
+def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget) -> Executable:
     return Executable(kernel, options, api.choose().target, cached, keep)
 
 

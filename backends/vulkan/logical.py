@@ -34,8 +34,7 @@ class Logical:
         self._types = self._memory_types()
         self.command_pool = command_pool(self.handle, physical.queue_family)
         name = key("vulkan pipelines", physical.identity)
-        kept = cache.get(name)
-        known = b"" if kept is None else kept.content
+        known = cache.get(name) or b""
         self.pipeline_cache = self._make_cache(known)
         keep = cache.keeper(name) if cache.folder is not None else forget
         pools, queue = (self.queue.pool, self.command_pool), self.queue

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.disk_cache import DiskCache, Kept
+from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.distributed import shards as S
 from quadrants_lab.distributed.sending import unpacked
 from quadrants_lab.lang.config import init
@@ -50,21 +50,21 @@ class HandedOn(DiskCache):
         super().__init__(of.folder, of.max_bytes, of.below)
         self.used: Code = {}
 
-    def get(self, name: str) -> Kept | None:
+    def get(self, name: str) -> bytes | None:
         found = super().get(name)
         if found is not None:
-            self.used[name] = found.content
+            self.used[name] = found
         return found
 
-    def put(self, name: str, content: bytes, sealed: bool = False) -> None:
+    def put(self, name: str, content: bytes) -> None:
         self.used[name] = content
-        super().put(name, content, sealed)
+        super().put(name, content)
 
     def take(self, code: Code) -> None:
         """What another process compiled: it is believed as the program is, which comes from there, too."""
         for name in code.keys() - self.used.keys():
             if self.get(name) is None:
-                self.put(name, code[name], sealed=True)
+                self.put(name, code[name])
 
 
 def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part:

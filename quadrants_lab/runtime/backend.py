@@ -12,7 +12,7 @@ from quadrants_lab.ir.record import dataclass
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.capabilities import Capabilities
-    from quadrants_lab.backends.disk_cache import DiskCache, Keep, Kept
+    from quadrants_lab.backends.disk_cache import DiskCache, Keep
     from quadrants_lab.backends.launch import Device, Executable
     from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel, Pass
@@ -42,7 +42,7 @@ class Backend(Protocol):
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...
 
     def load(
-        self, kernel: Kernel, options: CompileOptions, cached: Kept | None = None, keep: Keep = ...
+        self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = ...
     ) -> Executable:
         """A kernel ready to launch. ``cached``: what ``keep`` was given in an earlier process for the same kernel,
         options and `target_key`; if that is of no use, now or on a device, code is made anew. ``keep``: called with

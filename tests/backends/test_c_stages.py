@@ -15,7 +15,6 @@ from stage_kernels import BRANCHES, LOOP
 import quadrants_lab as qd
 from quadrants_lab.backends import c
 from quadrants_lab.backends.c import compiler, emitter
-from quadrants_lab.backends.disk_cache import Kept
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -133,14 +132,14 @@ def test_a_compiler_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @compiled
-def test_only_sealed_code_is_taken_from_the_disk(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_whole_code_is_taken_from_the_disk(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small, kept = parse_kernel(LOOP), []
     monkeypatch.setattr(compiler, "compiled", lambda text, make=compiler.compiled: kept.append("made") or make(text))
     made_of = c.load(small, OPTIONS, None, kept.append).object
     obj = kept[-1]
     assert kept == ["made", obj]
     assert obj.endswith(made_of)
-    for cached, made in ((Kept(obj, True), 0), (Kept(obj, False), 1), (Kept(obj[:40], True), 1)):
+    for cached, made in ((obj, 0), (obj[:40], 1)):
         kept.clear()
         c.load(small, OPTIONS, cached, kept.append)
         assert kept.count("made") == made == len(kept) - made

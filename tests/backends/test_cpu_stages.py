@@ -6,7 +6,6 @@ import pytest
 from cpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import cpu
-from quadrants_lab.backends.disk_cache import Kept
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.parse import parse_kernel
@@ -72,7 +71,7 @@ def test_stages_do_not_hide_behind_their_module() -> None:
 def test_object_code_reloads() -> None:
     kept: list[bytes] = []
     first = cpu.load(KERNEL, EXACT, None, kept.append)
-    again = cpu.load(KERNEL, EXACT, Kept(kept[0], sealed=True), kept.append)
+    again = cpu.load(KERNEL, EXACT, kept[0], kept.append)
     assert (again.object, again.lanes, again.releases_gil) == (first.object, first.lanes, first.releases_gil)
     assert again.entry != first.entry
     assert len(kept) == 1

@@ -13,7 +13,6 @@ from stage_kernels import BRANCHES, LOOP
 
 from quadrants_lab.backends import metal
 from quadrants_lab.backends._msl.kernel import module
-from quadrants_lab.backends.disk_cache import Kept
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
@@ -53,7 +52,7 @@ def test_stage(name: str) -> None:
 def test_the_object_is_the_source() -> None:
     kernel = parse_kernel(LOOP)
     first = metal.load(kernel, EXACT)
-    assert metal.load(kernel, EXACT, Kept(first.object, sealed=True)).source == first.source
+    assert metal.load(kernel, EXACT, first.object).source == first.source
     assert first.object == metal.load(kernel, EXACT).object
     assert metal.target_key() == metal.target_key()
 

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from child import Child
-from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache
@@ -27,9 +26,7 @@ from quadrants_lab.backends.disk_cache import (
     SUFFIX,
     TEMPORARY,
     DiskCache,
-    Kept,
     default_path,
-    entry,
     key,
 )
 from quadrants_lab.errors import QuadrantsWarning
@@ -62,9 +59,9 @@ def test_content_comes_back(store: DiskCache, below: str) -> None:
     store.below = below
     assert store.get(A) is None
     store.put(A, b"code")
-    assert store.get(A) == Kept(b"code", sealed=False)
+    assert store.get(A) == b"code"
     store.keeper(A)(b"other code")
-    assert store.get(A) == Kept(b"other code", sealed=True)
+    assert store.get(A) == b"other code"
     assert os.listdir(file_of(store, A).parent) == [A + SUFFIX]
 
 
@@ -75,20 +72,16 @@ def test_without_a_folder_nothing_is_kept() -> None:
 
 
 def test_a_file_with_any_byte_changed_is_absent(store: DiskCache) -> None:
-    store.put(A, b"code", sealed=True)
+    store.put(A, b"code")
     raw = file_of(store, A).read_bytes()
     for n in range(len(raw)):
         file_of(store, A).write_bytes(raw[:n] + bytes([raw[n] ^ 0x10]) + raw[n + 1 :])
-        found = store.get(A)
-        if BEGIN - disk_cache._SEAL <= n < BEGIN:
-            assert found == Kept(b"code", sealed=False)
-        else:
-            assert found is None
+        assert store.get(A) is None
     for damaged in (*(raw[:n] for n in range(len(raw))), raw + b"?", raw + raw):
         file_of(store, A).write_bytes(damaged)
         assert store.get(A) is None
     store.put(A, b"new")
-    assert store.get(A) == Kept(b"new", sealed=False)
+    assert store.get(A) == b"new"
 
 
 def test_a_file_in_the_place_of_another_is_absent(store: DiskCache) -> None:
@@ -96,15 +89,6 @@ def test_a_file_in_the_place_of_another_is_absent(store: DiskCache) -> None:
     file_of(store, A).rename(file_of(store, B))
     assert store.get(A) is None
     assert store.get(B) is None
-
-
-def test_a_seal_does_not_pass_to_other_content(store: DiskCache) -> None:
-    store.put(A, b"code", sealed=True)
-    sealed = file_of(store, A).read_bytes()
-    made = entry(A, b"other")
-    seal = slice(BEGIN - disk_cache._SEAL, BEGIN)
-    file_of(store, A).write_bytes(made[: seal.start] + sealed[seal] + made[seal.stop :])
-    assert store.get(A) == Kept(b"other", sealed=False)
 
 
 def test_a_file_that_claims_to_be_huge_is_not_read(store: DiskCache) -> None:
@@ -319,7 +303,7 @@ def test_nothing_is_written_where_others_could(store: DiskCache) -> None:
     assert file_of(store, A).read_bytes() == before
     file_of(store, A).unlink()
     store.put(A, b"other")
-    assert store.get(A) == Kept(b"other", sealed=False)
+    assert store.get(A) == b"other"
 
 
 def test_a_folder_that_somebody_removes_meanwhile(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +317,7 @@ def test_a_folder_that_somebody_removes_meanwhile(store: DiskCache, monkeypatch:
         store.put(A, b"code")
     assert store.get(A) is None
     store.put(A, b"code")
-    assert store.get(A) == Kept(b"code", sealed=False)
+    assert store.get(A) == b"code"
 
 
 def test_the_cache_folder_may_be_a_link_and_those_below_may_not(tmp_path: Path) -> None:
@@ -341,7 +325,7 @@ def test_the_cache_folder_may_be_a_link_and_those_below_may_not(tmp_path: Path) 
     (tmp_path / "link").symlink_to("place")
     store = DiskCache(tmp_path / "link", ROOM)
     store.put(A, b"code")
-    assert store.get(A) == Kept(b"code", sealed=False)
+    assert store.get(A) == b"code"
     (tmp_path / "place" / "below").symlink_to(tmp_path / "place")
     store.below = "below"
     assert store.get(A) is None
@@ -385,9 +369,9 @@ me, store = random.Random(sys.argv[2]), DiskCache(Path(sys.argv[1]), 12_000)
 for _ in range(400):
     name = str(me.randrange(12))
     if me.random() < 0.5:
-        store.put(key(name), content(name, me.randrange(3000)), sealed=True)
+        store.put(key(name), content(name, me.randrange(3000)))
     elif (found := store.get(key(name))) is not None:
-        assert found.content == content(name, len(found.content)) and found.sealed, name
+        assert found == content(name, len(found)), name
 """
 
 
@@ -429,28 +413,6 @@ def test_kernels_are_found_again_and_options_make_others(tmp_path: Path, monkeyp
         with open(f.path, "wb") as out:
             out.write(b"damaged")
     assert launch() == 8
-
-
-@pytest.mark.parametrize("session", sessions("cpu", "cuda", "vulkan", "metal", "amdgpu"))
-def test_code_without_a_seal_is_made_anew(tmp_path: Path, session: dict[str, Any]) -> None:
-    """Although its checksum is right; and what was made takes its place."""
-    options = {**session, "offline_cache": True, "offline_cache_file_path": str(tmp_path)}
-
-    def launch() -> float:
-        qd.init(**options)
-        x = qd.field(qd.f32, 2)
-        x.fill(1)
-        kernel(x, 3)
-        return float(x[0])
-
-    assert launch() == 8
-    qd.reset()
-    (path,) = (p for p in tmp_path.iterdir() if p.stat().st_size > 200)  # not the pipelines of a driver
-    whole = path.read_bytes()
-    for content in (b"", whole[BEGIN:-64], whole[BEGIN:]):
-        path.write_bytes(entry(path.stem, content))
-        assert launch() == 8
-        assert path.read_bytes() == whole
 
 
 def test_offline_cache_off_writes_nothing(tmp_path: Path) -> None:

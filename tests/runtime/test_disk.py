@@ -17,7 +17,6 @@ import pytest
 from child import Child
 from sessions import skips
 
-from quadrants_lab.backends.disk_cache import BEGIN, entry
 from quadrants_lab.runtime.backend import backend
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -100,14 +99,6 @@ def test_files_whose_names_are_swapped(arch: str, home: Path) -> None:
             path.write_bytes(content)
     assert run(arch, home).compiled > 0
     assert run(arch, home).compiled == 0
-
-
-@on_every_backend
-def test_code_without_a_seal_is_made_anew(arch: str, home: Path) -> None:
-    """Although its checksum is right."""
-    for path, raw in contents(home).items():
-        path.write_bytes(entry(path.stem, raw[BEGIN : (BEGIN + len(raw)) // 2]))
-    assert run(arch, home).compiled > 0
 
 
 @on("cpu", "metal")

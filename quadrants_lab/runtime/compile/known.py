@@ -75,7 +75,7 @@ def _read(name: str, objects: Sequence[Any], session: Session) -> Any:
     """What was kept, with objects for their numbers; None where nothing was."""
     kept = session.cache.get(name)
     with suppress(pickle.UnpicklingError, EOFError, LookupError):
-        return _Reader(kept.content, objects).load() if kept is not None and kept.sealed else None
+        return _Reader(kept, objects).load() if kept is not None else None
 
 
 def _found(
@@ -113,11 +113,11 @@ def _keep(first: str, seen: Seen, made: Compiled, warned: list[Given], session: 
     out = io.BytesIO()
     with suppress(_ForeignError, RecursionError):
         _Writer(out, seen).dump(record)
-        session.cache.put(_second(first, seen), out.getvalue(), sealed=True)
+        session.cache.put(_second(first, seen), out.getvalue())
         known, asked = _lists(first, session), tuple(seen.asked)
         if asked not in known[:1]:
             lists = [asked, *(other for other in known if other != asked)][:_MOST_LISTS]
-            session.cache.put(first, pickle.dumps(lists), sealed=True)
+            session.cache.put(first, pickle.dumps(lists))
 
 
 class _ForeignError(Exception):
