@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
@@ -28,11 +28,7 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
     return total
 
 
-def fixed_total(kernel: N.Kernel, task: N.Offload) -> int | None:
+def fixed_total(task: N.Offload) -> int | None:
     """How many iterations the task has in every launch, where that is known."""
-    for s in task.bounds:
-        static = isinstance(s, N.ShapeOf) and kernel.buffers[s.buffer].shape is not None
-        if not isinstance(s, (N.Const, N.Op, N.Yield)) and not static:
-            return None
-    shapes: Mapping[str, Any] = {b.name: b.shape for b in kernel.buffers.values()}
-    return inline_total(task, lambda name: 0, lambda name, axis: int(shapes[name][axis]))
+    fixed = all(isinstance(s, (N.Const, N.Op, N.Yield)) for s in task.bounds)
+    return inline_total(task, lambda name: 0, lambda name, axis: 0) if fixed else None

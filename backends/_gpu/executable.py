@@ -35,7 +35,7 @@ class GpuExecutable(LoadedKernel):
         self._cached = cached is not None
         self.object = self._made() if cached is None else cached
         self.tasks = kernel.tasks
-        self.totals = [1 if t.kind == "serial" else fixed_total(kernel, t) for t in self.tasks]
+        self.totals = [1 if t.kind == "serial" else fixed_total(t) for t in self.tasks]
         self.stacks = [in_heap_order(t) for t in self.tasks]
         self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]

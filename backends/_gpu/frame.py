@@ -180,9 +180,6 @@ class GpuFrame(FrameWords, ABC):
         return inline_total(self.exe.tasks[number], self.arg, self._extent)
 
     def _extent(self, buffer: str, axis: int) -> int:
-        shape = self.exe.kernel.buffers[buffer].shape
-        if shape is not None:
-            return shape[axis]
         return int(_WORD.unpack_from(self.view, self.exe.layout.frame.extents[buffer] + axis * WORD)[0])
 
     # --- what came out -----------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class Body(ABC):
         """Reads what the statement needs."""
         if isinstance(s, N.Access):
             self.reach(s.buffer, len(s.index))
-        elif isinstance(s, N.ShapeOf) and self.kernel.buffers[s.buffer].shape is None:
+        elif isinstance(s, N.ShapeOf):
             self.extent(s.buffer, s.axis)
         elif isinstance(s, N.ArgLoad):
             self.arg(s.arg, s.type)
@@ -218,11 +218,6 @@ def _arg(b: Body, s: N.ArgLoad) -> None:
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
-    shape = b.kernel.buffers[s.buffer].shape
-    if shape is not None:
-        n = shape[s.axis]
-        b.define(s.id, s.type, constant(ty(s.type, b.lanes), n))
-        return
     wide = b.extent(s.buffer, s.axis)
     value = wide if s.type.bits == 64 else b.fn.let(f"trunc nuw nsw i64 {wide} to {ty(s.type).text}")
     b.define(s.id, s.type, value)

@@ -136,11 +136,8 @@ def _arg(b: Body, s: N.ArgLoad) -> None:
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
-    buffer = b.frame.kernel.buffers[s.buffer]
-    if buffer.shape is not None:
-        b.set(s.id, s.type, X.literal(s.type, buffer.shape[s.axis]))
-    else:
-        b.set(s.id, s.type, X.as_type(b.extent(buffer, s.axis), X.name(s.type)))
+    extent = b.extent(b.frame.kernel.buffers[s.buffer], s.axis)
+    b.set(s.id, s.type, X.as_type(extent, X.name(s.type)))
 
 
 def _builtin(b: Body, s: N.Builtin) -> None:

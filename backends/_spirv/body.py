@@ -133,13 +133,8 @@ def _arg(b: Body, s: N.ArgLoad) -> None:
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
-    shape = b.frame.kernel.buffers[s.buffer].shape
-    if shape is not None:
-        b.define(s.id, s.type, b.m.const(s.type, shape[s.axis]))
-        b.known[s.id] = shape[s.axis]
-    else:
-        wide = b.frame.extent(s.buffer, s.axis)
-        b.define(s.id, s.type, wide if s.type.bits == 64 else b.fn.let("UConvert", b.m.type(s.type), wide))
+    wide = b.frame.extent(s.buffer, s.axis)
+    b.define(s.id, s.type, wide if s.type.bits == 64 else b.fn.let("UConvert", b.m.type(s.type), wide))
 
 
 def _builtin(b: Body, s: N.Builtin) -> None:

@@ -213,11 +213,7 @@ def _started(b: Body, s: N.Value, key: str, member: str) -> None:
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
-    shape = b.unit.kernel.buffers[s.buffer].shape
-    if shape is not None:
-        b.set(s.id, s.type, ops.literal(s.type, shape[s.axis]))
-    else:
-        _started(b, s, f"{s.buffer}_shape{s.axis}", f"{b.unit.members[s.buffer]}_shape[{s.axis}]")
+    _started(b, s, f"{s.buffer}_shape{s.axis}", f"{b.unit.members[s.buffer]}_shape[{s.axis}]")
 
 
 def _builtin(b: Body, s: N.Builtin) -> None:

@@ -265,7 +265,7 @@ def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
     """How many iterations of a task a worker may have side by side: no more than there are, rounded up to a power of
     two."""
     task = kernel.tasks[number]
-    total = 1 if task.kind == "serial" else fixed_total(kernel, task)
+    total = 1 if task.kind == "serial" else fixed_total(task)
     return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
 
 

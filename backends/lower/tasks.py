@@ -86,7 +86,7 @@ def _task(
         for name, op in reductions(kernel, task.body).items()
     }
     buffers |= {share.name: share for _, share in shares.values()}
-    bounds, axes, t = _box(b, kernel, task)
+    bounds, axes, t = _box(b, task)
     with b.block() as body:
         lane, lanes = b.add(N.Lane(b.fresh(), u32)), b.add(N.Builtin(b.fresh(), u32, "lanes"))
         for op, share in shares.values():
@@ -114,13 +114,10 @@ def _task(
     return replace(task, kind="threads", bounds=bounds, indices=params, body=tuple(body))
 
 
-def _box(b: Builder, kernel: N.Kernel, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
+def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
     """The bounds block, which yields begin and extent of each axis, and the dtype that counts iterations. What a
     program in front leaves behind has 64 bits."""
     known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
-    for s in task.bounds:
-        if isinstance(s, N.ShapeOf) and (shape := kernel.buffers[s.buffer].shape) is not None:
-            known[s.id] = shape[s.axis]
     ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
     box = [(p, known.get(low), known.get(high)) for p, low, high in zip(task.indices, ids, ids[k:], strict=False)]
     sizes = [max(0, high - low) if low is not None and high is not None else None for _, low, high in box]

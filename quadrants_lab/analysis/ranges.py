@@ -70,9 +70,8 @@ class Ranges:
                 return low, high
             case N.Const(value=value, type=t) if t.is_int:
                 return value, value
-            case N.ShapeOf(buffer=buffer, axis=axis, type=t):
-                shape = self.buffers[buffer].shape
-                return (0, t.limits[1]) if shape is None else (shape[axis], shape[axis])
+            case N.ShapeOf(type=t):
+                return 0, t.limits[1]
             case N.Load(buffer=name, type=t) if (b := self.buffers[name]).kind == "local" and not b.role:
                 return 0, (1 << (t.bits - 1)) - 1
             case N.Op(prim="cast" | "bitcast", args=(inner,), type=t) if t.is_int:

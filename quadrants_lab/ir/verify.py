@@ -294,6 +294,7 @@ class _Verifier:
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(0 <= s.axis < b.ndim, f"'{s.buffer}' has {b.ndim} axes", s)
+        self.need(b.shape is None, f"the extents of '{s.buffer}' are constants", s)
         self.need(s.type is b.extent_type, f"an extent of '{s.buffer}' is {b.extent_type}", s)
 
     def random(self, s: N.Random) -> None:

@@ -102,15 +102,6 @@ class _Folder:
     def const_(self, s: N.Const) -> None:
         self.add(s)
 
-    def shape(self, s: N.ShapeOf) -> None:
-        """The extent of a field is a constant."""
-        shape = self.buffers[s.buffer].shape
-        if shape is None:
-            self.add(s)
-        else:
-            self.changed = True
-            self.add(N.Const(s.id, s.type, shape[s.axis], name=s.name, span=s.span, adjoint_of=s.adjoint_of))
-
     def op_(self, s: N.Op) -> None:
         now: N.Value = s
         while type(now) is N.Op:
@@ -308,7 +299,6 @@ def _subnormal(value: Any) -> bool:
 _FOLD: dict[type, Any] = {
     N.Const: _Folder.const_,
     N.Op: _Folder.op_,
-    N.ShapeOf: _Folder.shape,
     N.Assert: _Folder.assert_,
     N.If: _Folder.if_,
     N.For: _Folder.for_,

@@ -150,12 +150,12 @@ def in_turn(t: str, n: int, count: int) -> str:
     }}"""
 
 
-def test_extents_are_operands_of_such_calls() -> None:
-    """Static ones, too, which are constants of the module: no call has them from another one."""
+def test_constants_are_operands_of_such_calls() -> None:
+    """They are constants of the module: no call has them from another one."""
     source, n = in_turn("i32", 40, 3), 40
     for k in range(n):
-        extent = "shape @y 1" if k % 2 else "shape @x 0"
-        source = source.replace(f"%{22 + 5 * k}: i32 = cast %{21 + 5 * k}\n", f"%{22 + 5 * k}: i32 = {extent}\n")
+        pushed = f"%{22 + 5 * k}: i32 = "
+        source = source.replace(f"{pushed}cast %{21 + 5 * k}\n", f"{pushed}const {n if k % 2 else 100}\n")
     y = np.zeros((100, n), np.int32)
     assert bind(load(source), {"x": np.zeros(100, np.int32), "y": y}, stacks=[14, 13, 13]).launch() == 0
     assert (y == np.where(np.arange(n)[::-1] % 2, n, 100)).all()

@@ -34,16 +34,16 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     one, all_ = _Prices(kernel, task, found, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
         return 0
-    return lanes if _gathers(task, found.varying) else lanes * _vectors(kernel, task, lanes, vector_bytes)
+    return lanes if _gathers(task, found.varying) else lanes * _vectors(task, lanes, vector_bytes)
 
 
-def _vectors(kernel: N.Kernel, task: N.Offload, lanes: int, vector_bytes: int) -> int:
+def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """How many vectors of so many lanes make one value: while one's result is waited for, the next one's is computed.
     With few iterations, or a lot of code, which takes its time to compile, that does not pay. Vectors of 64 bytes have
     32 registers, shorter ones 16."""
     size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
     found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
-    total = fixed_total(kernel, task)
+    total = fixed_total(task)
     iterations = min(total // _GROUPS if total is not None else 1 << 30, _shortest_row(task))
     while found > 1 and iterations < lanes * found:
         found //= 2
