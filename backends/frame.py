@@ -61,14 +61,13 @@ class FrameWords:
         form, at = self._args[name]
         return form.unpack_from(self.view, at)[0]
 
-    def place_stack(self, stack: N.AdStackAlloca, capacity: int, at: int, adjoints_at: int) -> None:
-        """Where the stack's slots and its adjoint slots begin in the heap; nothing, where pushes are only counted."""
+    def place_stack(self, stack: N.AdStackAlloca, capacity: int, at: int) -> None:
+        """Where the stack's slots begin in the heap; nothing, where pushes are only counted."""
         if not stack.count_only:
             first = self.words.stack_at[stack.id]
             _WORD.pack_into(self.view, first + L.STACK_CAPACITY, capacity)
             _WORD.pack_into(self.view, first + L.STACK_LAST, max(capacity, 1) - 1)
             _WORD.pack_into(self.view, first + L.STACK_AT, at)
-            _WORD.pack_into(self.view, first + L.STACK_ADJOINTS_AT, adjoints_at)
 
     def ret(self, name: str) -> Any:
         t = self.exe.kernel.buffers[name].dtype

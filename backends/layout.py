@@ -15,9 +15,9 @@ from quadrants_lab.ir.walk import walk
 WORD = 8
 VALUES = 8  # raw 64-bit values that a failed assert reports
 
-# words of one adstack: slots; max(slots, 1) - 1; where its slots and its adjoint slots begin in the heap
-STACK_CAPACITY, STACK_LAST, STACK_AT, STACK_ADJOINTS_AT = 0, 8, 16, 24
-STACK_WORDS = 4
+# words of one adstack: slots; max(slots, 1) - 1; where its slots begin in the heap
+STACK_CAPACITY, STACK_LAST, STACK_AT = 0, 8, 16
+STACK_WORDS = 3
 STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}  # those that a lowered kernel has as arguments
 
 
@@ -32,7 +32,6 @@ class FrameLayout:
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
     stack_at: dict[int, int] = field(default_factory=dict)
     task_of: dict[int, int] = field(default_factory=dict)  # a stack's id -> the number of its task
-    adjoint_stacks: set[int] = field(default_factory=set)  # ids of stacks that need adjoint slots
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)  # an assert's or a print's id -> its number among these
@@ -76,8 +75,6 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)
                 out.task_of[s.id] = number
-            elif isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint)):
-                out.adjoint_stacks.add(s.stack)
             elif isinstance(s, N.Assert):
                 out.numbers[s.id] = len(out.asserts)
                 out.asserts.append(s)
@@ -88,12 +85,10 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     for s in out.stacks:
         if not s.count_only:
             out.stack_at[s.id] = take(STACK_WORDS)
-    adjoints = {b.grad for b in slots}
     for b in slots:
-        if b.name not in adjoints:
-            first = take(STACK_WORDS)
-            out.args |= {f"{b.name}.{what}": first + at for what, at in STACK_ARGS.items()}
-            out.buffers |= {b.name: first + STACK_AT, b.grad: first + STACK_ADJOINTS_AT}
+        first = take(STACK_WORDS)
+        out.args |= {f"{b.name}.{what}": first + at for what, at in STACK_ARGS.items()}
+        out.buffers[b.name] = first + STACK_AT
     out.zero_at = at
     for b in kernel.buffers.values():
         if b.kind in ("temp", "ret"):

@@ -304,26 +304,6 @@ def test_capacity_zero(rig: Any) -> None:
     assert frame.launch() == 0
 
 
-def test_adjoint_slots(rig: Any) -> None:
-    source = serial(
-        """adstack_alloca $1: f32 primal %2 reason "test"
-        %2: f32 = const 3.0
-        %3: f32 = const 0.5
-        adstack_push $1, %2
-        adstack_acc_adjoint $1, %3
-        adstack_acc_adjoint $1, %2
-        adstack_push $1, %3
-        adstack_acc_adjoint $1, %2
-        adstack_pop $1
-        %4: f32 = adstack_load_top_adj $1
-        %5: f32 = adstack_load_top $1
-        %6: f32 = mul %4, %5
-        store @r[], %6""",
-        "buffer @r: ret f32[]",
-    )
-    assert rig.run(source, {}, stacks=[4]).ret("r") == 10.5
-
-
 def test_count_only(rig: Any) -> None:
     source = """kernel count() count {
       buffer @n: field i32[100]

@@ -109,11 +109,11 @@ class GpuFrame(FrameWords, ABC):
                 depth = max(by_id[s.id] for s in stacks)  # a loop that pushes goes round as often, and back
                 fewest = max(fewest, device.fewest(iterations, 2 * depth + 4))
         limit = device.heap_budget
-        return heap_plan(tasks, by_id, layout.adjoint_stacks, fewest, wanted, limit, budget or limit)
+        return heap_plan(tasks, by_id, fewest, wanted, limit, budget or limit)
 
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
         for s, cap in zip(self.words.stacks, caps, strict=True):
-            self.place_stack(s, cap, plan.at[s.id], plan.adjoints_at[s.id])
+            self.place_stack(s, cap, plan.at[s.id])
         _WORD.pack_into(self.view, L.THREADS, plan.threads)
         self._stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes

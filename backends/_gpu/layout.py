@@ -23,7 +23,7 @@ SEED = FAIL_VALUES + VALUES * WORD
 LAUNCH = SEED + 8  # number of the launch, for random draws
 THREADS = LAUNCH + 8  # u32: lanes that each adstack has room for; slot s of lane t is element s * THREADS + t
 LANES = THREADS + 8  # u32: the most threads of a task without adstacks
-HEAP = LANES + 8  # address of the adstack heap; STACK_AT and STACK_ADJOINTS_AT count from it
+HEAP = LANES + 8  # address of the adstack heap; STACK_AT counts from it
 PRINTS = HEAP + 8  # address of the print block
 HEAD_BYTES = PRINTS + 8
 

@@ -19,30 +19,27 @@ MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs in
 
 @dataclass(frozen=True, slots=True)
 class HeapPlan:
-    """``threads``: how many have room. ``at``, ``adjoints_at``: by a stack's id, in bytes from the heap's start.
+    """``threads``: how many have room. ``at``: by a stack's id, in bytes from the heap's start.
     ``lane_bytes``: the most that one thread needs in one task."""
 
     threads: int
     at: dict[int, int]
-    adjoints_at: dict[int, int]
     lane_bytes: int
     heap_bytes: int
 
 
 def heap_plan(
-    tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], adjoints: set[int], fewest: int, wanted: int,
-    limit: int, budget: int,
-) -> HeapPlan:  # fmt: skip
+    tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], fewest: int, wanted: int, limit: int, budget: int
+) -> HeapPlan:
     """Room for ``wanted`` threads within ``budget`` bytes, but for ``fewest`` within ``limit``; for one group at least.
 
-    ``tasks``: the stacks of each task in heap order; ``caps``: slots by stack id; ``adjoints``: ids of stacks that keep
-    adjoints too.
+    ``tasks``: the stacks of each task in heap order; ``caps``: slots by stack id.
     """
     lane_bytes, most = 0, 1
     for stacks in tasks:
         stored = [s for s in stacks if not s.count_only]
-        sizes = {s.id: elements(s.type, caps[s.id]) * element_bytes(s.type) for s in stored}
-        lane_bytes = max(lane_bytes, sum(n * (2 if i in adjoints else 1) for i, n in sizes.items()))
+        sizes = [elements(s.type, caps[s.id]) * element_bytes(s.type) for s in stored]
+        lane_bytes = max(lane_bytes, sum(sizes))
         most = max([most, *(elements(s.type, caps[s.id]) for s in stored)])
     lane = max(lane_bytes, 1)
     wanted = min(-(-wanted // GROUP) * GROUP, budget // lane)
@@ -51,18 +48,12 @@ def heap_plan(
     if most * threads > MOST_ELEMENTS:
         raise MemoryError(f"an adstack of {most} slots is more than a GPU program can index")
     at: dict[int, int] = {}
-    adjoints_at: dict[int, int] = {}
-    total = 0
     for stacks in tasks:
         here = 0
         for s in stacks:
-            size = 0 if s.count_only else elements(s.type, caps[s.id]) * element_bytes(s.type) * threads
             at[s.id] = here
-            here += size
-            adjoints_at[s.id] = here
-            here += size if s.id in adjoints else 0
-        total = max(total, here)
-    return HeapPlan(threads, at, adjoints_at, lane_bytes, total)
+            here += 0 if s.count_only else elements(s.type, caps[s.id]) * element_bytes(s.type) * threads
+    return HeapPlan(threads, at, lane_bytes, lane_bytes * threads)
 
 
 def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
@@ -95,7 +86,6 @@ def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
             runs[run[0].name] = max(run, runs.get(run[0].name, []), key=len)
     out: dict[str, Chunk] = {}
     for run in runs.values():
-        lead = run[0].name.removesuffix(".adjoints")
         for t, alike in groupby(run, lambda b: b.dtype):
             left = [b.name for b in alike]
             while left:
@@ -103,5 +93,5 @@ def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
                 first, count = left[0], len(left) // width
                 for number in range(count):
                     names, left = tuple(left[:width]), left[width:]
-                    out.update(dict.fromkeys(names, Chunk(names, first, number, count, lead)))
+                    out.update(dict.fromkeys(names, Chunk(names, first, number, count, run[0].name)))
     return out

@@ -32,9 +32,9 @@ _HEAD: dict[int, tuple[str, int]] = {
     L.PRINTS: ("device ulong *prints", 8),
 }
 _HEAD_NAMES = {offset: text.split()[-1].lstrip("*").partition("[")[0] for offset, (text, _) in _HEAD.items()}
-assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT, words.STACK_ADJOINTS_AT) == (0, 8, 16, 24)
+assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT) == (0, 8, 16)
 _STACK_BYTES = words.STACK_WORDS * WORD
-STACK = "struct Stack { ulong capacity, last, at, adjoints_at; };"
+STACK = "struct Stack { ulong capacity, last, at; };"
 
 
 def stored(b: N.Buffer) -> str:

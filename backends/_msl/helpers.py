@@ -28,10 +28,6 @@ HELPERS: dict[str, Helper] = {
 template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {
   return (device T*)(f.heap + s.at) + lane;
 }""", (), (L.HEAP,)),
-    "qd_adjoints": Helper("""\
-template <typename T> device T* qd_adjoints(device Frame& f, device Stack& s, uint lane) {
-  return (device T*)(f.heap + s.adjoints_at) + lane;
-}""", (), (L.HEAP,)),
     # sets the status; true for the first that fails, which may say more
     "qd_fail": Helper(f"""\
 bool qd_fail(device Frame& f, uint bit, ulong what, ulong count) {{

@@ -23,4 +23,4 @@ log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh tr
 """
 _VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
 # the last ones are the emitter's own
-AVOID = re.compile("|".join((*WORDS.split(), *_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|adjoints|[a-z])\d+")))
+AVOID = re.compile("|".join((*WORDS.split(), *_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|[a-z])\d+")))

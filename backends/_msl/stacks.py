@@ -25,10 +25,9 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
     at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
-    helper = "qd_adjoints" if buffer.name.endswith(".adjoints") else "qd_slots"
     b.once("s", "device Stack *", "f.stacks")
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
-    slots = b.once(f"{helper[3]}{at}", "auto", f"{b.helper(helper)}<{t}>(f, s[{at}], {b.lane})")
+    slots = b.once(f"s{at}", "auto", f"{b.helper('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
     index = X.binary("*", "uint", b.values[slot], stride)
     if chunk.count > 1:
         if slot not in b.index:

@@ -125,7 +125,7 @@ class Frame(FrameWords):
             if slab >> 62:  # no word holds it, let alone a heap
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             for stack, cap, place in zip(self.words.stacks, caps, places, strict=True):
-                self.place_stack(stack, cap, *place)
+                self.place_stack(stack, cap, place)
             lanes = self._lanes(slab, budget)
             self._block.set_word(L.LANES, lanes)
             self._block.set_word(L.SLAB_BYTES, slab * lanes)
@@ -140,19 +140,18 @@ class Frame(FrameWords):
             lanes //= 2
         return lanes
 
-    def _slab(self, caps: Sequence[int]) -> tuple[int, list[tuple[int, int]]]:
-        """Bytes of a worker's slab, which its tasks use one after the other; where in it the slots and the adjoint
-        slots of each stack begin."""
+    def _slab(self, caps: Sequence[int]) -> tuple[int, list[int]]:
+        """Bytes of a worker's slab, which its tasks use one after the other; where in it the slots of each stack
+        begin."""
         layout, size, at = self.exe.layout, 0, 0
-        places: list[tuple[int, int]] = []
+        places: list[int] = []
         task = -1
         for stack, cap in zip(layout.stacks, caps, strict=True):
             if layout.task_of[stack.id] != task:
                 task, at = layout.task_of[stack.id], 0
             slots = 0 if stack.count_only else elements(stack.type, cap) * element_bytes(stack.type)
-            nbytes = -(-slots // LINE) * LINE
-            places.append((at, at + nbytes))
-            at += nbytes * (2 if stack.id in layout.adjoint_stacks else 1)
+            places.append(at)
+            at += -(-slots // LINE) * LINE
             size = max(size, at)
         return size, places
 

@@ -5,19 +5,11 @@ Compiled objects hold these offsets and no addresses.
 
 from __future__ import annotations
 
-from quadrants_lab.backends.layout import (
-    STACK_ADJOINTS_AT,
-    STACK_AT,
-    STACK_CAPACITY,
-    STACK_LAST,
-    VALUES,
-    WORD,
-    FrameLayout,
-)
+from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST, VALUES, WORD, FrameLayout
 from quadrants_lab.backends.layout import frame_layout as make
 from quadrants_lab.ir import nodes as N
 
-__all__ = ["STACK_ADJOINTS_AT", "STACK_AT", "STACK_CAPACITY", "STACK_LAST", "VALUES", "WORD", "FrameLayout"]
+__all__ = ["STACK_AT", "STACK_CAPACITY", "STACK_LAST", "VALUES", "WORD", "FrameLayout"]
 
 # the fixed head of a frame
 DEVICE = 0  # address of the device block

@@ -284,8 +284,7 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
 
 _MOST_IN_VECTORS = 1000  # statements of a loop: the time that LLVM's vectoriser takes grows with their square
 _NOT_IN_VECTORS = (
-    N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.AdStackPush, N.AdStackPop, N.AdStackLoadTop,
-    N.AdStackLoadTopAdj, N.AdStackAccAdjoint, N.AdStackDepth,
+    N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse,
 )  # fmt: skip
 
 

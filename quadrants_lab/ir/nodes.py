@@ -206,19 +206,6 @@ class AdStackLoadTop(TopUse, Value):
 
 
 @dataclass(slots=True)
-class AdStackLoadTopAdj(TopUse, Value):
-    form = "adstack_load_top_adj {stack}"
-    lane_safe = False
-
-
-@dataclass(slots=True)
-class AdStackAccAdjoint(TopUse, Effect):
-    form = "adstack_acc_adjoint {stack}, {value}"
-    lane_safe = False
-    value: Id
-
-
-@dataclass(slots=True)
 class AdStackDepth(StackUse, Value):
     """How many slots the stack holds right now (i64); the counting slice reports with it."""
 
@@ -377,7 +364,7 @@ class Offload(Stmt):
 
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
-    AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackLoadTopAdj, AdStackAccAdjoint, AdStackDepth,
+    AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
     AdStackGuard, Lane, Together, Overflow, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 

@@ -340,8 +340,6 @@ class _Verifier:
             self.need(s.type is i64, "a depth is i64", s)
         elif isinstance(s, N.Value):
             self.need(s.type is t, f"${s.stack} holds {t}", s)
-        if isinstance(s, (N.AdStackAccAdjoint, N.AdStackLoadTopAdj)):
-            self.need(t.is_float, f"a stack of {t} has no adjoint", s)
 
 
 _FORMATS = {16: "e", 32: "f", 64: "d"}

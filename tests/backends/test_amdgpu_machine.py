@@ -13,7 +13,6 @@ import pytest
 from conformance_tasks import (  # noqa: F401
     AXPY,
     reduction,
-    test_adjoint_slots,
     test_assert,
     test_capacity_zero,
     test_compare_and_swap,

@@ -44,8 +44,6 @@ def sample():
         b.adjoint_of = 3
         with b.block() as reverse:
             top = b.add(N.AdStackLoadTop(b.fresh(), f32, a, name="v"))
-            b.add(N.AdStackAccAdjoint(b.fresh(), a, top))
-            b.add(N.AdStackLoadTopAdj(b.fresh(), f32, a))
             b.add(N.AdStackDepth(b.fresh(), i64, a))
             b.add(N.AdStackPop(b.fresh(), a))
             g = b.atomic("add", dy, (), top)

@@ -59,7 +59,7 @@ def _statement(d: Divergence, s: N.Stmt, parted: bool) -> None:
     elif isinstance(s, N.Store):
         if s.buffer in d.locals and (parted or s.value in varying):
             d.split.add(s.buffer)
-    elif isinstance(s, (N.Lane, N.Atomic, N.Random, N.AdStackLoadTop, N.AdStackLoadTopAdj)):
+    elif isinstance(s, (N.Lane, N.Atomic, N.Random, N.AdStackLoadTop)):
         varying.add(s.id)
     elif isinstance(s, N.AdStackDepth):
         if s.stack in d.split:

@@ -89,7 +89,5 @@ _RULES: dict[type, Callable[[Task, Any], None]] = {
     N.AdStackPush: slots.push,
     N.AdStackPop: depths.pop,
     N.AdStackLoadTop: slots.load_top,
-    N.AdStackLoadTopAdj: slots.load_top_adjoint,
-    N.AdStackAccAdjoint: slots.accumulate,
     N.AdStackDepth: depths.depth,
 }

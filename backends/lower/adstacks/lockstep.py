@@ -14,7 +14,6 @@ from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import walk
 
 _KINDS: dict[type, str] = {N.AdStackPush: "p", N.AdStackPop: "o", N.AdStackLoadTop: "l"}
-_APART = (N.AdStackLoadTopAdj, N.AdStackAccAdjoint, N.AdStackDepth)
 _SHAPES = re.compile(r"p|l*o|l*")
 WIDEST = 16  # bytes that one access moves
 
@@ -41,7 +40,7 @@ Place = tuple[int, int]  # number of a block, and of the segment in it
 def in_step(block: N.Block) -> Steps:
     """The groups of a task's body."""
     statements = list(walk(block))
-    apart = {s.stack for s in statements if isinstance(s, _APART)}
+    apart = {s.stack for s in statements if isinstance(s, N.AdStackDepth)}
     allocas = {
         s.id: s
         for s in statements

@@ -16,9 +16,6 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
 
-_TOUCHES = (
-    N.AdStackPush, N.AdStackPop, N.AdStackLoadTop, N.AdStackLoadTopAdj, N.AdStackAccAdjoint, N.AdStackDepth
-)  # fmt: skip
 # what two statements have in common that compute the same of equal operands
 _WHAT: dict[type, Callable[[Any], object]] = {
     N.Const: lambda s: s.value,
@@ -61,7 +58,7 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
     """Those of a task's stacks, by id, that nothing else touches but reads ahead of the pop in its trip."""
     touches: dict[int, int] = {}
     for s in walk(block):
-        if isinstance(s, _TOUCHES):
+        if isinstance(s, N.StackUse):
             touches[s.stack] = touches.get(s.stack, 0) + 1
     pushing: dict[int, tuple[Nest, N.AdStackPush]] = {}
     popping: dict[int, tuple[Nest, N.AdStackPop, int]] = {}

@@ -21,8 +21,6 @@ def push(t: Task, s: N.AdStackPush) -> None:
         _set_flag(t, st.slots, slot, s)
     else:
         b.add(N.Store(s.id, st.slots.name, _index(t, slot), s.value))
-    if st.adjoints is not None:
-        b.store(st.adjoints, _index(t, slot), b.const(0, st.dtype))
     depths.move(t, st, "add")
 
 
@@ -43,20 +41,6 @@ def load_top(t: Task, s: N.AdStackLoadTop) -> None:
         _flag(t, st.name, slot, s)
     else:
         t.b.add(N.Load(s.id, s.type, st.name, _index(t, slot), name=s.name))
-
-
-def load_top_adjoint(t: Task, s: N.AdStackLoadTopAdj) -> None:
-    st = t.stacks[s.stack]
-    assert st.adjoints is not None
-    t.b.add(N.Load(s.id, s.type, st.adjoints.name, _index(t, depths.top(t, st, s)), name=s.name))
-
-
-def accumulate(t: Task, s: N.AdStackAccAdjoint) -> None:
-    st, b = t.stacks[s.stack], t.b
-    assert st.adjoints is not None
-    index = _index(t, depths.top(t, st, s))
-    total = b.add(N.Op(b.fresh(), st.dtype, "add", (b.load(st.adjoints, index), s.value)))
-    b.add(N.Store(s.id, st.adjoints.name, index, total))
 
 
 def _index(t: Task, slot: int) -> tuple[int, ...]:

@@ -31,15 +31,14 @@ class Layout:
 @dataclass(slots=True, eq=False)
 class Stack:
     """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None where pushes are only counted,
-    ``adjoints`` where nothing adds to its adjoints, ``count`` where the count is another stack's or none is needed.
-    ``capacity`` and ``last``, the number of the last slot, are values."""
+    ``count`` where the count is another stack's or none is needed. ``capacity`` and ``last``, the number of the last
+    slot, are values."""
 
     number: int
     dtype: DType
     name: str
     count: N.Buffer | None = None
     slots: N.Buffer | None = None
-    adjoints: N.Buffer | None = None
     trips: Trips | None = None
     capacity: int = N.NO_ID
     last: int = N.NO_ID
@@ -49,7 +48,7 @@ class Stack:
         self.lead = self
 
     def buffers(self) -> Iterator[N.Buffer]:
-        return (b for b in (self.slots, self.adjoints, self.count) if b is not None)
+        return (b for b in (self.slots, self.count) if b is not None)
 
 
 class Task:
@@ -78,10 +77,7 @@ class Task:
             if any(a.id not in trips for a in group):
                 trips = {i: t for i, t in trips.items() if all(a.id != i for a in group)}
         self.ahead: Ahead | None = ahead(body, trips) if layout.numbered else None
-        adjoints = {s.stack for s in walk(body) if isinstance(s, (N.AdStackLoadTopAdj, N.AdStackAccAdjoint))}
-        self.stacks = {
-            s.id: self._stack(s, first + n, s.id in adjoints, trips.get(s.id)) for n, s in enumerate(allocas)
-        }
+        self.stacks = {s.id: self._stack(s, first + n, trips.get(s.id)) for n, s in enumerate(allocas)}
         for group in self.steps.groups:
             for a in group:
                 self.stacks[a.id].lead = self.stacks[group[0].id]
@@ -96,13 +92,11 @@ class Task:
             if st.lead is st and not top_level:
                 st.count = N.Buffer(f"{st.name}.count", "local", layout.counter, 0, ())
 
-    def _stack(self, s: N.AdStackAlloca, number: int, has_adjoints: bool, trips: Trips | None) -> Stack:
+    def _stack(self, s: N.AdStackAlloca, number: int, trips: Trips | None) -> Stack:
         st = Stack(number, s.type, f"{N.buffer_name(s.name) or 'stack'}${s.id}", trips=trips)
         if not s.count_only:
-            axes, adjoints = 1 + self.layout.lanes, f"{st.name}.adjoints" if has_adjoints else ""
             t, role = (u32, "flags") if s.type is u1 else (s.type, "")
-            st.slots = N.Buffer(st.name, "heap", t, axes, None, adjoints, role=role)
-            st.adjoints = N.Buffer(adjoints, "heap", s.type, axes, None) if has_adjoints else None
+            st.slots = N.Buffer(st.name, "heap", t, 1 + self.layout.lanes, None, role=role)
         return st
 
     def args(self, st: Stack) -> list[N.Arg]:

@@ -24,7 +24,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType, f32, f64
+from quadrants_lab.ir.types import f32, f64
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.launch.plan import Live
 
@@ -43,16 +43,14 @@ class Trip(NamedTuple):
 
 
 class Stack:
-    """An adstack. Slots are [primal, adjoint]; beyond the capacity the counter runs on and writes stay in the last
-    slot."""
+    """An adstack. Beyond the capacity the counter runs on and writes stay in the last slot."""
 
-    __slots__ = ("capacity", "count", "count_only", "slots", "type")
+    __slots__ = ("capacity", "count", "count_only", "slots")
 
-    def __init__(self, type: DType, capacity: int | None, count_only: bool) -> None:
-        self.type = type
+    def __init__(self, capacity: int | None, count_only: bool) -> None:
         self.capacity = capacity
         self.count_only = count_only
-        self.slots: list[list[Any]] = []
+        self.slots: list[Any] = []
         self.count = 0
 
     def push(self, value: Any) -> None:
@@ -60,9 +58,9 @@ class Stack:
         if self.count_only or self.capacity == 0:
             return
         if self.capacity is not None and self.count > self.capacity:
-            self.slots[-1] = [value, self.type.numpy(0)]
+            self.slots[-1] = value
         else:
-            self.slots.append([value, self.type.numpy(0)])
+            self.slots.append(value)
 
     def pop(self) -> None:
         self.count -= 1
@@ -316,7 +314,7 @@ class _Machine:
     # --- adstacks
 
     def _alloca(self, s: N.AdStackAlloca) -> None:
-        self.stacks[s.id] = Stack(s.type, self.caps.get(s.id), s.count_only)
+        self.stacks[s.id] = Stack(self.caps.get(s.id), s.count_only)
         self.result.pushes[s.id][self.lane] = 0
         self.tell(s)
 
@@ -338,14 +336,9 @@ class _Machine:
 
     def _pop(self, s: N.AdStackPop) -> None:
         stack = self.held(s)
-        value = stack.slots[-1][0] if stack.slots else None
+        value = stack.slots[-1] if stack.slots else None
         stack.pop()
         self.tell(s, value)
-
-    def _acc_adjoint(self, s: N.AdStackAccAdjoint) -> None:
-        slot = self.held(s).slots[-1]
-        slot[1] = _flush(slot[1] + self.env[s.value])
-        self.tell(s, slot[1])
 
     def _guard(self, s: N.AdStackGuard) -> None:
         over = [i for i, k in self.stacks.items() if k.capacity is not None and k.count > k.capacity]
@@ -443,15 +436,14 @@ def _number(box: Box, lane: Lane) -> int:
 _HANDLERS: dict[type[N.Stmt], str] = {
     N.Const: "const", N.Op: "op", N.Call: "call", N.Random: "random", N.Builtin: "builtin", N.Load: "load",
     N.Store: "store", N.Atomic: "atomic", N.Assert: "assert", N.Print: "print", N.AdStackAlloca: "alloca",
-    N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackAccAdjoint: "acc_adjoint", N.AdStackGuard: "guard",
+    N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackGuard: "guard",
     N.Overflow: "overflow", N.Yield: "end", N.Break: "end", N.Continue: "end", N.If: "if", N.For: "for",
     N.While: "while", N.Offload: "offload",
 }  # fmt: skip
 _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statement defines
     N.ArgLoad: lambda m, s: m.args[s.arg],
     N.ShapeOf: lambda m, s: s.type.numpy(m.array(s, s.buffer).shape[s.axis]),
-    N.AdStackLoadTop: lambda m, s: m.held(s).slots[-1][0],
-    N.AdStackLoadTopAdj: lambda m, s: m.held(s).slots[-1][1],
+    N.AdStackLoadTop: lambda m, s: m.held(s).slots[-1],
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
     N.Together: lambda m, s: m.env[s.value],
