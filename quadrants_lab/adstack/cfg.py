@@ -1,4 +1,4 @@
-"""The control flow graph of one task's forward slice: what the depth of a stack is computed on."""
+"""The control flow graph of one task's forward slice, as the panes show it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import field
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import rewrite
 
 
 @dataclass(slots=True)
@@ -19,10 +18,6 @@ class CfgNode:
     stmts: list[N.Stmt] = field(default_factory=list)
     loop: N.Loop | None = None
     after: int = 0
-
-    def pops(self, stack: int) -> bool:
-        """Whether the block pops the stack."""
-        return any(isinstance(s, N.AdStackPop) and s.stack == stack for s in self.stmts)
 
     def pushes(self, stack: int) -> int:
         """How many pushes to the stack the block holds."""
@@ -43,18 +38,13 @@ class Cfg:
         return n
 
 
-def build_cfg(task: N.Offload, whole: bool = False) -> Cfg:
-    """The graph of the task's body; the reverse code under an AdStackGuard is part of it only where it is ``whole``."""
+def build_cfg(task: N.Offload) -> Cfg:
+    """The graph of the task's body without the reverse code under an AdStackGuard."""
     cfg = Cfg()
-    last = _block(cfg, _opened(task.body) if whole else task.body, cfg.node("entry"))
+    last = _block(cfg, task.body, cfg.node("entry"))
     end = cfg.node("exit")
     cfg.edges.append((last.id, end.id, "next"))
     return cfg
-
-
-def _opened(block: N.Block) -> N.Block:
-    """The block with the reverse code in place of each AdStackGuard."""
-    return rewrite(block, lambda s: _opened(s.body) if isinstance(s, N.AdStackGuard) else s)
 
 
 def _block(cfg: Cfg, block: N.Block, at: CfgNode) -> CfgNode:

@@ -1,17 +1,15 @@
 """`determine_ad_stack_size`: the greatest depth of every adstack as a SizeExpr.
 
-A dynamic program over the condensation of the task's control flow graph: along a path depths add, where paths meet
-the greater one stays, a counted loop multiplies by its trips (or sums over its range, where the trips of an inner
-loop vary with it), a loop that is not counted leaves the stack to the counting slice. A loop of the reverse that pushes
-and pops a stack runs a segment of a checkpointed loop in each iteration: it takes the greatest of them.
+A recursion over the task's blocks: along a way through it depths add, where ways meet the greater one stays, a counted
+loop multiplies by its trips (or sums over its range, where the trips of an inner loop vary with it), a loop that is not
+counted leaves the stack to the counting slice. A loop of the reverse that pushes and pops a stack runs a segment of a
+checkpointed loop in each iteration: it takes the greatest of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.adstack.cfg import Cfg, build_cfg
-from quadrants_lab.adstack.scc import Component, Dag, condense
 from quadrants_lab.analysis import algebra as A
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
@@ -30,19 +28,12 @@ def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
 def _size_task(kernel: N.Kernel, task: N.Offload, written: set[str]) -> N.Offload:
     if not any(isinstance(s, N.AdStackAlloca) for s in task.body):
         return task
-    cfg = build_cfg(task)
-    dag = condense(cfg)
-    symbols = Symbols(task, kernel.buffers, written)
-    inside = pushed_in_reverse(task)
-    whole = build_cfg(task, whole=True) if inside else cfg
-    whole_dag = condense(whole) if inside else dag
+    symbols, inside = Symbols(task, kernel.buffers, written), pushed_in_reverse(task)
 
-    def sized(s: N.AdStackAlloca) -> N.AdStackAlloca:
-        if s.id not in inside:
-            return replace(s, size=_depth(task, cfg, dag, symbols, s.id))
-        return replace(s, size=_depth(task, whole, whole_dag, symbols, s.id))
+    def sized(s: N.Stmt) -> N.Stmt:
+        return replace(s, size=_depth(task, symbols, s.id, s.id in inside)) if isinstance(s, N.AdStackAlloca) else s
 
-    return replace(task, body=tuple(sized(s) if isinstance(s, N.AdStackAlloca) else s for s in task.body))
+    return replace(task, body=tuple(map(sized, task.body)))
 
 
 def pushed_in_reverse(task: N.Stmt) -> set[int]:
@@ -51,8 +42,9 @@ def pushed_in_reverse(task: N.Stmt) -> set[int]:
     return {s.stack for s in walk(guards) if isinstance(s, N.AdStackPush)}
 
 
-def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr:
-    depth = _longest(cfg, dag, symbols, stack)
+def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr:
+    """``inside``: the reverse pushes it, too."""
+    depth = _greatest(task.body, symbols, stack, inside)
     bounds = end_of(task.bounds)
     k = len(task.indices)
     for n, p in reversed(list(enumerate(task.indices))):
@@ -66,37 +58,34 @@ def _depth(task: N.Offload, cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) ->
     return depth
 
 
-def _longest(cfg: Cfg, dag: Dag, symbols: Symbols, stack: int) -> S.SizeExpr | None:
-    """The greatest depth along any path through the DAG, or None where it has to be counted."""
-    into: dict[int, list[int]] = {}
-    for a, b in dag.edges:
-        into.setdefault(b, []).append(a)
-    at_end: dict[int, S.SizeExpr] = {}
-    greatest: S.SizeExpr = A.ZERO
-    for component in dag.components:
-        own = _component(cfg, component, symbols, stack)
+def _greatest(block: N.Block, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr | None:
+    """The greatest depth along any way through the block, or None where it has to be counted."""
+    total: S.SizeExpr = A.ZERO
+    for s in block:
+        own: S.SizeExpr | None = A.ZERO
+        if isinstance(s, N.AdStackPush) and s.stack == stack:
+            own = A.ONE
+        elif isinstance(s, N.If):
+            then, orelse = (_greatest(arm, symbols, stack, inside) for arm in s.blocks())
+            own = None if then is None or orelse is None else A.binary("max", then, orelse)
+        elif isinstance(s, N.Loop):
+            own = _loop(s, symbols, stack, inside)
+        elif isinstance(s, N.AdStackGuard) and inside:
+            own = _greatest(s.body, symbols, stack, inside)
         if own is None:
             return None
-        before: S.SizeExpr = A.ZERO
-        for p in into.get(component.id, ()):
-            before = A.binary("max", before, at_end[p])
-        at_end[component.id] = A.binary("add", before, own)
-        if not any(a == component.id for a, _ in dag.edges):
-            greatest = A.binary("max", greatest, at_end[component.id])
-    return greatest
+        total = A.binary("add", total, own)
+    return total
 
 
-def _component(cfg: Cfg, component: Component, symbols: Symbols, stack: int) -> S.SizeExpr | None:
-    if component.body is None:
-        return S.SizeConst(cfg.nodes[component.nodes[0]].pushes(stack))
-    body = _longest(cfg, component.body, symbols, stack)
+def _loop(loop: N.Loop, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr | None:
+    body = _greatest(loop.body, symbols, stack, inside)
     if body is None or body == A.ZERO:
         return body
-    loop = component.loop
     if not isinstance(loop, N.For):
         return None
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
-    if any(cfg.nodes[n].pops(stack) for n in component.nodes):  # it leaves the stack as it was
+    if any(isinstance(s, N.AdStackPop) and s.stack == stack for s in walk(loop.body)):  # it leaves the stack as it was
         return A.greatest_over(symbols.vars[loop.index.id], begin, end, body)
     if begin is None or end is None:
         return None
