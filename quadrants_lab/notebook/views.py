@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
 from quadrants_lab.adstack.report import StackRow
-from quadrants_lab.adstack.scc import Dag, condense
 from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.backends.lower import lower
@@ -43,7 +42,7 @@ def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[V.PassVie
 
 
 def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[V.TaskGraphs]:
-    """CFG and condensation of each task of a sized reverse kernel."""
+    """Control flow of each task of a sized reverse kernel, and its components."""
     text: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):
         if stmt is not None:
@@ -62,7 +61,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
         boxes = [_box(node, cfg, text, file) for node in cfg.nodes]
         edges = [V.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
         scc = _condensed(kernel, task, cfg, names, file, values) if names else None
-        _, loops = _frames(condense(cfg), lambda loop: f"line {V.span_line(loop.span, file)}" if loop else "")
+        _, loops = _frames(cfg, lambda loop: f"line {V.span_line(loop.span, file)}", range(len(cfg.nodes)))
         out.append(V.TaskGraphs(title, V.GraphView(f"Control flow of {title}", boxes, edges, loops), scc))
     return out
 
@@ -101,7 +100,7 @@ def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:
 def _condensed(
     kernel: N.Kernel, task: N.Offload, cfg: Cfg, names: Mapping[int, str], file: str, values: Values | None
 ) -> V.GraphView:
-    """The condensation: blocks that push or branch, one frame a loop, no way back."""
+    """The strongly connected components: blocks that push or branch, one frame a loop, no way back."""
     nodes = []
     for node in cfg.nodes:
         stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
@@ -109,28 +108,33 @@ def _condensed(
         at = next((line for s in (*stmts[:1], *loop) if (line := V.span_line(s.span, file))), 0)
         nodes.append(V.NodeView(str(node.id), node.label, [], _kind(node, cfg), at, _pushes(node, names)))
     symbols = Symbols(task, kernel.buffers)
-    _, frames = _frames(condense(cfg), lambda loop: _loop_label(loop, symbols, values))
+    _, frames = _frames(cfg, lambda loop: _loop_label(loop, symbols, values), range(len(cfg.nodes)))
     kinds = {(str(a), str(b)): "exit" if kind == "exit" else "" for a, b, kind in cfg.edges if kind != "back"}
     edges = [V.EdgeView(a, b, kind, kind) for (a, b), kind in kinds.items()]
     return V.GraphView("Strongly connected components", nodes, edges, frames)
 
 
-def _frames(dag: Dag, label: Callable[[N.Loop | None], str]) -> tuple[list[str], list[V.ClusterView]]:
-    """The blocks that no loop of the condensation holds, and a frame for each loop."""
+def _frames(
+    cfg: Cfg, label: Callable[[N.Loop], str], nodes: range, header: int = N.NO_ID
+) -> tuple[list[str], list[V.ClusterView]]:
+    """Of these nodes, which ``header`` heads: those that no other loop holds, and a frame for each loop among them."""
     here: list[str] = []
     frames: list[V.ClusterView] = []
-    for c in dag.components:
-        if c.body is None:
-            here.append(str(c.nodes[0]))
+    at = nodes.start
+    while at < nodes.stop:
+        node = cfg.nodes[at]
+        if node.loop is None or at == header:
+            here.append(str(at))
+            at += 1
         else:
-            inside, inner = _frames(c.body, label)
-            header = str(c.nodes[0])
-            frames.append(V.ClusterView(label(c.loop), [header, *(n for n in inside if n != header)], inner))
+            inside, inner = _frames(cfg, label, range(at, node.after), at)
+            frames.append(V.ClusterView(label(node.loop), inside, inner))
+            at = node.after
     return here, frames
 
 
-def _loop_label(loop: N.Loop | None, symbols: Symbols, values: Values | None) -> str:
-    where = f"line {loop.span.line}" if loop is not None and loop.span else ""
+def _loop_label(loop: N.Loop, symbols: Symbols, values: Values | None) -> str:
+    where = f"line {loop.span.line}" if loop.span else ""
     if not isinstance(loop, N.For):
         return f"while {where}: trips are counted"
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
