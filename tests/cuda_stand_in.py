@@ -250,60 +250,33 @@ class StandIn:
             self._pending.append(run)
             return 0
 
-        def held() -> Any:
-            """The launch with the frame as it is now."""
-            content = ctypes.create_string_buffer(ctypes.string_at(frame, nbytes))
-            at = ctypes.addressof(content) if self.shape.passed_by_value(nbytes) else frame
-            keep = content
+        return SimpleNamespace(run=launch, args=())
 
-            def again() -> None:
-                assert keep
-                function.run(state, at, blocks * function.block)
-
-            return again
-
-        return SimpleNamespace(run=launch, args=(), held=held)
-
-    def capture(self, run: Any) -> Any:
-        before, self._pending = self._pending, deque()
-        try:
-            run()
-            works = list(self._pending)
-        finally:
-            self._pending = before
-        self.graphs += 1
-
-        def launch() -> None:
-            self.graph_launches += 1
-            self._pending += works
-
-        return launch
-
-    def graph(self, launches: Any, clear: Any, back: Any) -> Any:
-        return StandInGraph(self, launches, clear, back)
+    def graph(self, run: Any) -> Any:
+        return StandInGraph(self, run)
 
 
 class StandInGraph:
     """See `quadrants_lab.backends.cuda.graph.Graph`."""
 
-    def __init__(self, device: StandIn, launches: Any, clear: Any, back: Any) -> None:
-        self.device, self.launches, self.clear, self.back = device, list(launches), clear, back
+    def __init__(self, device: StandIn, run: Any) -> None:
+        self.device, self.run = device, run
         device.graphs += 1
         self.update()
 
     def update(self) -> None:
-        self.held = [launch.held() for launch in self.launches]
-        self.device.updates += 1
+        device = self.device
+        before, device._pending = device._pending, deque()
+        try:
+            self.run()
+            self.works = list(device._pending)
+        finally:
+            device._pending = before
+        device.updates += 1
 
     def launch(self) -> None:
-        device = self.device
-        device.graph_launches += 1
-        if self.clear:
-            device.clear(*self.clear)
-        device.launches += len(self.held)
-        device._pending += self.held
-        if self.back:
-            device.start_download(*self.back)
+        self.device.graph_launches += 1
+        self.device._pending += self.works
 
 
 def _run_all(works: list[Any]) -> None:

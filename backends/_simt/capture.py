@@ -18,7 +18,7 @@ class MustWait(Exception):
 def capture(device: SimtDevice, run: Callable[[], None]) -> Captured | None:
     """All that ``run`` launches and copies on the device, of which nothing happens now; None where the driver cannot
     do that, or something has to be waited for. To be called with the session locked."""
-    make = getattr(device.driver, "capture", None)
+    make = getattr(device.driver, "graph", None)
     if make is None:
         return None
     device.finish()
@@ -26,7 +26,7 @@ def capture(device: SimtDevice, run: Callable[[], None]) -> Captured | None:
     frames: list[Any] = []
     device.captured = frames
     try:
-        start = make(run)
+        start = make(run).launch
     except MustWait:
         return None
     finally:

@@ -342,14 +342,13 @@ class Launch:
     on the device.
     """
 
-    __slots__ = ("_keep", "args", "blocks", "function", "params", "run")
+    __slots__ = ("_keep", "args", "run")
 
     def __init__(self, driver: Driver, function: Function, blocks: int, state: int, frame: int, by_value: bool) -> None:
         self.run = driver.launch_call
         first, second = C.c_uint64(state), C.c_uint64(frame)
-        params = self.params = (_p * 2)(C.addressof(first), frame if by_value else C.addressof(second))
-        self.function, self.blocks = function, blocks
-        self._keep = (first, second)
+        params = (_p * 2)(C.addressof(first), frame if by_value else C.addressof(second))
+        self._keep = (function, first, second)
         one, none = _u(1), _p()
         self.args = (
             function.handle, _u(blocks), one, one, _u(function.block), one, one, _u(0), driver.stream, params, none,

@@ -208,14 +208,14 @@ class SimtFrame(GpuFrame):
 
     def make_graph(self) -> Any:
         """All that a launch enqueues, as one."""
-        clear = self._cleared if self._zeroes else None
-        back = (self._back_at, self._state, self.exe.state.zeroed) if self._waits else None
-        return self._driver.graph(self._launches, clear, back)
+        return self._driver.graph(self._start)
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """See `quadrants_lab.backends.launch.Frame`. The status then stays in the state from launch to launch."""
         if self.exe.asked_for_depths:
             self._waits, self._report = False, report
+            if self._graphs:
+                self._graphs.drop()
             head = self.exe.state.head
             self._cleared = self._state + head, self.exe.state.zeroed - head
 

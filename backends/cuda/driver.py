@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any
 
 from quadrants_lab.backends._simt import driver as simt
-from quadrants_lab.backends._simt.driver import Launch, first_library
+from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.cuda import toolkit, warmup
 from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS
-from quadrants_lab.backends.cuda.graph import Graph, captured
+from quadrants_lab.backends.cuda.graph import Graph
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -136,16 +136,9 @@ class Driver(simt.Driver):
             self.check(result, f"building {what}, {len(code)} bytes of PTX ({words or 'no reason given'})")
         return module
 
-    def graph(
-        self, launches: list[Launch], clear: tuple[int, int] | None, back: tuple[int, int, int] | None
-    ) -> Graph:
-        """Prepared launches as one, in order. ``clear``: address and bytes of device memory, zeroed before them;
-        ``back``: where in pinned memory, from where and how many bytes are copied after them."""
-        return Graph(self, launches, clear, back)
-
-    def capture(self, run: Callable[[], None]) -> Callable[[], None]:
-        """See `graph.captured`."""
-        return captured(self, run)
+    def graph(self, run: Callable[[], None]) -> Graph:
+        """All that ``run`` launches, clears and copies, as one."""
+        return Graph(self, run)
 
 
 _driver = Opened(Driver)
