@@ -13,7 +13,7 @@ _OPERATORS: dict[str, int] = {
     "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
     ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
 }  # fmt: skip
-_IN_PLACE = ("+", "-", "*", "/")
+_IN_PLACE = ("+", "-", "*", "/", "&", "|", "^")
 _CHAINS = (MUL, ADD, BOTH, EITHER)  # written without parentheses on the left
 
 

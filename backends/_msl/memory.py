@@ -65,42 +65,19 @@ def store(b: Body, s: N.Store) -> None:
     if buffer.kind in ("heap", "local"):
         stacks.store(b, s, buffer)
         return
-    b.out.put(f"{element(b, buffer, s.index).text} = {b.values[s.value].text};")
+    b.out.put(X.assignment(element(b, buffer, s.index).text, b.values[s.value]))
 
 
 # --- atomics --------------------------------------------------------------------------------------------------------
 
 
-def put_combined(b: Body, op: str, t: DType, target: Expr, value: Expr) -> None:
-    """``target op= value`` as a line, not atomic."""
-    if t.is_float and op in ("add", "sub", "mul"):
-        b.out.put(f"{target.text} {'+-*'[('add', 'sub', 'mul').index(op)]}= {value.text};")
-        return
-    old = X.binary("!=", "bool", target, Expr("0", X.PRIMARY, "int")) if t is u1 and target.type != "bool" else target
-    b.out.put(f"{target.text} = {atomics.combine(b, op, t, old, value).text};")
-
-
 def atomic(b: Body, s: N.Atomic) -> None:
-    t, value, buffer = s.type, b.typed(s.value), b.frame.kernel.buffers[s.buffer]
-    if buffer.kind == "local":
-        put_combined(b, s.op, t, X.variable(b.locals[s.buffer], X.name(t)), value)
-        return
+    t, buffer = s.type, b.frame.kernel.buffers[s.buffer]
     target = element(b, buffer, s.index)
-    if s.private:
-        value = _unchanging(b, s, value)
-        if b.read(s.id):
-            b.define(s, _loaded(t, target), at_once=True)
-        put_combined(b, s.op, t, target, value)
-        return
     whole = not s.index and buffer.kind not in ("temp", "ret")
     args = [Expr(b.pointer(buffer) if whole else "&" + target.text, X.UNARY, "", None, target.reads, target.memory)]
     if t.bits == 64:
         args.insert(0, Expr("f", X.PRIMARY, ""))
     if s.op == "cas":
         args.append(b.typed(s.expected))
-    b.define(s, X.call(atomics.helper(b, s.op, t), X.name(t), *args, value), at_once=True)
-
-
-def _unchanging(b: Body, s: N.Atomic, value: Expr) -> Expr:
-    """A value that reads memory gets a variable where the old element stands between it and the write."""
-    return b.fix(value, f"value{s.id}_", X.name(s.type)) if value.memory and b.read(s.id) else value
+    b.define(s, X.call(atomics.helper(b, s.op, t), X.name(t), *args, b.typed(s.value)), at_once=True)

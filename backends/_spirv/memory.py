@@ -21,11 +21,13 @@ def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
     base = b.frame.buffer(buffer.name)
     if not index:
         return base
-    key = (buffer.shape if buffer.shape is not None else buffer.name, index)
-    offset = b.offsets.get(key)
-    if offset is None:
-        offset = b.offsets[key] = _offset(b, buffer, index)
-    return b.fn.let("PtrAccessChain", b.m.memory_pointer(stored(buffer)), base, offset)
+    place = ("element", buffer.name, index)
+    if place not in b.offsets:
+        key = (buffer.shape if buffer.shape is not None else buffer.name, index)
+        if key not in b.offsets:
+            b.offsets[key] = _offset(b, buffer, index)
+        b.offsets[place] = b.fn.let("PtrAccessChain", b.m.memory_pointer(stored(buffer)), base, b.offsets[key])
+    return b.offsets[place]
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
@@ -123,17 +125,9 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    t, value, buffer = s.type, b.values[s.value], b.frame.kernel.buffers[s.buffer]
-    if buffer.kind == "local":
-        old = b.fn.let("Load", b.m.type(t), b.local(buffer))
-        b.fn.put("Store", b.local(buffer), b.operate(s.op, t, t, old, value))
-        b.define(s.id, t, old)
-        return
-    kept, pointer = stored(buffer), element(b, buffer, s.index)
-    if s.private:
-        old = read(b, t, kept, pointer)
-        write(b, t, kept, pointer, value if s.op == "exchange" else b.operate(s.op, t, t, old, value))
-    elif s.op == "cas":
+    t, value = s.type, b.values[s.value]
+    pointer = element(b, b.frame.kernel.buffers[s.buffer], s.index)
+    if s.op == "cas":
         old = compare_exchange(b, t, pointer, value, b.values[s.expected])
     else:
         old = at_once(b, "AtomicFAddEXT" if t.is_float else _NATIVE[s.op][t.kind == "u"], t, pointer, value)

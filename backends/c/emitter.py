@@ -1,7 +1,6 @@
 """A kernel's C: the launch frame as a struct, a function a task, and the entry that runs them in order.
 
-One thread runs a kernel, so an atomic is what it says without more ado, and what runs in parallel elsewhere runs here
-in the order of its numbers.
+One thread runs a kernel: what runs in parallel elsewhere runs here in the order of its numbers.
 """
 
 from __future__ import annotations
@@ -15,18 +14,19 @@ from quadrants_lab.backends._clike.expr import Expr
 from quadrants_lab.backends._clike.names import WORDS, Names
 from quadrants_lab.backends._clike.source import Source, commented, struct
 from quadrants_lab.backends.c import ops
-from quadrants_lab.backends.c.ops import FUNCTIONS, OPERATORS, TYPES
+from quadrants_lab.backends.c.ops import FUNCTIONS, TYPES
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
+from quadrants_lab.backends.lower.atomics import lower_atomics
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u64
 from quadrants_lab.ir.walk import walk
 
-LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING)
+LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING, lower_atomics(None))
 _INCLUDES = ("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>")
 _RUNTIME = """\
 bool qd_poll(Frame *frame, uint64_t worker);
@@ -221,22 +221,6 @@ def _builtin(b: Body, s: N.Builtin) -> None:
     b.set(s.id, s.type, X.variable(known or b.once("iteration", "uint64_t", "{} = 0"), "uint64_t"))
 
 
-def _atomic(b: Body, s: N.Atomic) -> None:
-    t, target, value = s.type, b.element(s.buffer, s.index), b.values[s.value]
-    op, old = s.op, b.loaded(t, target)
-    if b.read(s.id):
-        value = b.fix(value, f"value{s.id}_", TYPES[t.name]) if value.memory else value
-        b.define(s, old, at_once=True)
-    if op in OPERATORS and t is not u1:
-        b.out.put(f"{target.text} {OPERATORS[op]}= {value.text};")
-        return
-    if op == "cas":
-        value = X.choose(X.binary("==", "bool", old, b.values[s.expected]), "", value, old)
-    elif op != "exchange":
-        value = ops.emit(op, t, t, old, value)
-    b.out.put(f"{target.text} = {value.text};")
-
-
 def _assert(b: Body, s: N.Assert) -> None:
     """A failed assert ends the task."""
     b.out.put(f"if ({X.prefix('!', 'bool', b.values[s.cond]).text}) {{  // {json.dumps(s.message)}")
@@ -259,7 +243,6 @@ Body.handlers = control.HANDLERS | {
     N.Builtin: _builtin,
     N.Load: lambda b, s: b.define(s, b.loaded(s.type, b.element(s.buffer, s.index))),
     N.Store: lambda b, s: b.out.put(X.assignment(b.element(s.buffer, s.index).text, b.values[s.value])),
-    N.Atomic: _atomic,
     N.Assert: _assert,
     N.Print: _print,
     N.Overflow: lambda b, s: b.out.put(f"qd_overflow(frame, {b.values[s.stack].text}, {b.values[s.depth].text});"),

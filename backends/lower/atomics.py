@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
@@ -23,44 +24,45 @@ from quadrants_lab.ir.walk import reading, rewrite_in, types_of, uses
 INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 
 
-def lower_atomics(native: Mapping[DType, Collection[str]]) -> N.Pass:
-    """``native``: the operations that the device has, by dtype."""
+def lower_atomics(native: Mapping[DType, Collection[str]] | None) -> N.Pass:
+    """``native``: the operations that the device has, by dtype; None where one thread runs the kernel."""
 
     def lower_atomics(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that an Atomic is private, or goes to a variable of the thread, or is one that the device has; and
-        that those of a serial task are private."""
+        """Guarantees that an Atomic is one that the device has; those that are private, or of a serial task, are a
+        load, an operation and a store."""
         b, read = Builder(kernel.next_id, types_of(kernel.body)), uses(kernel.body)
         buffers, ids = dict(kernel.buffers), dict[int, int]()
 
-        def parallel(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        def lowered(s: N.Stmt, alone: bool) -> N.Stmt | list[N.Stmt]:
             s = reading(s, ids)
-            if not isinstance(s, N.Atomic) or s.private or s.op in native.get(s.type, ()):
+            if not isinstance(s, N.Atomic):
+                return s
+            own = native is None or alone or s.private
+            has = () if native is None else native.get(s.type, ())
+            if not own and s.op in has:
                 return s
             b.span, b.adjoint_of = s.span, s.adjoint_of
             with b.block() as made:
-                if s.op == "sub" and "add" in native.get(s.type, ()):
+                if own:
+                    _plain(b, s, s.id in read)
+                elif s.op == "sub" and "add" in has:
                     b.add(replace(s, op="add", value=b.op("neg", s.value)))
                 else:
                     ids[s.id] = _loop(b, s, buffers, s.id in read)
             return made
 
-        def serial(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-            if not isinstance(s, N.Atomic) or s.private:
-                return s
-            if s.op != "cas":
-                return replace(s, private=True)
-            b.span, b.adjoint_of = s.span, s.adjoint_of
-            with b.block() as made:
-                b.add(N.Load(s.id, s.type, s.buffer, s.index, name=s.name))
-                b.store(buffers[s.buffer], s.index, _new(b, s, s.id))
-            return made
-
-        body = tuple(rewrite_in(t, serial if t.kind == "serial" else parallel) for t in kernel.tasks)
+        body = tuple(rewrite_in(t, partial(lowered, alone=t.kind == "serial")) for t in kernel.tasks)
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
 
     return lower_atomics
+
+
+def _plain(b: Builder, s: N.Atomic, read: bool) -> None:
+    """The id stays that of the old value where that is ``read``, else it is that of the store."""
+    old = b.add(N.Load(s.id if read else b.fresh(), s.type, s.buffer, s.index, name=s.name))
+    b.add(N.Store(b.fresh() if read else s.id, s.buffer, s.index, _new(b, s, old)))
 
 
 def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> int:
