@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from quadrants_lab.backends._simt.device import SimtDevice
     from quadrants_lab.backends._simt.executable import SimtExecutable
+    from quadrants_lab.backends.stage import Stage
     from quadrants_lab.ir.nodes import Kernel
     from quadrants_lab.ir.options import CompileOptions
 
@@ -52,6 +55,12 @@ class SimtBackend:
         if why_not and self.probe_simulation():
             raise QuadrantsRuntimeError(why_not, code="QL3010")
         made: SimtDevice = self._module("device").Device(threads, number)
+        return made
+
+    def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+        """Those of the chip that the driver's `shown` names."""
+        chip = self._module(self._driver).shown()
+        made: dict[str, Callable[[], Stage]] = self._module("listings").stages(kernel, options, chip)
         return made
 
     def load(

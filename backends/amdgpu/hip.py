@@ -97,6 +97,11 @@ _driver = Opened(Driver)
 current, register, stand_in = _driver.current, _driver.register, _driver.stand_in
 
 
+def shown() -> str:
+    """The chip whose code is shown: the one that QL_AMDGPU_CHIP names, the device's, or the default one."""
+    return chips.asked() or (chips.DEFAULT if probe() else str(current().chip))
+
+
 def probe() -> str:
     """Why kernels cannot run on a device here, "" where they can."""
     try:

@@ -27,6 +27,8 @@ def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Callable[[], Stage]]:
+    """ "llvm": as emitted; "llvm-opt": optimised; "isa": assembly; "hsaco": the code object, where LLVM's linker is
+    found. The last two say what each program needs of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
         return gcn.emitted(kernel, options, chip).lines()

@@ -145,6 +145,13 @@ _driver = Opened(Driver)
 current, register, stand_in = _driver.current, _driver.register, _driver.stand_in
 
 
+def shown() -> int:
+    """The chip whose code is shown: the device's, or the default one."""
+    from quadrants_lab.backends.cuda.nvptx import DEFAULT_CHIP, chip_for
+
+    return DEFAULT_CHIP if probe() else chip_for(current().capability)
+
+
 def probe() -> str:
     """Why kernels cannot run on a device here, "" where they can."""
     try:

@@ -27,6 +27,8 @@ def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:
+    """ "llvm": as emitted; "ptx": optimised; "sass", where ptxas and nvdisasm are found: the machine code, with what
+    it needs of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int], list[str]]:
         made = module(kernel, options, nvptx.Nvptx(chip))

@@ -231,13 +231,13 @@ def test_a_linker_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: py
 def test_which_chip_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("QL_AMDGPU_CHIP", raising=False)
     if hip.probe():
-        assert amdgpu.chip() == chips.DEFAULT
+        assert hip.shown() == chips.DEFAULT
     monkeypatch.setenv("QL_AMDGPU_CHIP", "gfx1100")
-    assert amdgpu.chip() == "gfx1100"
+    assert hip.shown() == "gfx1100"
     assert "waves of 32" in amdgpu.stages(parse_kernel(AXPY), FAST)["isa"]().text
     monkeypatch.setenv("QL_AMDGPU_CHIP", "gfx803")
     with pytest.raises(QuadrantsRuntimeError, match="no code for 'gfx803', but for gfx90a"):
-        amdgpu.chip()
+        hip.shown()
     assert chips.known("gfx90a:sramecc+:xnack-") == "gfx90a"
 
 
