@@ -21,10 +21,9 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
             values[s.id] = s.type.numpy(shape(s.buffer, s.axis))
         elif isinstance(s, N.Op):
             values[s.id] = PRIMS[s.prim].evaluate(s.type, *(values[i] for i in s.args))
-    ids, k = task.bounds[-1].operands(), len(task.indices)
     total = 1
-    for axis in range(k):
-        total *= max(0, int(values[ids[k + axis]]) - int(values[ids[axis]]))
+    for _, begin, end in task.box():
+        total *= max(0, int(values[end]) - int(values[begin]))
     return total
 
 

@@ -144,10 +144,9 @@ class _Maker:
         body.device = "%t1"
         body.open(task.bounds)
         body.block(task.bounds)
-        ids, k = task.bounds[-1].operands(), len(task.indices)
         total = "1"
-        for axis in range(k):
-            begin, end = (memory.widen(body, ids[n]) for n in (axis, k + axis))
+        for axis, (_, *ends) in enumerate(task.box()):
+            begin, end = (memory.widen(body, i) for i in ends)
             extent = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"sub i64 {end}, {begin}")), ("i64", "0"))
             at = self.frame.bounds[number] + axis * 2 * L.WORD
             fn.put(f"store i64 {begin}, ptr {body.at(at)}")
@@ -313,10 +312,9 @@ def brief(kernel: N.Kernel) -> bool:
             return False
         if task.kind != "serial":
             known = cost.constants(task.bounds)
-            ids, k = task.bounds[-1].operands(), len(task.indices)
-            for axis in range(k):
-                if ids[axis] not in known or ids[k + axis] not in known:
+            for _, begin, end in task.box():
+                if begin not in known or end not in known:
                     return False
-                cycles *= max(0, known[ids[k + axis]] - known[ids[axis]])
+                cycles *= max(0, known[end] - known[begin])
         total += cycles
     return total < CHUNK_CYCLES

@@ -119,7 +119,7 @@ def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
     program in front leaves behind has 64 bits."""
     known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
-    box = [(p, known.get(low), known.get(high)) for p, low, high in zip(task.indices, ids, ids[k:], strict=False)]
+    box = [(p, known.get(low), known.get(high)) for p, low, high in task.box()]
     sizes = [max(0, high - low) if low is not None and high is not None else None for _, low, high in box]
     short = [p.type is i32 and low is not None and low >= 0 and not wide for p, low, _ in box]
     if None not in sizes:

@@ -15,7 +15,7 @@ from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
-from quadrants_lab.ir.walk import end_of, map_offloads, walk
+from quadrants_lab.ir.walk import map_offloads, walk
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
@@ -45,12 +45,10 @@ def pushed_in_reverse(task: N.Stmt) -> set[int]:
 def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr:
     """``inside``: the reverse pushes it, too."""
     depth = _greatest(task.body, symbols, stack, inside)
-    bounds = end_of(task.bounds)
-    k = len(task.indices)
-    for n, p in reversed(list(enumerate(task.indices))):
+    for p, first, last in reversed(task.box()):
         if depth is None or not A.reads_variable(depth, symbols.vars[p.id]):
             continue
-        begin, end = symbols.size(bounds.values[n]), symbols.size(bounds.values[k + n])
+        begin, end = symbols.size(first), symbols.size(last)
         depth = None if begin is None or end is None else A.over_range("max", symbols.vars[p.id], begin, end, depth)
     # a variable of a loop that is left (its index read after it) has no range here
     if depth is None or A.is_open(depth):

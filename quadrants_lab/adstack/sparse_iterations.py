@@ -87,15 +87,14 @@ def is_cheap(lists: N.Kernel) -> bool:
 def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
     """How many iterations a task has that may be gated; None where that is not known, or it may not. Draws depend on
     where an iteration stands, and lists hold numbers of i32."""
-    end = task.bounds[-1].operands()
-    symbols, k = Symbols(task, buffers), len(task.indices)
+    symbols = Symbols(task, buffers)
     if task.kind == "serial" or any(isinstance(s, N.Random) for s in walk((task,))):
         return None
     if any(p.type is not i32 for p in task.indices):
         return None
     total: S.SizeExpr = ONE
-    for axis in range(k):
-        low, high = symbols.size(end[axis]), symbols.size(end[k + axis])
+    for _, begin, end in task.box():
+        low, high = symbols.size(begin), symbols.size(end)
         if low is None or high is None:
             return None
         total = binary("mul", total, trips(low, high))

@@ -98,11 +98,9 @@ class Accesses:
             self._in_body = False
             self._visit(task.bounds, task, number, (), {})
             self._in_body = True
-            ends = [self.form(v) for v in task.bounds[-1].operands()]
-            k = len(task.indices)
-            for n, p in enumerate(task.indices):
+            for p, begin, end in task.box():
                 self._define(p.id, ())
-                self.index[symbol(p.id)] = ends[n], ends[k + n]
+                self.index[symbol(p.id)] = self.form(begin), self.form(end)
             self._visit(task.body, task, number, (), {})
 
     @cached_property

@@ -84,9 +84,7 @@ def _suspicious(task: N.Offload) -> bool:
 def _single(task: N.Offload) -> bool:
     """Whether constant bounds leave the task at most one iteration."""
     consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
-    ends, k = task.bounds[-1].operands(), len(task.indices)
-    pairs = list(zip(ends[:k], ends[k:], strict=True))
-    return all(b in consts and e in consts and consts[e] - consts[b] <= 1 for b, e in pairs)
+    return all(b in consts and e in consts and consts[e] - consts[b] <= 1 for _, b, e in task.box())
 
 
 def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, list[tuple[Access, Access]]]:

@@ -30,14 +30,10 @@ class Ranges:
             elif isinstance(s, N.For):
                 begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
                 self.indices[s.index.id] = (begin, s.end, s.index.type)
+            elif isinstance(s, N.Offload) and s.kind == "threads":
+                self.merged |= {p.id: (i,) for p, i in zip(s.indices, s.bounds[-1].operands(), strict=True)}
             elif isinstance(s, N.Offload):
-                bounds = s.bounds[-1].operands()
-                half = len(s.indices)
-                for n, p in enumerate(s.indices):
-                    if s.kind == "threads":
-                        self.merged[p.id] = (bounds[n],)
-                    else:
-                        self.indices[p.id] = (bounds[n], bounds[half + n], p.type)
+                self.indices |= {p.id: (begin, end, p.type) for p, begin, end in s.box()}
 
     def _merge(self, s: N.Stmt) -> None:
         if isinstance(s, N.Loop):

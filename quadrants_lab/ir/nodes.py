@@ -361,6 +361,11 @@ class Offload(Stmt):
     body: Block
     block_dim: int = field(default=0, kw_only=True)
 
+    def box(self) -> list[tuple[Param, int, int]]:
+        """Each index with the values, ids, that are its begin and its end; not of a task of kind "threads"."""
+        ends, k = self.bounds[-1].operands(), len(self.indices)
+        return list(zip(self.indices, ends[:k], ends[k:], strict=True))
+
 
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,

@@ -73,8 +73,8 @@ def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
     """Each index of the task, where it is in a mark, and how many bits it has there: as many as it needs where
     constants tell, else a share of what is left."""
     consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
-    ends, k = [consts.get(i, -1) for i in task.bounds[-1].operands()], len(task.indices)
-    needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in zip(ends[:k], ends[k:], strict=True)]
+    ends, k = [(consts.get(b, -1), consts.get(e, -1)) for _, b, e in task.box()], len(task.indices)
+    needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in ends]
     left, shares = _ITERATION_BITS - sum(needed), needed.count(0)
     widths = [n or left // shares for n in needed] if left >= 8 * shares else [_ITERATION_BITS // k] * k
     return [(p, _ITERATION_AT + sum(widths[:n]), widths[n]) for n, p in enumerate(task.indices)]

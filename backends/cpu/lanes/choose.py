@@ -72,10 +72,8 @@ def width(task: N.Offload, vector_bytes: int) -> int:
 def _shortest_row(task: N.Offload) -> int:
     """Iterations of the box's last axis where they are known, else many. The lanes of a group are of one row."""
     known = constants(task.bounds)
-    begins_and_ends = task.bounds[-1].operands()
-    k = len(task.indices)
-    begin, end = begins_and_ends[k - 1], begins_and_ends[2 * k - 1]
-    return known[end] - known[begin] if k > 1 and begin in known and end in known else 1 << 30
+    *outer, (_, begin, end) = task.box()
+    return known[end] - known[begin] if outer and begin in known and end in known else 1 << 30
 
 
 def _is_math(s: N.Stmt) -> bool:
