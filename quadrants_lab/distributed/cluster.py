@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import ctypes as C
 import os
 import signal
 from contextlib import ExitStack
@@ -107,21 +106,7 @@ def visible_gpus() -> list[str]:
     said = os.environ.get("CUDA_VISIBLE_DEVICES")
     if said is not None:
         return list(takewhile(lambda name: name and name != "-1", (name.strip() for name in said.split(","))))
-    return [str(n) for n in range(_driver_says() or len(list(Path("/dev").glob("nvidia[0-9]*"))))]
-
-
-def _driver_says() -> int:
-    """How many GPUs NVIDIA's management library (NVML) counts; 0 where it is not there. Some virtual machines have no
-    file a GPU in /dev."""
-    count = C.c_uint()
-    try:
-        nvml = C.CDLL("libnvidia-ml.so.1")
-        if nvml.nvmlInit_v2() == 0:
-            nvml.nvmlDeviceGetCount_v2(C.byref(count))
-            nvml.nvmlShutdown()
-    except (OSError, AttributeError):
-        return 0
-    return count.value
+    return [str(n) for n, _ in enumerate(sorted(Path("/dev").glob("nvidia[0-9]*")))]
 
 
 def _close(home: int, client: Any, cluster: Any, folder: str) -> None:
