@@ -15,6 +15,7 @@ ELEMENTS = 1 << 20
 SAMPLES = ("arm", "chain", "crawler", "diffusivity", "eight", "mpm", "raymarch", "words")
 
 COMPILE = Limit("looking for races, of the time in which all kernels of the samples are compiled", 5.0, "%")
+BLOCKS = Limit("the pass for blocks of threads, which these kernels have none of, of the same time", 3.0, "%")
 LAUNCHES = {
     name: Limit(f"a checked launch over a bounds-checked one: {what}", 3.0, "")
     for name, what in {
@@ -26,7 +27,7 @@ LAUNCHES = {
         "histogram": "atomic sums",
     }.items()
 }
-LIMITS = (COMPILE, *LAUNCHES.values())
+LIMITS = (COMPILE, BLOCKS, *LAUNCHES.values())
 
 
 def measure() -> dict[str, float]:
@@ -34,7 +35,7 @@ def measure() -> dict[str, float]:
     from benchmarks import engine
 
     engine.init()
-    found = {COMPILE.name: 100.0 * compiling(engine)}
+    found = {limit.name: 100.0 * part for limit, part in zip((COMPILE, BLOCKS), compiling(engine), strict=True)}
     bounds, debug = (launching(engine, check) for check in ("check_out_of_bound", "debug"))
     return found | {limit.name: debug[name] / bounds[name] for name, limit in LAUNCHES.items()}
 
@@ -62,16 +63,20 @@ def clocked(module: Any, name: str) -> Iterator[list[float]]:
         yield spent
 
 
-def compiling(engine: Any) -> float:
-    """The part of compiling that `check_races` takes, over every kernel and gradient of the sample programs."""
+def compiling(engine: Any) -> list[float]:
+    """The parts of compiling that `check_races` and `split_blocks` take, over every kernel and gradient of the sample
+    programs."""
     import quadrants_lab.runtime.compile.compile as compiler
+    from quadrants_lab import pipelines
 
-    no_cache = patch.dict(os.environ, QD_OFFLINE_CACHE="0")
-    with no_cache, clocked(compiler, "check_races") as looking, clocked(compiler, "compile_kernel") as whole:
-        for name in SAMPLES:
-            engine.init()
-            engine.sample(name).main(rounds=1)
-    return sum(looking) / sum(whole)
+    no_cache, others = patch.dict(os.environ, QD_OFFLINE_CACHE="0"), pipelines.FRONT[1:]
+    with clocked(pipelines, "split_blocks") as splitting, clocked(compiler, "check_races") as looking:
+        passes = patch.object(pipelines, "FRONT", (pipelines.split_blocks, *others))
+        with no_cache, passes, clocked(compiler, "compile_kernel") as whole:
+            for name in SAMPLES:
+                engine.init()
+                engine.sample(name).main(rounds=1)
+    return [sum(part) / sum(whole) for part in (looking, splitting)]
 
 
 def step(engine: Any) -> Callable[[], Any]:
