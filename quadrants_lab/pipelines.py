@@ -46,6 +46,7 @@ from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.thread_rows import thread_rows
+from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.passes.watch_races import watch_races
 
@@ -84,7 +85,7 @@ COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
 COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
 # What a backend of the host gets of a kernel over sparse layouts or with blocks of threads, last of all.
-ON_HOST: Passes = (over_cells, thread_rows)
+ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
 
 # From the parts of `sparse_iterations` to what is launched.
 SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
@@ -155,10 +156,11 @@ PASSES: dict[str, Pass] = {
     for fn in (
         check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload, licm,
         plain_atomics, _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics,
-        mark_reach, over_cells, thread_rows, with_tangents, forward, to_be_differentiated, unroll((3, 3)), prepared,
-        _keeping(reverse_over), value_and_gradient, drop_unread_temporaries, sink_sums, narrow_stacks,
-        determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing, split_pushing, put_back,
-        lower_blocks(64), lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(), lower_counts, lower_division(),
+        mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
+        unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, drop_unread_temporaries, sink_sums,
+        narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
+        split_pushing, put_back, lower_blocks(64), lower_atomics({u32: INTEGER, f32: ("add",)}), lower_casts(),
+        lower_counts, lower_division(),
         lower_formulas(*FORMULAS), lower_integers, lower_math("exp", "log1p"), lower_orders, lower_random,
         lower_tasks(),
     )

@@ -18,9 +18,12 @@ from quadrants_lab.widgets.model import ONLY_KNOWN, NotMade
 from quadrants_lab.widgets.pack import bundle
 
 _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whose answer never changes
+# Widgets that begin at the same time come first: anywidget takes no message for one that needed two seconds to begin.
 _RENDER = """
+const idle = () => new Promise((done) => (globalThis.requestIdleCallback ?? setTimeout)(done, { timeout: 1000 }));
 export default { async render(context) {
   const { model } = context, { live, answers } = await unpack(model.get("bundle"));
+  await idle();
   return live(context, answers);
 } };
 """

@@ -130,8 +130,11 @@ class _Task:
             self.buffers[x.name] = self.memory(x.name, x.dtype, (x.shape or ()))
         with b.block() as body:
             self.base = b.op("mul", self.block.id, b.const(size, t))
-            left = b.op("sub", total, self.base)
-            self.threads = b.cast(b.op("min", left, b.const(size, t)), i32)
+            if self.full:
+                self.threads = b.const(size, i32)
+            else:
+                left = b.op("sub", total, self.base)
+                self.threads = b.cast(b.op("min", left, b.const(size, t)), i32)
             for x in self.shared:
                 self.clear(x)
             self.region(task.body[:-1], [])
@@ -146,7 +149,9 @@ class _Task:
         b = self.b
         consts = self.consts
         known = [consts[e] - consts[x] for x, e in zip(begins, ends, strict=True) if x in consts and e in consts]
-        few = prod(max(0, n) for n in known) < _FEW if len(known) == len(ends) else len(ends) == 1
+        whole = prod(max(0, n) for n in known) if len(known) == len(ends) else None
+        self.full = whole is not None and whole % self.task.block_dim == 0  # so is each block
+        few = len(ends) == 1 if whole is None else whole < _FEW
         t = i32 if few and all(p.type is i32 for p in self.task.indices) else i64
         zero = b.const(0, t)
         extents = [
