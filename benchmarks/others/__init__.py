@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 Run = Callable[[], Callable[[], float]]  # to its end; what it gives says the value
-Programs = Mapping[str, Callable[[], Run]]
+Make = Callable[[], Run]
+Programs = dict[str, Make]
 
 LARGE, PARTICLES, GRID = 1 << 24, 1 << 20, 256
 SIZE, TRIPS = 65536, 64
@@ -34,6 +36,26 @@ def trips() -> Any:
 def particles() -> list[Any]:
     rng = np.random.default_rng(1)
     return [(0.05 + 0.9 * rng.random(PARTICLES)).astype(np.float32) for _ in range(2)]
+
+
+def large(sin_exp: Make, to_grid: Make, hot_cell: Make) -> Programs:
+    return {
+        "throughput/sin*exp, 16M": sin_exp,
+        "throughput/particles to grid, 1M": to_grid,
+        "throughput/one hot cell, 1M": hot_cell,
+    }
+
+
+def loops(forward: Callable[..., Run], gradient: Callable[..., Run], one: Any, eight: Any) -> Programs:
+    """Of the loops ``one`` and ``eight``, with that many carried variables."""
+    return {
+        "reverse/sin, f32, forward": partial(forward, one, "float32"),
+        "reverse/sin, f32, gradient": partial(gradient, one, "float32"),
+        "reverse/sin, f64, gradient": partial(gradient, one, "float64"),
+        "reverse/8 carried, f32, gradient": partial(gradient, eight, "float32"),
+        "reverse/0 to 64 trips, f32, forward": lambda: forward(one, "float32", trips()),
+        "reverse/0 to 64 trips, f32, gradient": lambda: gradient(one, "float32", trips()),
+    }
 
 
 def serve(programs: Programs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -120,17 +119,7 @@ def gradient(loop: Callable[..., Any], dtype: str, trips: Any = TRIPS) -> Run:
     return _run(program, lambda dx: dx[0])
 
 
-PROGRAMS = {
-    "throughput/sin*exp, 16M": sin_exp,
-    "throughput/particles to grid, 1M": to_grid,
-    "throughput/one hot cell, 1M": hot_cell,
-    "reverse/sin, f32, forward": partial(forward, _one, "float32"),
-    "reverse/sin, f32, gradient": partial(gradient, _one, "float32"),
-    "reverse/sin, f64, gradient": partial(gradient, _one, "float64"),
-    "reverse/8 carried, f32, gradient": partial(gradient, _eight, "float32"),
-    "reverse/0 to 64 trips, f32, forward": lambda: forward(_one, "float32", others.trips()),
-    "reverse/0 to 64 trips, f32, gradient": lambda: gradient(_one, "float32", others.trips()),
-}
+PROGRAMS = others.large(sin_exp, to_grid, hot_cell) | others.loops(forward, gradient, _one, _eight)
 
 if __name__ == "__main__":
     others.serve(PROGRAMS)

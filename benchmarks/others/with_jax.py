@@ -126,15 +126,8 @@ def _widths(dtype: str) -> None:
 PROGRAMS = {
     "programs/wave, 256^2, 200 steps, under a Tape": partial(wave, in_place=False),
     "programs/wave, 256^2, 200 steps in place, under a Tape": partial(wave, in_place=True),
-    "throughput/sin*exp, 16M": sin_exp,
-    "throughput/particles to grid, 1M": to_grid,
-    "throughput/one hot cell, 1M": hot_cell,
-    "reverse/sin, f32, forward": partial(forward, _one, "float32"),
-    "reverse/sin, f32, gradient": partial(gradient, _one, "float32"),
-    "reverse/sin, f64, gradient": partial(gradient, _one, "float64"),
-    "reverse/8 carried, f32, gradient": partial(gradient, _eight, "float32"),
-    "reverse/0 to 64 trips, f32, forward": lambda: forward(_one, "float32", others.trips()),
-    "reverse/0 to 64 trips, f32, gradient": lambda: gradient(_one, "float32", others.trips()),
+    **others.large(sin_exp, to_grid, hot_cell),
+    **others.loops(forward, gradient, _one, _eight),
 }
 
 if __name__ == "__main__":

@@ -96,11 +96,7 @@ def hot_cell() -> Run:
     return run
 
 
-PROGRAMS = {
-    "throughput/sin*exp, 16M": sin_exp,
-    "throughput/particles to grid, 1M": to_grid,
-    "throughput/one hot cell, 1M": hot_cell,
-}
+PROGRAMS = others.large(sin_exp, to_grid, hot_cell)
 
 if __name__ == "__main__":
     others.serve(PROGRAMS)
