@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 177f141449b9c40c
+; made by scripts/cpu_runtime.py from the sources a631913abab9746c
 
 define i64 @qd_fp_flush() nounwind {
   %1 = tail call i64 @llvm.aarch64.get.fpcr()
