@@ -236,7 +236,8 @@ class _Folder:
         if begin is not None and end is not None and begin >= end:
             return self.never(s)
         s = keep_carried(s, self.kept(s))
-        if begin is not None and end == begin + 1 and len(exits(s.body)) == 1 and type(s.body[-1]) is N.Yield:
+        once = begin is not None and end == begin + 1 and not s.threads  # groups of threads run what is in such loops
+        if once and len(exits(s.body)) == 1 and type(s.body[-1]) is N.Yield:
             self.becomes(s.index.id, s.begin)
             for p, init in zip(s.carried, s.inits, strict=True):
                 self.becomes(p.id, init)
