@@ -8,6 +8,13 @@ from typing import Any
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 
+_INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
+
+
+def inline(task: N.Offload) -> bool:
+    """Whether every thread may compute the task's bounds for itself: they read no memory."""
+    return all(isinstance(s, _INLINE) for s in task.bounds)
+
 
 def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
     """How many iterations a task with inline bounds has. ``arg`` gives a scalar argument, ``shape`` an extent."""

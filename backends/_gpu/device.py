@@ -25,18 +25,21 @@ class ArraysAlone:
 class GpuDevice(StackHeap):
     """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
     adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
-    times a thread may go round loops before the driver stops it (0: as often as it likes). ``seed`` and ``launches``
-    are what random draws depend on. ``memory``: the class of what `allocate` gives, where launches take that."""
+    times a thread may go round loops before the driver stops it (0: as often as it likes). ``reducing_threads``: the
+    most where each adds up its share of a sum and then adds that to all others. ``seed`` and ``launches`` are what
+    random draws depend on. ``memory``: the class of what `allocate` gives, where launches take that."""
 
     memory: type[Any] = ArraysAlone
 
-    def __init__(self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0) -> None:
+    def __init__(
+        self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0, reducing_threads: int = REDUCING
+    ) -> None:
         super().__init__()
         self.threads = threads
         self.stack_threads = min(stack_threads, threads)
         self.heap_budget = heap_budget
         self.loop_limit = loop_limit
-        self.reducing_threads = min(REDUCING, threads)  # where each adds up its share: fewer are more accurate
+        self.reducing_threads = min(reducing_threads, threads)
         self.seed = 0
         self.launches = 0
         self._prints: Memory | None = None

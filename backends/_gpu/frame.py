@@ -18,6 +18,7 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import LongAxis, make_entry
 from quadrants_lab.backends._gpu.flight import Cost
 from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
 from quadrants_lab.backends.frame import FrameWords
@@ -192,10 +193,13 @@ class GpuFrame(FrameWords, ABC):
         """See `quadrants_lab.backends.launch.Frame`."""
         return make_entry(self, params, returns)
 
-    def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
+    def bind_temp(self, name: str, array: np.ndarray[Any, Any] | RemoteMemory) -> Callable[[], None] | None:
         """Binds an array to an ndarray buffer for the next launch. Returns None, or, where the array is the host's and
         the kernel writes it, what must be called after the launch."""
         self.set_extents(name, array.shape)
+        if isinstance(array, RemoteMemory):
+            self.set_buffer(name, array.address)
+            return None
         address = self.device.locate(array)
         if address and not address % max(4, array.itemsize):  # atomics go to the word around an element
             self.set_buffer(name, address)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends.lower.tasks import inline
+from quadrants_lab.backends.boxes import inline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.device import GpuDevice
 from quadrants_lab.backends._gpu.flight import PART, Cost
+from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends._simt.capture import Captured, MustWait, capture
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
-T = TypeVar("T")
 _HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
 
 
-class SimtMemory:
-    """Memory of an array on the device, which the host does not see: `read` and `write` copy.
-
-    It has these attributes of an array: ``shape``, ``dtype``, ``ndim``, ``nbytes``.
-    """
-
-    array = None
-
-    read_only = False
+class SimtMemory(RemoteMemory):
+    """Memory of an array on the device."""
 
     def __init__(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         self._describe(device, shape, dtype)
@@ -50,65 +42,23 @@ class SimtMemory:
         return made
 
     def _describe(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
-        self.device = device
-        self.shape = shape
-        self.ndim = len(shape)
-        self.dtype = np.dtype(dtype)
-        self.size = prod(shape)
-        self.nbytes = self.size * self.dtype.itemsize
+        super()._describe(device, shape, dtype)
         self.keep: Any = None
         self.stream: int | None = None  # of the owner, where that is another
 
-    def read(self) -> np.ndarray[Any, Any]:
-        """A copy, after all launches so far."""
-        out: np.ndarray[Any, Any] = np.empty(self.shape, self.dtype)
-        self.read_into(out)
-        return out
+    def _lie(self, home: int) -> None:
+        self.address = home
 
-    def read_into(self, out: np.ndarray[Any, Any]) -> None:
-        """``out``: C-contiguous, of this shape and dtype."""
-        if self.nbytes:
-            self._fetch(out.ctypes.data, 0, self.nbytes)
-
-    def item(self, key: Any) -> Any:
-        """One element, as a Python number; ``key``: a non-negative index an axis."""
-        out: np.ndarray[Any, Any] = np.empty((), self.dtype)
-        self._fetch(out.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
-        return out.item()
-
-    def piece(self, at: int, size: int) -> SimtMemory:
-        """A copy, on the device, of ``size`` elements from number ``at`` on, as of all launches so far."""
-        device, made = self.device, SimtMemory.__new__(SimtMemory)
-        if device.captured is not None:
+    def piece(self, at: int, size: int) -> Any:
+        if self.device.captured is not None:
             raise MustWait
-        made._describe(device, (size,), self.dtype)
-        device.driver.enter()
-        spare = device.spare.setdefault(made.nbytes, [])
-        made.address = spare.pop() if spare else device.take(made.nbytes)
-        forks.finalize(made, spare.append, made.address)  # what runs until then does so before what uses it next
-        self.take(at, made)
-        return made
+        return super().piece(at, size)
 
-    def take(self, at: int, piece: SimtMemory) -> None:
-        """`piece` again, into memory that it gave before."""
+    def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
         driver = self.device.driver
         driver.enter()
-        driver.copy(piece.address, self.address + at * self.dtype.itemsize, piece.nbytes)
+        driver.copy(self.address + offset, other.address + start, nbytes)
         self.device.running = True
-
-    def put(self, at: int, piece: SimtMemory) -> None:
-        """Writes what `piece` gave to the elements from number ``at`` on, after all launches so far."""
-        driver = self.device.driver
-        driver.enter()
-        driver.copy(self.address + at * self.dtype.itemsize, piece.address, piece.nbytes)
-        self.device.running = True
-
-    def _place(self, key: Any) -> int:
-        parts = key if isinstance(key, tuple) else (key,)
-        at = 0
-        for n, i in zip(self.shape, parts, strict=True):
-            at = at * n + i
-        return at
 
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
         driver = self.device.driver
@@ -123,27 +73,10 @@ class SimtMemory:
         driver.enter()
         driver.upload(self.address + offset, host, nbytes)
 
-    def write(self, values: np.ndarray[Any, Any]) -> None:
-        """Takes whatever has this shape, or can be broadcast to it; casts."""
-        if not self.nbytes:
-            return
-        if np.ndim(values) == 0 and self._filled(np.asarray(values).astype(self.dtype)):
-            return
-        whole = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
-        self._send(whole.ctypes.data, 0, self.nbytes)
-
-    def _filled(self, value: np.ndarray[Any, Any]) -> bool:
-        """Whether the device could do it by itself."""
-        pattern = value.tobytes()
-        size = len(pattern)
-        if size == 8 and pattern[:4] == pattern[4:]:
-            pattern, size = pattern[:4], 4
-        if size == 8:
-            return False
+    def _fill(self, pattern: bytes) -> None:
         self.device.driver.enter()
-        self.device.driver.fill(self.address, pattern, self.nbytes // size)
+        self.device.driver.fill(self.address, pattern, self.nbytes // len(pattern))
         self.device.running = True
-        return True
 
 
 def _free(driver: Any, spare: dict[int, list[int]]) -> None:
@@ -152,48 +85,38 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
             driver.free(addresses.pop())
 
 
-class SimtDevice(GpuDevice):
-    """``memory``: the class of arrays on it. ``ahead``: what the host changed in copies of its own and the device has
-    not seen; each has a method ``send``, which the next launch calls. ``running``: something may not be done yet;
-    `ALONE` where that is one launch that sets the flag ``done`` at its end.
-    ``unsettled``: frames whose last launches may have failed; each has methods ``ask``, and, for when that is answered,
-    ``settle``, which raises then. ``few_threads``: the most with adstacks, where these take more than ``large_heap``
-    bytes."""
+class SimtDevice(RemoteDevice, GpuDevice):
+    """``memory``: the class of arrays on it. ``running``: something may not be done yet; `ALONE` where that is one
+    launch that sets the flag ``done`` at its end. ``unsettled``: frames whose last launches may have failed; each has
+    methods ``ask``, and, for when that is answered, ``settle``, which raises then. ``few_threads``: the most with
+    adstacks, where these take more than ``large_heap`` bytes."""
 
     memory: type[SimtMemory] = SimtMemory
-    remote = True  # the host does not see its memory
 
     def __init__(self, driver: Any, threads: int = 0) -> None:
         self.driver = driver
         self.name = driver.name
         most = threads or driver.threads_at_once
-        super().__init__(most, most, driver.total_bytes // _HEAP_SHARE)
+        RemoteDevice.__init__(self)
+        GpuDevice.__init__(self, most, most, driver.total_bytes // _HEAP_SHARE)
         self.chosen_threads = threads
         self.few_threads, self.large_heap = most, 0
         self.running: int = False
         self.flight = Flight(driver)
-        self.ahead: list[Any] = []
         self.unsettled: list[Any] = []
         self.captured: list[Any] | None = None  # frames, while their launches are captured: `capture`
         self._over = False  # whether a fork ended it
-        self.spare: dict[int, list[int]] = {}  # memory of pieces that are gone, by bytes, for others to come
         forks.finalize(self, _free, self.driver, self.spare)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> SimtMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        return self._without_spare(lambda: self.memory(self, shape, dtype))
+        return self.without_spare(lambda: self.memory(self, shape, dtype))
 
-    def take(self, nbytes: int) -> int:
-        """Memory for a piece; MemoryError where there is not that much."""
-        return self._without_spare(lambda: int(self.driver.allocate(nbytes)))
+    def take_home(self, nbytes: int) -> int:
+        return self.without_spare(lambda: int(self.driver.allocate(nbytes)))
 
-    def _without_spare(self, make: Callable[[], T]) -> T:
-        """Memory; where there is not that much, once more without what is spare."""
-        try:
-            return make()
-        except MemoryError:
-            _free(self.driver, self.spare)
-            return make()
+    def drop_spare(self) -> None:
+        _free(self.driver, self.spare)
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
         return 0
@@ -250,9 +173,3 @@ class SimtDevice(GpuDevice):
     def capture(self, run: Callable[[], None]) -> Captured | None:
         """See `capture`."""
         return capture(self, run)
-
-    def send(self) -> None:
-        """Hands the device what the host changed."""
-        ahead, self.ahead = self.ahead, []
-        for memory in ahead:
-            memory.send()

@@ -19,10 +19,11 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program, answers
+from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.capture import MustWait
-from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
+from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends._simt.graph_cache import GraphCache
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
@@ -323,11 +324,8 @@ class SimtFrame(GpuFrame):
 
     def bind_temp(self, name: str, array: Any) -> Callable[[], None] | None:
         """Binds an array, the host's or one in memory of the device, to an ndarray buffer for the next launch."""
-        if isinstance(array, SimtMemory):
-            self.set_extents(name, array.shape)
-            self.set_buffer(name, array.address)
-            return None
-        if self._graphs and self._graphs.always:
+        on_host = not isinstance(array, RemoteMemory)
+        if on_host and self._graphs and self._graphs.always:
             raise QuadrantsRuntimeError(
                 f"kernel {self.exe.kernel.name} has graph=True, and its argument {name!r} is an array of the host",
                 code="QL3021",

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm import cost
 from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.functions import lower_math
-from quadrants_lab.backends.lower.tasks import lower_tasks
+from quadrants_lab.backends.lower.tasks import lower_tasks, short
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
@@ -24,16 +23,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 
-_CHEAP = 60  # cycles of a small body
-_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 _WIDE = (i32, u32, f32, i64, u64, f64)  # what shuffles move
-
-
-def together(block: N.Block) -> bool:
-    """Whether iterations run in step: they are short and straight, and wait for memory."""
-    plain = all(isinstance(s, _PLAIN) for s in block[:-1])
-    loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)
-    return plain and 0 < loads <= 8 and cost.estimate(block)[0] <= _CHEAP
 
 
 def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
@@ -41,7 +31,7 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
     in_step: list[bool] = []
 
     def layouts(kernel: N.Kernel) -> list[Layout]:
-        in_step[:] = [t.kind != "serial" and together(t.body) for t in kernel.tasks]
+        in_step[:] = map(short, kernel.tasks)
         return [Layout()] * len(in_step)
 
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), _WIDE)

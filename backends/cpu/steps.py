@@ -6,7 +6,7 @@ the next iteration would read what this one has just written, and vectors would 
 
 from __future__ import annotations
 
-from quadrants_lab.backends._llvm.cost import estimate
+from quadrants_lab.backends.cost import estimate
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import map_blocks, walk

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm import cost, memory
+from quadrants_lab.backends import cost
+from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.block_memory import own_memory

@@ -18,6 +18,8 @@ from dataclasses import replace
 from math import prod
 
 from quadrants_lab.analysis.ranges import Range, Ranges
+from quadrants_lab.backends.boxes import inline
+from quadrants_lab.backends.cost import estimate
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -25,15 +27,19 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
-_INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
+_CHEAP = 60  # cycles of a short iteration
+_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 IN_STEP = 4
 NOTHING: Mapping[str, Collection[DType]] = {}
 _SMALL = 1 << 30  # iterations that an i32 counts, with room for one more step of all threads
 
 
-def inline(task: N.Offload) -> bool:
-    """Whether every thread may compute the task's bounds for itself: they read no memory."""
-    return all(isinstance(s, _INLINE) for s in task.bounds)
+def short(task: N.Offload) -> bool:
+    """Whether iterations had better run in step: they are short and straight, and wait for memory."""
+    block = task.body
+    plain = task.kind != "serial" and all(isinstance(s, _PLAIN) for s in block[:-1])
+    loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)
+    return plain and 0 < loads <= 8 and estimate(block)[0] <= _CHEAP
 
 
 def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends._gpu.device import GpuDevice
+from quadrants_lab.backends._gpu.device import REDUCING, GpuDevice
+from quadrants_lab.backends._gpu.remote import RemoteDevice
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
-from quadrants_lab.backends.vulkan.memory import Pool, VulkanMemory
+from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, DeviceMemory, MappedMemory, Piece, Pool
+from quadrants_lab.backends.vulkan.transfer import Transfers
 
-_THREADS = {api.CPU: (1 << 18, 1 << 9)}  # in flight, and in flight with adstacks
-_OTHERS = (1 << 17, 1 << 17)
+_THREADS = {  # in flight, in flight with adstacks, and where each adds up its share
+    api.CPU: (1 << 18, 1 << 9, REDUCING),
+    api.DISCRETE: (1 << 18, 1 << 18, 1 << 18),
+}
+_OTHERS = (1 << 17, 1 << 17, REDUCING)
 _HEAP_BUDGET = 1 << 30
 
 
-class Device(GpuDevice):
-    """``physical``: which device (None: `api.choose`). ``cache``: for pipelines that the driver has compiled."""
+class Device(RemoteDevice, GpuDevice):
+    """``physical``: which device (None: `api.choose`). ``cache``: for pipelines that the driver has compiled. ``pool``:
+    memory that the host sees; ``arrays``: that of arrays, the same unless the device's memory is apart (`remote`)."""
+
+    memory = DeviceMemory
 
     def __init__(
         self, physical: api.Physical | None = None, *, threads: int = 0, heap_budget: int = _HEAP_BUDGET,
         cache: DiskCache | None = None,
     ) -> None:  # fmt: skip
         physical = physical or api.choose()
-        most, stacked = _THREADS.get(physical.kind, _OTHERS)
+        most, stacked, reducing = _THREADS.get(physical.kind, _OTHERS)
         limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0
-        super().__init__(threads or most, threads or stacked, heap_budget, limit)
+        RemoteDevice.__init__(self)
+        GpuDevice.__init__(self, threads or most, threads or stacked, heap_budget, limit, reducing)
         self.physical = physical
         self.logical = Logical(physical, cache or DiskCache())
-        self.pool = Pool(self.logical)
+        self.pool = Pool(self.logical, MAPPED)
+        self.remote = self.logical.apart
+        self.arrays = Pool(self.logical, REMOTE) if self.remote else self.pool
+        self.transfers = Transfers(self.logical)
 
     @property
     def busy(self) -> bool:
@@ -43,13 +56,20 @@ class Device(GpuDevice):
         self.logical.queue.forked()
         return False
 
-    def allocate(self, shape: tuple[int, ...], dtype: Any) -> VulkanMemory:
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> DeviceMemory | MappedMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        nbytes = np.dtype(dtype).itemsize
-        for n in shape:
-            nbytes *= n
         self.finish()  # what was given up comes back, or there would be ever more of it
-        return VulkanMemory(self.logical.queue, self.pool.take(nbytes), shape, dtype)
+        if self.remote:
+            return DeviceMemory(self, shape, dtype)
+        nbytes = prod(shape) * np.dtype(dtype).itemsize
+        return MappedMemory(self.logical.queue, self.arrays.take(nbytes), shape, dtype)
+
+    def take_home(self, nbytes: int) -> Piece:
+        return self.without_spare(lambda: self.arrays.take(nbytes))
+
+    def drop_spare(self) -> None:
+        self.spare.clear()
+        self.finish()
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
         return self.pool.locate(array.__array_interface__["data"][0], array.nbytes)

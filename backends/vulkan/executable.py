@@ -14,7 +14,6 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program, answers
-from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.vulkan import api
@@ -65,6 +64,8 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None, k
 
 def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
     """SPIR-V words; a sentence in RuntimeError where the device cannot run them."""
+    from quadrants_lab.backends._spirv.kernel import module  # what comes from the disk does not need it
+
     made = module(kernel, options, target)
     code = made.words()
     lacking = missing(list(made.capabilities), target)
@@ -195,6 +196,8 @@ class Frame(GpuFrame):
     def launch(self) -> int:
         """Starts the kernel; returns the status, or 0 where the launch is asynchronous."""
         device, view = self.device, self.view
+        if device.ahead:
+            device.send()
         if self._grid_is_old:
             self._set_grid()
         device.launches += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget, key
 from quadrants_lab.backends.vulkan import api
-from quadrants_lab.backends.vulkan.memory import DEVICE_LOCAL, HOST_CACHED, HOST_COHERENT, HOST_VISIBLE
+from quadrants_lab.backends.vulkan.memory import DEVICE_LOCAL, HOST_CACHED, HOST_VISIBLE, Kind
 from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
 
 if TYPE_CHECKING:
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 _LAST_WAIT = 1_000_000_000  # nanoseconds for what runs when the device is given up
 _AGAIN_WHILE_PENDING = 4
 _CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its bytes, and their version
-_COMPUTE, _READERS = 0x800, 0x800 | 0x4000 | 0x2  # stages: compute; it, the host and indirect launches
-_SHADER_WRITE, _READS = 0x40, 0x20 | 0x40 | 0x1 | 0x2000  # accesses: by shaders, of arguments of launches, by the host
+_BOTH = DEVICE_LOCAL | HOST_VISIBLE | HOST_CACHED
+_COMPUTE, _COPYING = 0x800, 0x1000  # stages
+_ALL = _COMPUTE | _COPYING | 0x4000 | 0x2  # those of the host and of indirect launches too
+_SHADER_WRITE, _COPY_WRITE = 0x40, 0x1000
+_ANYTHING = 0x20 | 0x40 | 0x1 | 0x2000 | 0x800 | 0x1000  # by shaders, of launches' arguments, by the host, by copies
 
 
 class Logical:
-    """``handle`` is the VkDevice."""
+    """``handle`` is the VkDevice. ``apart``: whether the host reads the device's own memory slowly or not at all."""
 
     def __init__(self, physical: api.Physical, cache: DiskCache) -> None:
         f, vk = api.ffi(), api.lib()
@@ -32,6 +35,7 @@ class Logical:
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, handle)
         self.queue = Queue(self.handle, handle[0], physical.queue_family)
         self._types = self._memory_types()
+        self.apart = not any(flags & _BOTH == _BOTH for flags in self._types)
         self.command_pool = command_pool(self.handle, physical.queue_family)
         name = key("vulkan pipelines", physical.identity)
         known = cache.get(name) or b""
@@ -71,19 +75,20 @@ class Logical:
         api.lib().vkGetPhysicalDeviceMemoryProperties(self.physical.handle, found)
         return [int(found.memoryTypes[n].propertyFlags) for n in range(found.memoryTypeCount)]
 
-    def memory_type(self, allowed: int) -> int:
-        """The best type for memory that the host maps."""
-        must, like = HOST_VISIBLE | HOST_COHERENT, HOST_CACHED | DEVICE_LOCAL
-        usable = [n for n, f in enumerate(self._types) if allowed >> n & 1 and f & must == must]
-        if not usable:
-            raise RuntimeError(f"{self.physical.name} has no memory that the host can map")
-        return max(usable, key=lambda n: ((self._types[n] & like).bit_count(), -n))
+    def memory_type(self, kind: Kind, allowed: int) -> int:
+        """The best type of that kind, of those whose bits are set."""
+        best = kind.best(self._types, allowed)
+        if best is None:
+            raise RuntimeError(f"{self.physical.name} has no memory of the kind that is needed ({kind})")
+        return best
 
     # --- running -----------------------------------------------------------------------------------------------
 
-    def record(self, write: Callable[[Any], None]) -> Any:
-        """A pointer to a command buffer as the queue executes them, with what ``write`` puts there."""
-        vk, made = api.lib(), command_buffer(self.handle, self.command_pool, SECONDARY)
+    def record(self, write: Callable[[Any], None], made: Any = None) -> Any:
+        """A pointer to a command buffer as the queue executes them, with what ``write`` puts there: ``made``, which no
+        launch uses any more, or a new one."""
+        vk = api.lib()
+        made = made or command_buffer(self.handle, self.command_pool, SECONDARY)
         inherited = api.new("VkCommandBufferInheritanceInfo")
         begin = api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING, pInheritanceInfo=inherited)
         api.check(vk.vkBeginCommandBuffer(made[0], begin), "beginning a command buffer")
@@ -110,11 +115,12 @@ class Logical:
         return made[0]
 
 
-def barrier(commands: Any) -> None:
-    """What programs wrote before is seen by all after."""
+def barrier(commands: Any, *, copied: bool = False) -> None:
+    """What programs, or copies, wrote before is seen by all after, and they are done."""
     null = api.ffi().NULL
-    memory = api.new("VkMemoryBarrier", srcAccessMask=_SHADER_WRITE, dstAccessMask=_READS)
-    api.lib().vkCmdPipelineBarrier(commands, _COMPUTE, _READERS, 0, 1, memory, 0, null, 0, null)
+    stage, access = (_COPYING, _COPY_WRITE) if copied else (_COMPUTE, _SHADER_WRITE)
+    memory = api.new("VkMemoryBarrier", srcAccessMask=access, dstAccessMask=_ANYTHING)
+    api.lib().vkCmdPipelineBarrier(commands, stage, _ALL, 0, 1, memory, 0, null, 0, null)
 
 
 def _destroy(

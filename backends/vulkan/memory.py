@@ -1,35 +1,66 @@
-"""Device memory that the host sees, too: blocks from the driver, small arrays side by side in shared blocks."""
+"""Memory: blocks from the driver, small pieces side by side in shared blocks, and arrays there.
+
+A device whose own memory the host reads at full speed (`logical.Logical.apart` is false) has one kind of memory, which
+both see. A discrete GPU has its own for arrays, `REMOTE`, to which `transfer.Transfers` copies.
+"""
 
 from __future__ import annotations
 
 import bisect
 import ctypes
 import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quadrants_lab.backends import forks
+from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends.host import VisibleMemory
 from quadrants_lab.backends.vulkan import api
 
 if TYPE_CHECKING:
+    from quadrants_lab.backends.vulkan.device import Device
     from quadrants_lab.backends.vulkan.logical import Logical
     from quadrants_lab.backends.vulkan.queue import Queue
 
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
-_USAGE = 0x20 | 0x100 | 0x20000  # storage, indirect, device address
+_USAGE = 1 | 2 | 0x20 | 0x100 | 0x20000  # copies from and to it, storage, indirect, device address
 _DEVICE_ADDRESS = 0x2
 SHARED_BYTES = 1 << 20  # of a block that small pieces share
 SMALL = 1 << 16  # bytes of the largest piece in a shared block
 LEAST = 256
 
 
-class Block:
-    """A buffer with its own memory. ``host`` is where it is mapped."""
+@dataclass(frozen=True)
+class Kind:
+    """Flags that memory must have, and those that it had better have and not have, the most important one first."""
 
-    def __init__(self, logical: Logical, nbytes: int) -> None:
+    must: int
+    like: tuple[int, ...] = ()
+    unlike: int = 0
+
+    def best(self, types: Sequence[int], allowed: int) -> int | None:
+        """Number of the best of a device's memory types, of those whose bits are set; None where none will do."""
+
+        def rank(n: int) -> tuple[bool, ...]:
+            return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
+
+        usable = [n for n, flags in enumerate(types) if allowed >> n & 1 and flags & self.must == self.must]
+        return max(usable, key=lambda n: (rank(n), -n), default=None)
+
+
+MAPPED = Kind(HOST_VISIBLE | HOST_COHERENT, (DEVICE_LOCAL, HOST_CACHED))  # what a device reads, and the host too
+STAGING = Kind(HOST_VISIBLE | HOST_COHERENT, (HOST_CACHED,))
+REMOTE = Kind(DEVICE_LOCAL, unlike=HOST_VISIBLE)
+
+
+class Block:
+    """A buffer with its own memory. ``host`` is where it is mapped, 0 where it is not."""
+
+    def __init__(self, logical: Logical, nbytes: int, kind: Kind) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
         self.logical = logical
         self.nbytes = nbytes
@@ -40,9 +71,9 @@ class Block:
         needs = f.new("VkMemoryRequirements *")
         vk.vkGetBufferMemoryRequirements(device, self.buffer, needs)
         flags = api.new("VkMemoryAllocateFlagsInfo", flags=_DEVICE_ADDRESS)
-        kind = logical.memory_type(needs.memoryTypeBits)
+        type = logical.memory_type(kind, needs.memoryTypeBits)
         allocation = api.new(
-            "VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=kind
+            "VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=type
         )
         memory = f.new("VkDeviceMemory *")
         result = vk.vkAllocateMemory(device, allocation, f.NULL, memory)
@@ -51,9 +82,11 @@ class Block:
             api.check(result, f"allocating {nbytes} bytes")
         self.memory = memory[0]
         api.check(vk.vkBindBufferMemory(device, self.buffer, self.memory, 0), "binding memory")
-        data = f.new("void **")
-        api.check(vk.vkMapMemory(device, self.memory, 0, api.WHOLE, 0, data), f"mapping {nbytes} bytes")
-        self.host = int(f.cast("uintptr_t", data[0]))
+        self.host = 0
+        if kind.must & HOST_VISIBLE:
+            data = f.new("void **")
+            api.check(vk.vkMapMemory(device, self.memory, 0, api.WHOLE, 0, data), f"mapping {nbytes} bytes")
+            self.host = int(f.cast("uintptr_t", data[0]))
         asked = api.new("VkBufferDeviceAddressInfo", buffer=self.buffer)
         self.address = int(vk.vkGetBufferDeviceAddress(device, asked))
         forks.finalize(self, logical.queue.defer_free, partial(_free, logical, self.buffer, self.memory))
@@ -90,11 +123,12 @@ class _Shared:
 
 
 class Pool:
-    """Pieces of any size. Those up to SMALL come in powers of two from shared blocks, and go back there when no launch
-    uses them any more: words of other launches may lie where they lay."""
+    """Pieces of any size, of one kind of memory. Those up to SMALL come in powers of two from shared blocks, and go
+    back there when no launch uses them any more: words of other launches may lie where they lay."""
 
-    def __init__(self, logical: Logical) -> None:
+    def __init__(self, logical: Logical, kind: Kind) -> None:
         self.logical = logical
+        self.kind = kind
         self._free: dict[int, list[tuple[Block, int]]] = {}
         self._hosts: list[int] = []  # addresses of blocks on the host, in order
         self._blocks: dict[int, weakref.ref[Block]] = {}
@@ -113,10 +147,11 @@ class Pool:
         return piece
 
     def _block(self, nbytes: int) -> Block:
-        block = Block(self.logical, nbytes)
-        if block.host not in self._blocks:  # one that is gone may have been there
+        block = Block(self.logical, nbytes, self.kind)
+        if block.host and block.host not in self._blocks:  # one that is gone may have been there
             bisect.insort(self._hosts, block.host)
-        self._blocks[block.host] = weakref.ref(block)
+        if block.host:
+            self._blocks[block.host] = weakref.ref(block)
         return block
 
     def locate(self, host: int, nbytes: int) -> int:
@@ -133,8 +168,8 @@ class Pool:
         return block.address + host - start if inside else 0
 
 
-class VulkanMemory(VisibleMemory):
-    """Memory of an array; see `quadrants_lab.backends.launch.Memory`."""
+class MappedMemory(VisibleMemory):
+    """Memory of an array that the host sees; see `quadrants_lab.backends.launch.Memory`."""
 
     late = True
 
@@ -149,3 +184,31 @@ class VulkanMemory(VisibleMemory):
 
     def finish(self) -> None:
         self._queue.finish()
+
+
+class DeviceMemory(RemoteMemory):
+    """Memory of an array on a discrete GPU. ``home``: the piece that it is."""
+
+    device: Device
+
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
+        self._describe(device, shape, dtype)
+        self._lie(device.take_home(self.nbytes))
+        if self.nbytes:
+            self._fill(b"\0")
+
+    def _lie(self, home: Piece) -> None:
+        self.home = home
+        self.address = home.address
+
+    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
+        self.device.transfers.download(host, self.home, offset, nbytes)
+
+    def _send(self, host: int, offset: int, nbytes: int) -> None:
+        self.device.transfers.upload(self.home, offset, host, nbytes)
+
+    def _fill(self, pattern: bytes) -> None:
+        self.device.transfers.fill(self.home, self.nbytes, pattern)
+
+    def _copy(self, offset: int, other: DeviceMemory, start: int, nbytes: int) -> None:
+        self.device.transfers.copy(self.home, offset, other.home, start, nbytes)

@@ -20,8 +20,12 @@ from quadrants_lab.backends.vulkan import api
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from quadrants_lab.backends.vulkan.executable import Slot
+    from quadrants_lab.backends.vulkan.transfer import Transfer
+
+    Launch: TypeAlias = Slot | Transfer
 
 MOST = 32
 _SUBMISSIONS = 4
@@ -48,13 +52,13 @@ class Submission:
         self.fence = self.fences[0]
         self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
-        self.launches: list[Slot] = []
+        self.launches: list[Launch] = []
         self.sent = 0  # when
         self.load = 0  # nanoseconds that it is expected to take
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
-    def write(self, launches: list[Slot]) -> int:
+    def write(self, launches: list[Launch]) -> int:
         """Makes it one of ``launches``; a VkResult."""
         vk, commands, count = api.lib(), self.buffers[0], len(launches)
         self.launches = launches
@@ -98,7 +102,7 @@ class Queue:
         self.errors: list[BaseException] = []
         self.running: list[Submission] = []
         self.load = 0
-        self._waiting: list[Slot] = []
+        self._waiting: list[Launch] = []
         self._load = 0  # nanoseconds that what waits is expected to take
         self._oversubscribed_until = 0
         self._ended = 0  # when the last submission was seen to be done
@@ -107,7 +111,7 @@ class Queue:
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
-    def add(self, launch: Slot) -> None:
+    def add(self, launch: Launch) -> None:
         """Starts a launch. Raises what earlier ones ended with."""
         if self.errors or self._over:
             self._raise()
@@ -135,7 +139,7 @@ class Queue:
         if self.errors or self._over:
             self._raise()
 
-    def release(self, launch: Slot) -> None:
+    def release(self, launch: Launch) -> None:
         """Waits until it is not on its way any more."""
         while launch.uses:
             if self._waiting and not self.running:
@@ -192,7 +196,7 @@ class Queue:
             self._free.append(made)
             self._failed(result, made)
 
-    def _wait(self, launches: list[Slot]) -> None:
+    def _wait(self, launches: list[Launch]) -> None:
         """Makes these the launches that wait to be submitted."""
         self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 

@@ -15,7 +15,7 @@ from vulkan_rig import device, fresh, load
 import quadrants_lab as qd
 from quadrants_lab.backends.vulkan import queue
 from quadrants_lab.backends.vulkan.executable import Slot
-from quadrants_lab.backends.vulkan.memory import Pool
+from quadrants_lab.backends.vulkan.memory import MAPPED, Pool
 from quadrants_lab.runtime.session import current
 
 COUNT = 3 * queue.MOST + 5  # more than fit a submission and the slots that there are at a time
@@ -102,7 +102,7 @@ def test_memory_is_not_handed_on_while_a_launch_writes_to_it(session: None) -> N
 
 
 def test_memory_that_lies_where_other_memory_was() -> None:
-    pool = Pool(device().logical)
+    pool = Pool(device().logical, MAPPED)
     hosts = [pool.take(1 << 20).block.host for _ in range(4)]
     assert [pool.locate(host, 4) for host in hosts] == [0] * 4
 
@@ -126,13 +126,13 @@ def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: No
     kept, given_up = qd.ndarray(qd.i32, 64), qd.ndarray(qd.i32, 64)
     fill(kept)
     fill(given_up)
-    there, pool = given_up._memory.address, current().device.pool
+    there, pool = given_up._memory.address, current().device.arrays
     del given_up
     gc.collect()
-    words = [pool.take(256).array((), np.int32)]
+    pieces = [pool.take(256)]
     qd.sync()
-    words.append(pool.take(256).array((), np.int32))
-    assert [w.ctypes.data == there for w in words] == [False, True]
+    pieces.append(pool.take(256))
+    assert [piece.address == there for piece in pieces] == [False, True]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from quadrants_lab.backends._llvm.cost import constants
 from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import constants
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up, divergence
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
