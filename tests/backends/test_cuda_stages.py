@@ -12,10 +12,10 @@ from conformance_tasks import AXPY, CHECKED, reduction, stacked
 from cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
-from quadrants_lab.backends._simt.target import together
 from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.lower import lower
+from quadrants_lab.backends.lower.tasks import short
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
@@ -107,14 +107,14 @@ def test_without_the_library_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch
 
 
 def test_which_iterations_run_in_step() -> None:
-    def body(source: str) -> N.Block:
-        task = parse_kernel(source).body[-1]
-        assert isinstance(task, N.Offload)
-        return task.body
+    def task(source: str) -> N.Offload:
+        found = parse_kernel(source).body[-1]
+        assert isinstance(found, N.Offload)
+        return found
 
-    assert together(body(AXPY))
-    assert together(body(SAMPLES["reduce"]))
-    assert not together(body(SAMPLES["stacked"]))
+    assert short(task(AXPY))
+    assert short(task(SAMPLES["reduce"]))
+    assert not short(task(SAMPLES["stacked"]))
 
 
 def test_asserts_leave_through_the_end() -> None:
