@@ -161,7 +161,7 @@ class SNode:
     def _companions(self, which: str) -> None:
         self._builder.check_open()
         places = {field: node for node in self._all() for field in node._fields}
-        if self is root._builder.root:
+        if self is root._builder:
             places.update((field, self) for field in session.current().fields if field not in places and field.placed)
         for field, node in places.items():
             if field.dtype.is_float and field.primal is None:
@@ -277,7 +277,7 @@ class SNode:
             yield from node._all()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise _outside(name) if name in OUTSIDE else AttributeError(f"SNode has no attribute {name!r}")
+        raise _outside(name) if name in OUTSIDE else AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return "qd.root" if self._above is None else f"{self._above!r} => {self.kind} {list(self.shape)}"
@@ -301,59 +301,41 @@ class SNodeTree:
         _forget_compiled()
 
 
-class FieldsBuilder:
-    """A tree of its own, whose memory can be given back: ``finalize()`` closes it and returns the `SNodeTree`."""
+class FieldsBuilder(SNode):
+    """The root of a tree of its own, whose memory can be given back: ``finalize()`` closes it and returns the
+    `SNodeTree`."""
 
     def __init__(self) -> None:
-        self.root = SNode(self, None, {}, "root")
+        super().__init__(self, None, {}, "root")
         self.finalized = False
+
+    @property
+    def root(self) -> SNode:
+        return self
+
+    # what Quadrants calls axes here
+
+    def dense(self, indices: Any, dimensions: Shape) -> SNode:
+        return super().dense(indices, dimensions)
+
+    def pointer(self, indices: Any, dimensions: Shape) -> SNode:
+        return super().pointer(indices, dimensions)
+
+    def bitmasked(self, indices: Any, dimensions: Shape) -> SNode:
+        return super().bitmasked(indices, dimensions)
+
+    def dynamic(self, index: Any, dimension: int, chunk_size: int | None = None) -> SNode:
+        return super().dynamic(index, dimension, chunk_size)
 
     def check_open(self) -> None:
         if self.finalized:
             raise QuadrantsRuntimeError("FieldsBuilder finalized", code="QL2027", help="make another one")
 
-    def dense(self, indices: Any, dimensions: Shape) -> SNode:
-        """See `SNode.dense`."""
-        return self.root.dense(indices, dimensions)
-
-    def pointer(self, indices: Any, dimensions: Shape) -> SNode:
-        """See `SNode.pointer`."""
-        return self.root.pointer(indices, dimensions)
-
-    def bitmasked(self, indices: Any, dimensions: Shape) -> SNode:
-        """See `SNode.bitmasked`."""
-        return self.root.bitmasked(indices, dimensions)
-
-    def dynamic(self, index: Any, dimension: int, chunk_size: int | None = None) -> SNode:
-        """See `SNode.dynamic`."""
-        return self.root.dynamic(index, dimension, chunk_size)
-
-    def deactivate_all(self) -> None:
-        """See `SNode.deactivate_all`."""
-        self.root.deactivate_all()
-
-    def place(self, *args: Any, offset: Shape | None = None) -> None:
-        """See `SNode.place`; at the root fields are 0-d."""
-        self.root.place(*args, offset=offset)
-
-    def lazy_grad(self) -> None:
-        """See `SNode.lazy_grad`."""
-        self.root.lazy_grad()
-
-    def lazy_dual(self) -> None:
-        """See `SNode.lazy_dual`."""
-        self.root.lazy_dual()
-
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
         """Closes the builder. ``raise_warning`` is accepted: a builder without fields is no reason for a warning."""
         self.check_open()
         self.finalized = True
-        return SNodeTree(self.root)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise (
-            _outside(name) if name in OUTSIDE else AttributeError(f"FieldsBuilder has no attribute {name!r}")
-        )
+        return SNodeTree(self)
 
 
 class Root:
@@ -363,7 +345,7 @@ class Root:
         now = session.current()
         if now not in _roots:
             _roots[now] = FieldsBuilder()
-        return getattr(_roots[now].root, name)
+        return getattr(_roots[now], name)
 
     def __repr__(self) -> str:
         return "qd.root"
@@ -393,7 +375,7 @@ def _fields(arg: Any) -> Iterator[Field]:
 
 def deactivate_all_snodes() -> None:
     """Deactivates all cells of all trees of the session that can be inactive, see `SNode.deactivate_all`."""
-    for top in {field.snode._builder.root for field in session.current().fields if field.snode is not None}:
+    for top in {field.snode._builder for field in session.current().fields if field.snode is not None}:
         top.deactivate_all()
 
 
