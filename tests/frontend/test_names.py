@@ -86,7 +86,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 # methods, and operations of the library
 _HIDDEN = (
     "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.parent", "custom_jvp", "detached",
-    "epsilon", "Matrix.zero_like", "simt.exchange", "simt.half", "simt.threads",
+    "epsilon", "Matrix.zero_like", "simt.half", "simt.shared", "simt.threads",
 )  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 

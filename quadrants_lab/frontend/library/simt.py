@@ -16,7 +16,7 @@ from quadrants_lab.ir.types import u64 as _u64
 _sync: Any = op("block.sync")
 _thread: Any = op("block.thread_idx")
 _threads: Any = op("simt.threads")
-_exchange: Any = op("simt.exchange")
+_shared: Any = op("simt.shared")  # memory of the block with the value of each thread, which all of them see
 _half: Any = op("simt.half")
 
 add = helper(lambda a, b: a + b)
@@ -60,10 +60,8 @@ _end = helper(lambda size: _threads() if static(size is None) else min(_first(si
 @helper
 def shuffle(value: Any, index: Any) -> Any:
     """The value of that lane of the subgroup; the own one where there is no such lane."""
-    held = _exchange(value)
+    held = _shared(value)
     t = _thread()
-    held[t] = value
-    _sync()
     k = _i32(index)
     found = value
     if k >= 0 and k < 32 and t - t % 32 + k < _threads():
@@ -74,11 +72,9 @@ def shuffle(value: Any, index: Any) -> Any:
 
 @helper
 def _scan(held: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
-    """Puts into shared memory what ``fn`` makes of the values up to each thread of a group; it begins again where
+    """Makes of the shared values what ``fn`` makes of those up to each thread of a group; it begins again where
     ``heads``, if that is not None, is not 0."""
     t = _thread()
-    held[t] = value
-    _sync()
     if t == _first(size):
         total = value
         for k in range(t + 1, _end(size)):
@@ -93,10 +89,8 @@ def _scan(held: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
 @helper
 def reduced(value: Any, size: Any, fn: Any) -> Any:
     """By halves: for an operation that does not mind the order."""
-    held = _exchange(value)
+    held = _shared(value)
     t = _thread()
-    held[t] = value
-    _sync()
     stride = _half() if static(size is None) else size // 2
     while stride > 0:
         if static(size is None):
@@ -115,7 +109,7 @@ def reduced(value: Any, size: Any, fn: Any) -> Any:
 @helper
 def folded(value: Any, size: Any, fn: Any) -> Any:
     """In the order of the threads."""
-    held = _exchange(value)
+    held = _shared(value)
     _scan(held, value, size, fn, None)
     found = held[_end(size) - 1]
     _sync()
@@ -124,7 +118,7 @@ def folded(value: Any, size: Any, fn: Any) -> Any:
 
 @helper
 def inclusive(value: Any, size: Any, fn: Any) -> Any:
-    held = _exchange(value)
+    held = _shared(value)
     _scan(held, value, size, fn, None)
     found = held[_thread()]
     _sync()
@@ -133,7 +127,7 @@ def inclusive(value: Any, size: Any, fn: Any) -> Any:
 
 @helper
 def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
-    held = _exchange(value)
+    held = _shared(value)
     _scan(held, value, size, fn, None)
     t = _thread()
     found = identity if t == _first(size) else held[t - 1]
@@ -144,10 +138,8 @@ def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
 @helper
 def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
     """The scan that begins again where the flag is not 0."""
-    held = _exchange(value)
-    heads = _exchange(head_flag)
-    heads[_thread()] = head_flag
-    _scan(held, value, size, fn, heads)
+    held = _shared(value)
+    _scan(held, value, size, fn, _shared(head_flag))
     found = held[_thread()]
     _sync()
     return found
@@ -155,10 +147,7 @@ def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
 
 @helper
 def all_equal(value: Any, size: Any) -> Any:
-    held = _exchange(value)
-    t = _thread()
-    held[t] = value
-    _sync()
+    held = _shared(value)
     same = value == held[_first(size)]
     _sync()
     return all_true(same, size)
@@ -173,10 +162,8 @@ def ballot_first_n(predicate: Any, n: Any) -> Any:
 @helper
 def match_any(value: Any) -> Any:
     """The lanes whose value is this one's."""
-    held = _exchange(value)
+    held = _shared(value)
     t = _thread()
-    held[t] = value
-    _sync()
     first = t - t % 32
     found = _u32(0)
     for k in range(min(32, _threads() - first)):
@@ -189,12 +176,9 @@ def match_any(value: Any) -> Any:
 @helper
 def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
     """The pair of this thread's rank in its group: by key, then by value."""
-    keys = _exchange(key)
-    values = _exchange(value)
+    keys = _shared(key)
+    values = _shared(value)
     t = _thread()
-    keys[t] = key
-    values[t] = value
-    _sync()
     first = _first(size)
     rank = 0
     for k in range(first, _end(size)):
@@ -216,10 +200,8 @@ def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
 def radix_rank(key: Any, radix_bits: Any, bit_start: Any, num_bits: Any, bins: Any, excl_prefix: Any) -> Any:
     """The thread's place when the block is sorted by a digit of the keys, and how often each digit is there."""
     digit = _i32((_u32(key) >> _u32(bit_start)) & ((_u32(1) << _u32(num_bits)) - _u32(1)))
-    digits = _exchange(digit)
+    digits = _shared(digit)
     t = _thread()
-    digits[t] = digit
-    _sync()
     if t == 0:
         for d in range(bins.shape[0]):
             bins[d] = 0

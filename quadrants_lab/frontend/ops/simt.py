@@ -70,10 +70,14 @@ def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Va
     return _array(cx, call, tuple(sizes), cx.dtype(dtype, call))
 
 
-def _exchange(cx: Context, call: ast.Call, value: Value) -> Value:
-    """Shared memory with a place for each thread of the block's subgroups."""
-    t = cx.type_of(cx.number(value, call))
-    return _array(cx, call, (-(-cx.block // SUBGROUP) * SUBGROUP,), t)
+def _shared(cx: Context, call: ast.Call, value: Value) -> Value:
+    """Shared memory with a place for each thread of the block's subgroups, where its value now is."""
+    number = cx.number(value, call)
+    held = _array(cx, call, (-(-cx.block // SUBGROUP) * SUBGROUP,), cx.type_of(number))
+    thread = cx.b.add(N.Builtin(cx.b.fresh(), i32, "thread"))
+    cx.b.store(held.buffer, (thread,), cx.to(number, held.buffer.dtype))
+    cx.b.add(N.Barrier(cx.b.fresh()))
+    return held
 
 
 def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:
@@ -286,7 +290,7 @@ _WARP: tuple[Builtin, ...] = (
     Builtin("match_all", ("mask", "val"), _unmasked(simt.match_all), "All lanes if they have the same value."),
 )
 _OWN: tuple[Builtin, ...] = (
-    Builtin("exchange", ("value",), _exchange, ""),
+    Builtin("shared", ("value",), _shared, ""),
     Builtin("threads", (), _told("threads"), ""),
     Builtin("half", (), _known(lambda cx: 1 << (cx.block - 1).bit_length() >> 1), ""),
 )
