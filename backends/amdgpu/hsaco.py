@@ -74,6 +74,8 @@ class CodeObject:
         self.programs = tuple(_resources(k, code) for k in self.metadata["amdhsa.kernels"])
 
     def _metadata(self) -> dict[str, Any]:
+        import msgpack  # a launch needs none of this
+
         for section in self.sections:
             if section.kind != _NOTE:
                 continue
@@ -82,7 +84,7 @@ class CodeObject:
                 name, size, kind = struct.unpack_from("<III", self.data, at)
                 content = at + 12 + -(-name // 4) * 4
                 if kind == _METADATA_NOTE and self.data[at + 12 :].startswith(b"AMDGPU\0"):
-                    made: dict[str, Any] = _unpacked(self.data[content : content + size], 0)[0]
+                    made: dict[str, Any] = msgpack.unpackb(self.data[content : content + size])
                     return made
                 at = content + -(-size // 4) * 4
         raise ValueError("no metadata of AMD's")
@@ -108,39 +110,6 @@ def _resources(kernel: dict[str, Any], code: dict[str, int]) -> Resources:
         kernel[".group_segment_fixed_size"], kernel[".kernarg_segment_size"], kernel[".wavefront_size"],
         code.get(kernel[".name"], 0),
     )  # fmt: skip
-
-
-# --- MessagePack --------------------------------------------------------------------------------------------------
-
-_NUMBERS = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
-_LENGTHS = {0xD9: ">B", 0xDA: ">H", 0xDB: ">I", 0xDC: ">H", 0xDD: ">I", 0xDE: ">H", 0xDF: ">I"}
-_SIMPLE = {0xC0: None, 0xC2: False, 0xC3: True}
-
-
-def _unpacked(data: bytes, at: int) -> tuple[Any, int]:
-    """The value that begins at an offset, and where it ends; integers, text, truth values, arrays and maps."""
-    head = data[at]
-    at += 1
-    if head < 0x80 or head >= 0xE0:
-        return (head if head < 0x80 else head - 256), at
-    if head in _SIMPLE:
-        return _SIMPLE[head], at
-    if head in _NUMBERS:
-        form = _NUMBERS[head]
-        return struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
-    if head >= 0xC0:
-        form = _LENGTHS[head]
-        n, at = struct.unpack_from(form, data, at)[0], at + struct.calcsize(form)
-    else:
-        n = head & (31 if head >= 0xA0 else 15)
-    if 0xA0 <= head < 0xC0 or head in (0xD9, 0xDA, 0xDB):
-        return data[at : at + n].decode(), at + n
-    values = []
-    is_map = head < 0x90 or head in (0xDE, 0xDF)
-    for _ in range(2 * n if is_map else n):
-        value, at = _unpacked(data, at)
-        values.append(value)
-    return (dict(zip(values[::2], values[1::2], strict=True)) if is_map else values), at
 
 
 # --- LLVM's tools -------------------------------------------------------------------------------------------------
