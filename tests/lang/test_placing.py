@@ -225,6 +225,17 @@ def test_builders_give_their_memory_back() -> None:
         x[2]
 
 
+def test_a_builder_is_the_root_of_its_tree() -> None:
+    builder = qd.FieldsBuilder()
+    x, y = qd.field(qd.f32), qd.field(qd.f32)
+    builder.dense(indices=qd.i, dimensions=3).place(x)
+    builder.place(y)
+    assert (x.shape, y.shape, y.parent()) == ((3,), (), builder.root)
+    assert x.parent(2) is builder.root is not qd.FieldsBuilder().root
+    with pytest.raises(AttributeError, match="FieldsBuilder has no attribute 'sparce'"):
+        builder.sparce  # noqa: B018
+
+
 def test_nodes_know_their_shape() -> None:
     node = qd.root.dense(qd.i, 2).dense(qd.j, 3)
     assert (node.shape, node.parent().shape, node.parent(5).shape) == ((2, 3), (2,), ())
