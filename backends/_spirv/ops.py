@@ -17,8 +17,8 @@ from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow
-from quadrants_lab.backends.lower.tasks import lower_tasks, short
-from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.backends.lower.tasks import lower_tasks
+from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
@@ -33,15 +33,9 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
     GLSL.std.450's own functions are as accurate as the device likes: asin and exp of Mesa 22.3 are off by 3800 and 14
     units in the last place, log near 1 and tanh near 0 by more, and no faster.
     """
-    in_step: list[bool] = []
-
-    def layouts(kernel: Kernel) -> list[Layout]:
-        in_step[:] = [target.in_step and short(t) for t in kernel.tasks]
-        return [Layout(lockstep=True, numbered=True)] * len(in_step)
-
     return (
         target.blocks,
-        lower_adstacks(layouts),
+        lower_adstacks(Layout(lockstep=True, numbered=True)),
         shallow,
         lower_random,
         lower_math(*MATH, near=options.fast_math),
@@ -51,7 +45,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_counts,
         lower_orders,
         lower_casts(short=False),
-        lower_tasks({"add": (f32, f64, i32, u32)} if target.subgroups else {}, in_step),
+        lower_tasks({"add": (f32, f64, i32, u32)} if target.subgroups else {}),
         lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )
 
