@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -344,6 +345,13 @@ def test_who_watches_the_passes_sees_them(program: Program) -> None:
     finally:
         pipeline.RECORDER.reset(token)
     assert program.compiled == ["k"]
+
+
+def test_a_module_that_another_thread_is_importing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(of("a * 2.0", args="a: qd.f64", given="3.0"))
+    half = ModuleType("quadrants_lab.passes.pipeline")  # as `sys.modules` has it until its text has run
+    monkeypatch.setitem(sys.modules, half.__name__, half)
+    assert program(of("a * 2.0", args="a: qd.f64", given="3.0")) == 6.0
 
 
 def test_what_is_damaged_is_not_read(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

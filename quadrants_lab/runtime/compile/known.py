@@ -64,7 +64,8 @@ def compiled_kernel(
 def _recorded() -> bool:
     """Whether somebody wants to see the passes at work."""
     pipeline = sys.modules.get("quadrants_lab.passes.pipeline")
-    return pipeline is not None and pipeline.RECORDER.get() is not None
+    recorder = getattr(pipeline, "RECORDER", None)  # another thread may be in the midst of importing the module
+    return recorder is not None and recorder.get() is not None
 
 
 def _lists(first: str, session: Session) -> list[tuple[tuple[int, str], ...]]:
