@@ -277,7 +277,10 @@ def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether an innermost loop is one that LLVM's vectoriser may gain from: it reads or writes memory in step with
-    its index, or reduces, and holds nothing that forbids vectors. What it cannot vectorise costs compile time only."""
+    its index, or reduces, and holds nothing that forbids vectors. What it cannot vectorise costs compile time only, and
+    what is brief makes good for it after some ten thousand launches."""
+    if brief(kernel):
+        return False
     tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
     return any(not lanes and _vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 

@@ -60,12 +60,15 @@ def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
         assert x.grad[n] == pytest.approx((reference(at[n] + h) - reference(at[n] - h)) / (2 * h), rel=1e-5)
 
 
-def test_a_long_loop_is_not_for_the_vectoriser_of_llvm() -> None:
-    """It takes 30 s for 8,000 statements. A short one is for it."""
+@pytest.mark.parametrize(
+    ("statements", "size", "yes"),
+    [(20, 4096, True), (400, 4096, False), (20, N, False)],
+    ids=["short", "takes 30 s for 8,000 statements", "runs for a microsecond"],
+)
+def test_which_loops_are_for_the_vectoriser_of_llvm(statements: int, size: int, yes: bool) -> None:
     qd.init(arch=qd.cpu, offline_cache=False)
-    x, loss = qd.field(qd.f32, N), qd.field(qd.f32, ())
-    for n, yes in ((20, True), (400, False)):
-        k = kernel(["v = v * v + 0.5"] * n if yes else ifs(n), f"<loop of {n}>")
-        k(x, loss)
-        made = k.dispatcher.last.kernel
-        assert tasks.vectorisable(made, [0] * len(made.body)) is yes
+    x, loss = qd.field(qd.f32, size), qd.field(qd.f32, ())
+    k = kernel(ifs(statements) if statements > 20 else ["v = v * v + 0.5"] * statements, f"<loop of {statements}>")
+    k(x, loss)
+    made = k.dispatcher.last.kernel
+    assert tasks.vectorisable(made, [0] * len(made.body)) is yes
