@@ -43,8 +43,9 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The device that QD_VISIBLE_DEVICE names, or the best one; its arrays lie where the host sees them. ``threads``:
-    most in flight, 0 for what the device likes. ``cache``: for compiled pipelines."""
+    """The device that QD_VISIBLE_DEVICE names, or the best one; its arrays lie in its own memory, which the host
+    sees unless it is a discrete GPU's. ``threads``: most in flight, 0 for what the device likes. ``cache``: for
+    compiled pipelines."""
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(threads=threads, cache=cache)
