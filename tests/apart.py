@@ -1,13 +1,16 @@
-"""A plugin (`pytest -p apart`): Vulkan devices are taken for discrete ones, whose memory the host does not see, so that
-lavapipe runs what copies to and from such memory."""
+"""A plugin (`pytest -p apart`): Vulkan devices are taken for discrete ones, whose memory the host does not see and
+where threads run short iterations in step, so that lavapipe runs what is made for those."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
+from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 
-usual = Logical.__init__
+usual, chosen = Logical.__init__, api.choose
 
 
 def apart(self: Logical, *arguments: Any) -> None:
@@ -15,5 +18,12 @@ def apart(self: Logical, *arguments: Any) -> None:
     self.apart = True
 
 
+@cache
+def choose() -> api.Physical:
+    physical = chosen()
+    return replace(physical, target=replace(physical.target, in_step=True))
+
+
 def pytest_configure() -> None:
     Logical.__init__ = apart  # type: ignore[method-assign]
+    api.choose = choose

@@ -10,6 +10,7 @@ from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import IN_STEP, short
 from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.frame import LoadedKernel
 from quadrants_lab.backends.reductions import reductions
@@ -23,10 +24,13 @@ class GpuExecutable(LoadedKernel):
     """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``stacks``: the
     adstacks of each task in heap order. ``totals``: a task, how many iterations it has in
     every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it
-    reduces into a scalar; ``looping``: whether its iterations hold loops. ``sizing_args``: the scalar
+    reduces into a scalar; ``looping``: whether its iterations hold loops; ``in_step``: how many of them a thread runs
+    in step (`lower.tasks`), where ``steps`` allows more than one. ``sizing_args``: the scalar
     arguments that group counts depend on; ``draws``: whether it draws at random."""
 
-    def __init__(self, kernel: N.Kernel, make: Callable[[], bytes], cached: bytes | None, keep: Keep) -> None:
+    def __init__(
+        self, kernel: N.Kernel, make: Callable[[], bytes], cached: bytes | None, keep: Keep, steps: bool = False
+    ) -> None:
         super().__init__(kernel)
         self._make, self._keep = make, keep
         self._once: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -39,6 +43,7 @@ class GpuExecutable(LoadedKernel):
         self.stacks = [in_heap_order(t) for t in self.tasks]
         self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
+        self.in_step = [IN_STEP if steps and short(t) else 1 for t in self.tasks]
         self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}

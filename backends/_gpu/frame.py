@@ -158,7 +158,7 @@ class GpuFrame(FrameWords, ABC):
             else:
                 total = self._total(n) if program.inline else None
                 most = self.most_groups(n)
-                groups = most if total is None else min(-(-total // GROUP), most)
+                groups = most if total is None else min(-(-total // (GROUP * exe.in_step[n])), most)
             _GRID.pack_into(self.view, exe.layout.grid[n], groups, 1, 1)
         self._grid_is_old = False
 

@@ -51,7 +51,7 @@ class SimtExecutable(GpuExecutable):
     ) -> None:
         self._driver = driver
         kernel = driver.shape.blocks(kernel)
-        super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep)
+        super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep, steps=True)
         self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)
@@ -272,7 +272,8 @@ class SimtFrame(GpuFrame):
             if program.kind == "range":
                 groups = self._most_groups(program, function)
                 if program.inline:
-                    groups = min(groups, -(-self._total(program.number) // function.block))
+                    each = function.block * exe.in_step[program.number]
+                    groups = min(groups, -(-self._total(program.number) // each))
             if groups:
                 frame = self._host if self._by_value else self._copy
                 self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))

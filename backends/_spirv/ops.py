@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._spirv.target import GENERIC, Target
+from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
@@ -18,7 +19,7 @@ from quadrants_lab.backends.lower.integers import lower_counts, lower_division, 
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.lower.tasks import lower_tasks
-from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
@@ -33,19 +34,27 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
     GLSL.std.450's own functions are as accurate as the device likes: asin and exp of Mesa 22.3 are off by 3800 and 14
     units in the last place, log near 1 and tanh near 0 by more, and no faster.
     """
+    in_step: list[bool] = []
+
+    def layouts(kernel: Kernel) -> list[Layout]:
+        in_step[:] = [target.in_step and short(t) for t in kernel.tasks]
+        return [Layout(lockstep=True, numbered=True)] * len(in_step)
+
     return (
         target.blocks,
-        lower_adstacks(Layout(lockstep=True, numbered=True)),
+        lower_adstacks(layouts),
         shallow,
         lower_random,
         lower_math(*MATH, near=options.fast_math),
-        lower_formulas("rsqrt", "round", "custom_jvp", *(() if options.fast_math else ("sqrt",))),
+        lower_formulas(
+            "rsqrt", "round", "custom_jvp", *(() if options.fast_math else ("sqrt",)), near=options.fast_math
+        ),
         lower_division(remainder=False),
         lower_integers,
         lower_counts,
         lower_orders,
         lower_casts(short=False),
-        lower_tasks({"add": (f32, f64, i32, u32)} if target.subgroups else {}),
+        lower_tasks({"add": (f32, f64, i32, u32)} if target.subgroups else {}, in_step),
         lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )
 
@@ -63,6 +72,7 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "min": ("glsl NMin", "@least", "glsl UMin"),
     "max": ("glsl NMax", "@greatest", "@greatest"),
     "sqrt": ("glsl Sqrt", "", ""),
+    "rsqrt": ("glsl InverseSqrt", "", ""),
     "floor": ("glsl Floor", "", ""),
     "ceil": ("glsl Ceil", "", ""),
     "trunc": ("glsl Trunc", "", ""),

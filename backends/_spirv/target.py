@@ -19,7 +19,8 @@ class Target:
     that code has to look whether it did. ``subgroups``: threads that run together can add up their values. ``block``:
     how many threads have the slots of their adstacks side by side, a power of two up to 64. ``pairs``: two values of 32
     bits move faster as one of 64. ``waits``: the threads of a group wait for each other in less time than one of them
-    takes for the work of all.
+    takes for the work of all. ``in_step``: a thread runs several short iterations at once, and waits for their loads
+    together.
     """
 
     f64: bool = True
@@ -39,6 +40,7 @@ class Target:
     block: int = 32
     pairs: bool = False
     waits: bool = True
+    in_step: bool = False
 
     @property
     def blocks(self) -> Pass:

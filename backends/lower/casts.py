@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
-from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.nodes import Kernel, Op, Pass
 from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32
 
 
@@ -105,9 +105,23 @@ FORMULAS: dict[str, Rule] = {
 }
 
 
-def lower_formulas(*prims: str) -> Pass:
-    """``prims``: keys of `FORMULAS`."""
-    rules = {p: FORMULAS[p] for p in prims}
+def _near_rsqrt(s: Site, a: X) -> X | None:
+    return None if s.t is f32 else _rsqrt(s, a)
+
+
+def _near_div(s: Site, a: X, b: X) -> X | None:
+    root = s.ranges.defs.get(b.id)
+    if s.t is not f32 or s.constant(a) != 1.0 or not isinstance(root, Op) or root.prim != "sqrt":
+        return None
+    return X(s.b, s.b.op("rsqrt", *root.args))
+
+
+NEAR: dict[str, Rule] = {"rsqrt": _near_rsqrt, "div": _near_div}  # for devices that have one over a root of f32
+
+
+def lower_formulas(*prims: str, near: bool = False) -> Pass:
+    """``prims``: keys of `FORMULAS`. ``near``: those of `NEAR` hold."""
+    rules = {p: FORMULAS[p] for p in prims} | (NEAR if near else {})
 
     def lower_formulas(kernel: Kernel) -> Kernel:
         """Guarantees that there are none of the primitives named in the backend's tuple that a formula stands for."""

@@ -19,7 +19,7 @@ from math import prod
 
 from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.boxes import inline
-from quadrants_lab.backends.cost import estimate
+from quadrants_lab.backends.cost import IN_STEP
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -27,25 +27,15 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
-_CHEAP = 60  # cycles of a short iteration
-_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
-IN_STEP = 4
+_NEIGHBOURS = 64  # threads that run in step at neighbouring places; how many threads there are is a multiple of it
 NOTHING: Mapping[str, Collection[DType]] = {}
 _SMALL = 1 << 30  # iterations that an i32 counts, with room for one more step of all threads
-
-
-def short(task: N.Offload) -> bool:
-    """Whether iterations had better run in step: they are short and straight, and wait for memory."""
-    block = task.body
-    plain = task.kind != "serial" and all(isinstance(s, _PLAIN) for s in block[:-1])
-    loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)
-    return plain and 0 < loads <= 8 and estimate(block)[0] <= _CHEAP
 
 
 def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:
     """``together``: by operation, dtypes of which the threads that run in step can bring their shares together.
     ``in_step``: by its number, whether a thread runs `IN_STEP` iterations of a task in step, each statement for one
-    after the other, so that their loads are under way at the same time."""
+    after the other, so that their loads are under way at the same time. Those of `_NEIGHBOURS` threads lie in a row."""
 
     def lower_tasks(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that tasks are serial or of kind "threads", and that nothing asks for the number of an iteration.
@@ -166,25 +156,32 @@ def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.
 
 
 def _in_step(
-    b: Builder, index: N.Param, first: int, end: int, step: int, body: N.Block, known: Range | None
+    b: Builder, index: N.Param, lane: int, end: int, lanes: int, body: N.Block, known: Range | None
 ) -> int:
-    """The loop that runs several iterations in step; returns the first one that is left. ``known``: the range of the
-    index where that is the task's own."""
+    """The loop that runs several iterations in step, of all rows but the last, which may be short; returns this
+    thread's first one in there. ``known``: the range of the index where that is the task's own."""
     t = index.type
-    ahead, stride = (b.op("mul", step, b.const(n, t)) for n in (IN_STEP - 1, IN_STEP))
-    choice = b.op("gt", end, ahead), b.op("sub", end, ahead), b.const(0, t)
-    last = b.add(N.Op(b.fresh(), t, "select", choice, range=(0, known[1] + 1) if known else None))
-    number, left, result = b.param(t, "it"), b.param(t, "left"), b.param(t, "left")
+
+    def rows(value: int, size: int, range: Range | None = None) -> int:
+        """As much of ``value`` as fills rows of that size, a power of two."""
+        mask = b.const(-size if t.kind == "i" else (1 << t.bits) - size, t)
+        return b.add(N.Op(b.fresh(), t, "and", (value, mask), range=range))
+
+    whole = rows(end, _NEIGHBOURS * IN_STEP, (0, known[1] + 1) if known else None)
+    before = b.op("mul", rows(lane, _NEIGHBOURS), b.const(IN_STEP - 1, t))
+    number = b.param(t, "it")
     with b.block() as loop:
-        here, copies = number.id, []
+        copies = []
         for n in range(IN_STEP):
-            here = b.add(N.Op(b.fresh(), t, "add", (here, step), range=known)) if n else here
+            at = b.const(n * _NEIGHBOURS, t)
+            here = b.add(N.Op(b.fresh(), t, "add", (number.id, at), range=known)) if n else number.id
             copies.append(rename(body[:-1], b.fresh, {index.id: here}))
         for same in zip(*copies, strict=True):
             b.stmts += same
-        b.yield_(b.op("add", number.id, stride))
-    b.add(N.For(b.fresh(), number, first, last, (left,), (first,), tuple(loop), (result,), step=stride))
-    return result.id
+        b.yield_()
+    first, step = b.op("add", lane, before), b.op("mul", lanes, b.const(IN_STEP, t))
+    b.add(N.For(b.fresh(), number, first, whole, (), (), tuple(loop), (), step=step))
+    return b.op("add", whole, lane)
 
 
 def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ranges: Ranges) -> None:

@@ -230,7 +230,7 @@ def _describe(handle: Any) -> Physical:
     llvmpipe = more.driverID == LLVMPIPE
     target = replace(
         _target(features, _flags(more), more), cuts_loops=llvmpipe, pairs=llvmpipe, waits=not llvmpipe,
-        subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
+        in_step=not llvmpipe, subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
     )  # fmt: skip
     return Physical(
         handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity

@@ -42,7 +42,7 @@ class Executable(GpuExecutable):
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep
     ) -> None:
         kernel = target.blocks(kernel)
-        super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
+        super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep, target.in_step)
         self.options = options
         self.asked = answers(kernel)
         self.target = target

@@ -107,7 +107,7 @@ def test_the_device(fake: Any) -> None:
 def test_saxpy(fake: Any, by_value: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not by_value:
         monkeypatch.setattr(shape.SHAPE, "by_value", 8)
-    x, y = np.arange(600, dtype=np.float32), np.ones(600, np.float32)
+    x, y = np.arange(3000, dtype=np.float32), np.ones(3000, np.float32)
     amdgpu_rig.run(AXPY, {"x": x, "y": y}, {"a": 2.0}, on=amdgpu_rig.fresh())
     assert np.array_equal(y, 1 + 2 * x)
     assert fake.launches == [("task0", 3, 256)]

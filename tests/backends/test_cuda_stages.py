@@ -12,10 +12,10 @@ from conformance_tasks import AXPY, CHECKED, reduction, stacked
 from cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
+from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.tasks import short
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel

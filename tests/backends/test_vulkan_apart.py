@@ -10,6 +10,7 @@ import pytest
 import vulkan_rig  # noqa: F401  # it skips where there is no Vulkan
 
 import quadrants_lab as qd
+from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import memory as M
 from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.runtime.session import current
@@ -20,6 +21,7 @@ OWN, MAPPED, CACHED = M.DEVICE_LOCAL, M.HOST_VISIBLE | M.HOST_COHERENT, M.HOST_C
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(Logical, "__init__", apart.apart)
+    monkeypatch.setattr(api, "choose", apart.choose)
     qd.init(arch=qd.vulkan, enable_fallback=False, default_fp=qd.f64)
     assert current().device.remote
     yield
@@ -120,6 +122,28 @@ def test_arrays_of_the_host_prints_and_values(session: None, capfd: pytest.Captu
     assert double(there) == 20.0
     assert there[2, 3] == 44.0
     assert capfd.readouterr().out == "doubled 12.0\ndoubled 24.0\n"
+
+
+@pytest.mark.parametrize("count", [1, 255, 300_001])
+def test_short_iterations_in_step(session: None, count: int) -> None:
+    """Every one runs, once, and those that are left over do."""
+    x, y, total = qd.field(qd.f64, count), qd.field(qd.f64, (count, 3)), qd.field(qd.f64, ())
+
+    @qd.kernel
+    def run(n: qd.i32):
+        for i in range(n):
+            x[i] += 2.0 * i
+        for i, j in y:
+            y[i, j] += x[i] + j
+        for i in range(2, n):
+            total[None] += x[i]
+
+    for _ in range(2):
+        run(count)
+    i = np.arange(count)
+    assert np.array_equal(x.to_numpy(), 4.0 * i)
+    assert np.array_equal(y.to_numpy(), 6.0 * i[:, None] + 2 * np.arange(3))
+    assert total[None] == (2.0 * i + 4.0 * i)[2:].sum()
 
 
 def test_more_memory_than_there_is(session: None) -> None:

@@ -191,12 +191,22 @@ def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
 
 
 def test_every_primitive_has_a_spelling() -> None:
-    lowered = {"isqrt", "custom_jvp", "floordiv", "mod", "rsqrt", "round", *MATH}
+    lowered = {"isqrt", "custom_jvp", "floordiv", "mod", "round", *MATH}
     assert ops.SPELLINGS.keys() == PRIMS.keys() - lowered
     for row in ops.SPELLINGS.values():
         for spelling in row:
             head = spelling.split(" ")[0]
             assert not head or head == "glsl" or head in ops.SEQUENCES or head in opcodes.OPS
+
+
+@pytest.mark.parametrize(("t", "options", "single"), [("f32", FAST, True), ("f32", EXACT, False), ("f64", FAST, False)])
+def test_one_over_a_root(t: str, options: object, single: bool) -> None:
+    """One over a square root is one operation where results may be near the right ones."""
+    root = f"sqrt %9\n          %20: {t} = const 1.0\n          %21: {t} = div %20, %10"
+    kernel = parse_kernel(stacked(t, 64).replace("{OP}", root).replace("yield %10", "yield %21"))
+    text = vulkan.stages(kernel, options)["spirv"]().text  # type: ignore[arg-type]
+    assert ("InverseSqrt" in text) is single
+    assert ("OpFDiv" in text) is not single
 
 
 def test_missing_abilities_are_said_in_words() -> None:
