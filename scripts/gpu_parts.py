@@ -17,8 +17,8 @@ from typing import Any
 import quadrants_lab as qd
 
 
-def start(**options: Any) -> None:
-    qd.init(arch=qd.cuda, enable_fallback=False, **{"offline_cache": False, "simulate": True, **options})
+def start(arch: Any = qd.cuda, **options: Any) -> None:
+    qd.init(arch=arch, enable_fallback=False, **{"offline_cache": False, "simulate": True, **options})
 
 
 _START = """
@@ -161,6 +161,65 @@ def blocks() -> None:
         for run in runs:
             took, name = clock(run, qd.sync), getattr(run, "func", run).__name__
             print(f"{what}, {name}: {took * 1e3:.3f} ms, CuPy's over it {cupys / took:.2f}", flush=True)
+
+
+def scatter() -> None:
+    """Additions at places from data, beside the same one by one: each thread asks for what was there."""
+    import numpy as np
+
+    start()
+    n, rng = 1 << 20, np.random.default_rng(0)
+    at, old, x, y = qd.field(qd.i32, n), qd.field(qd.f32, n), qd.field(qd.f32, n), qd.field(qd.f32, n)
+    x.fill(1.0)
+
+    @qd.kernel
+    def add():
+        for i in x:
+            y[at[i]] += x[i]
+
+    @qd.kernel
+    def one_by_one():
+        for i in x:
+            old[i] = qd.atomic_add(y[at[i]], x[i])
+
+    numbers = np.arange(n)
+    places = {"one cell": 0 * numbers, "cells in rows of 256": numbers // 256, "cells at random": rng.permutation(n)}
+    for what, cells in places.items():
+        at.from_numpy(cells.astype(np.int32))
+        took, single = (clock(run, qd.sync) for run in (add, one_by_one))
+        y.fill(0.0)
+        add()
+        assert y.to_numpy()[cells[0]] == np.count_nonzero(cells == cells[0])
+        print(f"{what}, 2^20 f32: {took * 1e3:.3f} ms, one by one {single * 1e3:.3f} ms, ratio {single / took:.1f}")
+
+
+def vulkan() -> None:
+    """The driver's Vulkan beside its CUDA; nothing where there is no Vulkan."""
+    from quadrants_lab.errors import QuadrantsError
+
+    T, L = benchmark_cases("cases.throughput"), benchmark_cases("cases.loops").LOOPS
+    large, found = 1 << 26, {}
+
+    def cases() -> dict[str, tuple[float, Callable[[], Any]]]:
+        loops = {(name, t): L[name](1 << 20, 64, getattr(qd, t)) for name, t in benchmark_cases("cases.cuda").REVERSE}
+        return {
+            "saxpy, 2^26 f32": (1.3, T.saxpy(large).run), "sum, 2^26 f32": (1.3, T.atomic_sum(large).run),
+            "particles to grid, 1M": (1.5, T.particles_to_grid().run), "one cell, 1M": (1.5, T.hot_cell().run),
+            "n-body, 16384": (math.inf, T.n_body(1 << 14).run),
+            **{f"gradient of 1M x 64, {t}, {name}": (1.5, run.kernel.grad) for (name, t), run in loops.items()},
+        }  # fmt: skip
+
+    for arch in qd.cuda, qd.vulkan:
+        try:
+            start(arch)
+        except (RuntimeError, QuadrantsError) as e:
+            print(f"no Vulkan: {e}")
+            return
+        for what, (limit, run) in cases().items():
+            run()
+            found.setdefault(what, [limit]).append(clock(run, qd.sync))
+    for what, (limit, cuda, other) in found.items():
+        print(f"{what}: {other * 1e3:.3f} ms, CUDA {cuda * 1e3:.3f} ms, ratio {other / cuda:.2f} (at most {limit})")
 
 
 def endurance() -> None:
@@ -323,7 +382,7 @@ def small() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "endurance": endurance,
-    "memory": memory,
+    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "scatter": scatter, "vulkan": vulkan,
+    "endurance": endurance, "memory": memory,
     "differences": differences, "small": small,
 }  # fmt: skip

@@ -56,6 +56,8 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "speed": (own("speed"), 120),
         "tapes": (own("tapes"), 60),
         "blocks": (own("blocks"), 90),
+        "scatter": (own("scatter"), 60),
+        "vulkan": (own("vulkan"), 90),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
         "conformance": (pytest_command(*CONFORMANCE, workers=workers), 150),

@@ -1,5 +1,6 @@
 """A plugin (`pytest -p apart`): Vulkan devices are taken for discrete ones, whose memory the host does not see and
-where threads run short iterations in step, so that lavapipe runs what is made for those."""
+where threads run short iterations in step and look whether they change the same element, so that lavapipe runs what is
+made for those."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ def apart(self: Logical, *arguments: Any) -> None:
 @cache
 def choose() -> api.Physical:
     physical = chosen()
-    return replace(physical, target=replace(physical.target, in_step=True))
+    return replace(physical, target=replace(physical.target, in_step=True, meets=True))
 
 
 def pytest_configure() -> None:

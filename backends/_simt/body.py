@@ -8,10 +8,11 @@ from math import prod
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
-from quadrants_lab.backends._simt.reduce import over_group
+from quadrants_lab.backends._simt.reduce import change_together, over_group
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
@@ -27,11 +28,12 @@ class SimtBody(Body):
 
     def __init__(
         self, fn: Function, kernel: N.Kernel, options: CompileOptions, state: State, parallel: bool,
-        scopes: memory.Scopes, ranges: Ranges, target: Target,
+        scopes: memory.Scopes, ranges: Ranges, target: Target, meetings: Meetings | None = None,
     ) -> None:  # fmt: skip
         super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes, ranges)
         self.state = state
         self.target = target
+        self.meetings = meetings if parallel else None
         self.program = ""  # its name
         self.group = 1  # threads of a group
         self.in_step: N.Block | None = None  # the block that has several iterations
@@ -59,6 +61,8 @@ class SimtBody(Body):
             self.define(stmt.id, stmt.type, over_group(self, stmt.op, stmt.type, self.values[stmt.value]))
         elif isinstance(stmt, N.Barrier):
             self.target.barrier(self.fn)
+        elif isinstance(stmt, N.Atomic) and self.meetings and stmt in self.meetings:
+            change_together(self, stmt)
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 

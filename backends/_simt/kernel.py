@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import Module
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
+from quadrants_lab.backends._simt.reduce import TOGETHER
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends._simt.target import WIDE, Target
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
@@ -30,9 +32,10 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
     scopes, ranges = memory.Scopes(kernel), Ranges(kernel)
+    meetings = Meetings(kernel, ranges, WIDE, TOGETHER) if target.meets else None
     made = programs(kernel)
     for program in made:
-        entry = _Entry(mod, kernel, options, state, scopes, ranges, target, program)
+        entry = _Entry(mod, kernel, options, state, scopes, ranges, target, program, meetings)
         entry.emit(signals and program is made[-1])
     mod.metadata = scopes.lines()
     target.finish(mod, kernel)
@@ -44,7 +47,7 @@ class _Entry:
 
     def __init__(
         self, mod: Module, kernel: N.Kernel, options: CompileOptions, state: State, scopes: memory.Scopes,
-        ranges: Ranges, target: Target, program: Program,
+        ranges: Ranges, target: Target, program: Program, meetings: Meetings | None,
     ) -> None:  # fmt: skip
         self.kernel = kernel
         self.program = program
@@ -55,7 +58,7 @@ class _Entry:
         for line in target.prologue:
             self.fn.put(line)
         self.fn.stmt = program.task.id
-        self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, ranges, target)
+        self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, ranges, target, meetings)
         self.body.group, self.body.program = group, program.name
         if program.task.block_dim:
             self.body.own = own_memory(kernel, program.task, target.block_memory)

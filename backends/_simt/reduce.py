@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import constant, ty
 from quadrants_lab.backends.reductions import identity
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
+
+
+# operation on memory -> by which threads bring their values together
+TOGETHER = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
 
 
 def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
@@ -19,7 +24,7 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
     if target.warp == 1:
         return value
     place = target.place(fn)
-    value = _over_warp(b, op, t, value, target.warp)
+    value = over_warp(b, op, t, value, target.warp)
     warps = b.group // target.warp
     if warps == 1:
         return value
@@ -41,10 +46,11 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
     target.barrier(fn)
     nothing = constant(ty(t), identity(op, t))
     found = fn.let(f"select i1 {mine}, {text} {found}, {text} {nothing}")
-    return _over_warp(b, op, t, found, warps)
+    return over_warp(b, op, t, found, warps)
 
 
-def _over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
+def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
+    """What the first ``lanes`` threads of a warp have together; right in the first one. All of the warp come here."""
     distance = lanes // 2
     while distance:
         value = memory.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
@@ -65,3 +71,20 @@ def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
         low, high = (fn.let(f"zext i32 {b.target.shuffle_down(fn, w, distance)} to i64") for w in words)
         value = fn.let(f"or i64 {low}, {fn.let(f'shl i64 {high}, 32')}")
     return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value
+
+
+def change_together(b: SimtBody, s: N.Atomic) -> None:
+    """An atomic operation at the place of which threads may meet: one of `_gpu.meetings`."""
+    fn, t, buffer = b.fn, s.type, b.kernel.buffers[s.buffer]
+    ptr, tag, value = memory.address(b, buffer, s.index), b.tag(buffer), b.values[s.value]
+    together, put, apart, done = (fn.label(name) for name in ("together", "put", "apart", "done"))
+    fn.branch(b.target.meet(fn, ptr), together, apart)
+    fn.start(together)
+    total = over_warp(b, TOGETHER[s.op], t, value, b.target.warp)
+    lane = fn.let(f"and i32 {b.target.place(fn)}, {b.target.warp - 1}")
+    fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, done)
+    for label, own in ((put, total), (apart, value)):
+        fn.start(label)
+        memory.modify(b, s.op, t, ptr, own, tag)
+        fn.jump(done)
+    fn.start(done)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 
-_WIDE = (i32, u32, f32, i64, u64, f64)  # what shuffles move
+WIDE = (i32, u32, f32, i64, u64, f64)  # what shuffles move
 
 
 def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
@@ -35,7 +35,7 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
         in_step[:] = map(short, kernel.tasks)
         return [Layout()] * len(in_step)
 
-    shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), _WIDE)
+    shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
     return (
         shape.blocks, lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step)
     )  # fmt: skip
@@ -45,7 +45,8 @@ class Target(ABC):
     """``name`` says for which chip. ``triple`` and ``layout`` are LLVM's. ``warp``: how many threads of a group run in
     step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory.
     ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`. ``prologue``: what a program begins
-    with, where its parameters are not %state and %frame yet."""
+    with, where its parameters are not %state and %frame yet. ``meets``: threads can find out that they change the same
+    place."""
 
     name: str
     triple: str
@@ -57,6 +58,7 @@ class Target(ABC):
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
+    meets = False
     shape: Shape
 
     def __init__(self) -> None:
@@ -89,6 +91,11 @@ class Target(ABC):
     def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
         """Emits a statement in the target's own way; False, and nothing, where it has none."""
         return False
+
+    def meet(self, fn: Function, address: str) -> str:
+        """Whether all threads of this warp come here together, with the same address: an i1. For targets that have
+        ``meets``."""
+        raise NotImplementedError
 
     @abstractmethod
     def barrier(self, fn: Function) -> None:

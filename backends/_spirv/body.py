@@ -150,11 +150,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 
 def _together(b: Body, s: N.Together) -> None:
     """Those that are not at this place together form groups of their own: the result does not depend on it."""
-    b.m.need("GroupNonUniform")
-    b.m.need("GroupNonUniformArithmetic")
-    op = "GroupNonUniformFAdd" if s.type.is_float else "GroupNonUniformIAdd"
-    scope = b.m.const(u32, C.SUBGROUP_SCOPE)
-    b.define(s.id, s.type, b.fn.let(op, b.m.type(s.type), scope, C.REDUCE, b.values[s.value]))
+    b.define(s.id, s.type, memory.subgroup_sum(b, s.type, b.values[s.value]))
 
 
 def _barrier(b: Body, s: N.Barrier) -> None:

@@ -27,7 +27,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     """``lines``: with the source line of every instruction."""
     kernel = lower(kernel, lowering(options, target), options)
     m = Module(kernel.functions, target, lines)
-    layout, plan = L.gpu_layout(kernel), Plan(kernel)
+    layout, plan = L.gpu_layout(kernel), Plan(kernel, target.meets)
     for program in programs(kernel):
         _Entry(m, kernel, options, layout, plan, program).emit()
     if not m.entries:  # a module has one at least

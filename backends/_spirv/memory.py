@@ -125,6 +125,9 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
+    if b.parallel and b.plan is not None and s in b.plan.meetings and all(b.types[i].bits == 32 for i in s.index):
+        _change_together(b, s)
+        return
     t, value = s.type, b.values[s.value]
     pointer = element(b, b.frame.kernel.buffers[s.buffer], s.index)
     if s.op == "cas":
@@ -132,6 +135,41 @@ def atomic(b: Body, s: N.Atomic) -> None:
     else:
         old = at_once(b, "AtomicFAddEXT" if t.is_float else _NATIVE[s.op][t.kind == "u"], t, pointer, value)
     b.define(s.id, t, old)
+
+
+def _change_together(b: Body, s: N.Atomic) -> None:
+    """An addition at the place of which threads may meet: one of `_gpu.meetings`."""
+    fn, m, scope = b.fn, b.m, b.m.const(u32, C.SUBGROUP_SCOPE)
+    m.need("GroupNonUniform")
+    m.need("GroupNonUniformVote")
+    pointer, value = element(b, b.frame.kernel.buffers[s.buffer], s.index), b.values[s.value]
+    same = [fn.let("GroupNonUniformAllEqual", m.bool, scope, b.values[i]) for i in s.index]
+    meet = same[0] if same else m.const(u1, True)
+    for more in same[1:]:
+        meet = fn.let("LogicalAnd", m.bool, meet, more)
+    together, put, on, apart, done = (fn.label() for _ in range(5))
+    add = "AtomicFAddEXT" if s.type.is_float else _NATIVE["add"][0]
+    fn.branch(meet, together, apart, done)
+    fn.start(together)
+    total = subgroup_sum(b, s.type, value)
+    fn.branch(fn.let("GroupNonUniformElect", m.bool, scope), put, on, on)
+    fn.start(put)
+    at_once(b, add, s.type, pointer, total)
+    fn.jump(on)
+    fn.start(on)
+    fn.jump(done)
+    fn.start(apart)
+    at_once(b, add, s.type, pointer, value)
+    fn.jump(done)
+    fn.start(done)
+
+
+def subgroup_sum(b: Body, t: DType, value: int) -> int:
+    """Of the threads that are at this place together."""
+    b.m.need("GroupNonUniform")
+    b.m.need("GroupNonUniformArithmetic")
+    op = "GroupNonUniformFAdd" if t.is_float else "GroupNonUniformIAdd"
+    return b.fn.let(op, b.m.type(t), b.m.const(u32, C.SUBGROUP_SCOPE), C.REDUCE, value)
 
 
 def at_once(b: Body, op: str, t: DType, pointer: int, value: int) -> int:

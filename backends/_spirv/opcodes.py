@@ -49,7 +49,8 @@ OPS: dict[str, tuple[int, str]] = {
     # among the threads of a group: who waits, who sees what was written, and where
     "ControlBarrier": (224, "iii"),
     # among the threads of a subgroup: scope, and how; value
-    "GroupNonUniformElect": (333, "tri"), "GroupNonUniformIAdd": (349, "trini"), "GroupNonUniformFAdd": (350, "trini"),
+    "GroupNonUniformElect": (333, "tri"), "GroupNonUniformAllEqual": (336, "trii"),
+    "GroupNonUniformIAdd": (349, "trini"), "GroupNonUniformFAdd": (350, "trini"),
     # control flow
     "Phi": (245, "tri"), "LoopMerge": (246, "iiO"), "SelectionMerge": (247, "iO"), "Label": (248, "r"),
     "Branch": (249, "i"), "BranchConditional": (250, "iii"), "Return": (253, ""), "ReturnValue": (254, "i"),
@@ -59,7 +60,8 @@ CAPABILITIES = {
     "Shader": 1, "Float16": 9, "Float64": 10, "Int64": 11, "Int64Atomics": 12, "Int16": 22, "Int8": 39,
     "StorageBuffer16BitAccess": 4433, "StorageBuffer8BitAccess": 4448, "DenormFlushToZero": 4465,
     "SignedZeroInfNanPreserve": 4466, "RoundingModeRTE": 4467, "PhysicalStorageBufferAddresses": 5347,
-    "GroupNonUniform": 61, "GroupNonUniformArithmetic": 63, "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
+    "GroupNonUniform": 61, "GroupNonUniformVote": 62, "GroupNonUniformArithmetic": 63,
+    "AtomicFloat32AddEXT": 6033, "AtomicFloat64AddEXT": 6034,
 }  # fmt: skip
 STORAGE = {"Input": 1, "Function": 7, "PushConstant": 9, "PhysicalStorageBuffer": 5349}
 DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Offset": 35, "NoContraction": 42}

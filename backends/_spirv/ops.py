@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends._spirv.target import GENERIC, Target
+from quadrants_lab.backends._spirv.target import GENERIC, SUMMED, Target
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
@@ -23,7 +23,7 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
@@ -54,7 +54,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_counts,
         lower_orders,
         lower_casts(short=False),
-        lower_tasks({"add": (f32, f64, i32, u32)} if target.subgroups else {}, in_step),
+        lower_tasks({"add": SUMMED} if target.subgroups else {}, in_step),
         lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )
 

@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
 from quadrants_lab.backends._spirv import heap
 from quadrants_lab.backends._spirv.assembler import Function
+from quadrants_lab.backends._spirv.target import SUMMED
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import types_of, uses, walk
@@ -43,10 +46,12 @@ class Run:
 
 
 class Plan:
-    """What a lowered kernel's programs share: its chunks, and its runs by the id of their first statement."""
+    """What a lowered kernel's programs share: its chunks, its runs by the id of their first statement, and where
+    threads look whether they ``meet``."""
 
-    def __init__(self, kernel: N.Kernel) -> None:
+    def __init__(self, kernel: N.Kernel, meet: bool = False) -> None:
         self.kernel = kernel
+        self.meetings = Meetings(kernel, Ranges(kernel), SUMMED, ("add",)) if meet else ()
         self.chunks = chunks(kernel)
         self.runs: dict[int, Run] = {}
         if not self.chunks:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.ir.nodes import Pass
-from quadrants_lab.ir.types import DType, f32, f64
+from quadrants_lab.ir.types import DType, f32, f64, i32, u32
+
+SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Target:
     how many threads have the slots of their adstacks side by side, a power of two up to 64. ``pairs``: two values of 32
     bits move faster as one of 64. ``waits``: the threads of a group wait for each other in less time than one of them
     takes for the work of all. ``in_step``: a thread runs several short iterations at once, and waits for their loads
-    together.
+    together. ``meets``: threads that run together look whether they change the same element.
     """
 
     f64: bool = True
@@ -41,6 +43,7 @@ class Target:
     pairs: bool = False
     waits: bool = True
     in_step: bool = False
+    meets: bool = False
 
     @property
     def blocks(self) -> Pass:

@@ -69,10 +69,23 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     return target.lowering(options, SHAPE)
 
 
+# where a part of the warp comes, its threads may be many ways: each goes by itself
+_MEET = """\
+define internal i1 @qd.meet(ptr %at) alwaysinline convergent nounwind {
+  %address = ptrtoint ptr %at to i64
+  %all = call i32 asm sideeffect "{ .reg .pred whole, same; .reg .b32 mask; setp.ne.u32 same, 0, 0; \
+activemask.b32 mask; setp.eq.u32 whole, mask, 0xffffffff; @whole match.all.sync.b64 mask|same, $1, 0xffffffff; \
+selp.b32 $0, 1, 0, same; }", "=r,l"(i64 %address) convergent
+  %same = icmp ne i32 %all, 0
+  ret i1 %same
+}"""
+
+
 class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
+    meets = True
     shape = SHAPE
     global_space = 1
     block_memory = 40 << 10  # of the 48 KiB that a program may name; others hold what reductions hand over
@@ -105,6 +118,10 @@ class Nvptx(Target):
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
         args = (("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31"))
         return fn.call("i32", "llvm.nvvm.shfl.sync.down.i32", *args)
+
+    def meet(self, fn: Function, address: str) -> str:
+        fn.module.helper("qd.meet", _MEET)
+        return fn.call("i1", "qd.meet", ("ptr", address))
 
     def barrier(self, fn: Function) -> None:
         fn.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", ("i32", "0"))

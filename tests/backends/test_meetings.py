@@ -1,0 +1,119 @@
+"""Threads that change one element bring their values together first, where they see that they meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apart
+import numpy as np
+import pytest
+from sessions import sessions
+
+import quadrants_lab as qd
+from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan.logical import Logical
+
+N, CELLS = 5_000, 1 << 13
+PLACES = {
+    "one": np.full(N, 517),
+    "rows": np.arange(N) // 96,
+    "few": np.random.default_rng(1).integers(0, 3, N),
+    "neighbours": np.arange(N),
+    "any": np.random.default_rng(2).integers(0, CELLS, N),
+}
+
+
+@pytest.fixture(params=[*sessions("cpu", "cuda", "vulkan"), "apart"], ids=str)
+def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if request.param == "apart":
+        pytest.importorskip("vulkan")
+        monkeypatch.setattr(Logical, "__init__", apart.apart)
+        monkeypatch.setattr(api, "choose", apart.choose)
+        qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
+    else:
+        qd.init(**request.param)
+    yield
+    qd.reset()
+
+
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
+def test_sums(session: None, places: str, dtype: str) -> None:
+    """At places from data, in rows of them, under a condition, and where all threads go."""
+    t = getattr(qd, dtype)
+    at, x, y = qd.field(qd.i32, N), qd.field(t, N), qd.field(t, (CELLS, 2))
+    at.from_numpy(PLACES[places].astype(np.int32))
+    x.from_numpy(np.arange(N).astype(t.numpy) % 7)
+
+    @qd.kernel
+    def add():
+        for i in range(N):
+            y[at[i], 0] += x[i]
+            if i % 3 == 0:
+                y[at[i], 1] += x[i]
+            for j in range(i % 4):
+                y[j, 1] -= 1
+
+    add()
+    want = np.zeros((CELLS, 2))
+    values = np.arange(N) % 7
+    np.add.at(want[:, 0], PLACES[places], values)
+    np.add.at(want[:, 1], PLACES[places][::3], values[::3])
+    want[:3, 1] -= [np.count_nonzero(np.arange(N) % 4 > j) for j in range(3)]
+    assert np.array_equal(y.to_numpy(), want)
+
+
+def test_gradient_of_a_gather(session: None) -> None:
+    """All threads read the same element in the same trip, so they add to its adjoint together."""
+    n = 300
+    x, y = (qd.field(qd.f32, n, needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def distances():
+        for i in y:
+            s = 0.0
+            for j in range(n):
+                s += (x[i] - x[j]) ** 2
+            y[i] = s
+
+    values = np.random.default_rng(3).random(n)
+    x.from_numpy(values.astype(np.float32))
+    distances()
+    y.grad.fill(1.0)
+    distances.grad()
+    assert np.allclose(x.grad.to_numpy(), 4 * (n * values - values.sum()), rtol=1e-4, atol=1e-3)
+
+
+def test_who_looks() -> None:
+    """Not where an element is a thread's own."""
+    from quadrants_lab.backends.cuda import toolkit
+
+    if toolkit.missing_libdevice():
+        pytest.skip("no math library of CUDA")
+    qd.init(arch=qd.cpu, offline_cache=False)
+    at, x, y = qd.field(qd.i32, N), qd.field(qd.f32, N), qd.field(qd.f32, N)
+
+    @qd.kernel
+    def scatter():
+        for i in range(N):
+            y[at[i]] += x[i]
+
+    @qd.kernel
+    def rows():
+        for i, j in qd.ndrange(50, 100):
+            y[i] += x[100 * i + j]
+
+    @qd.kernel
+    def stencil():
+        for i in range(1, N):
+            y[i] += x[i]
+            y[i - 1] += x[i]
+
+    @qd.kernel
+    def pairs():
+        for i, j in qd.ndrange(N // 2, 2):
+            y[i] += x[2 * i + j]
+
+    for kernel, looks in ((scatter, True), (rows, True), (stencil, False), (pairs, False)):
+        kernel()
+        assert ("match.all.sync" in str(kernel.code("ptx"))) is looks
