@@ -1,8 +1,8 @@
 """`qd.algorithms`: reduce, scan, select, reduce by key and sort, as funcs to call at the statement level of a kernel.
 
 They are written in the kernel language, so they run on every backend. Each outermost loop is a task: tiles of 256
-elements run in parallel, each in order, and a serial task goes through one number a tile. ``n`` elements of ``arr`` are
-looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that none may be a field with
+elements run in parallel, each in order, then rows of 512 tiles, and a serial task goes through one number a row. ``n``
+elements of ``arr`` are looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that none may be a field with
 an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of u32, or of u64 where the
 elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by the least significant
 digit first (Knuth, The Art of Computer Programming 3, 5.2.5): of reals by the total order of IEEE 754, where -0 comes
@@ -37,6 +37,7 @@ atomic_min: Any = OPERATIONS["atomic_min"]
 atomic_max: Any = OPERATIONS["atomic_max"]
 loop_config: Any = OPERATIONS["loop_config"]
 TILE = 256
+ROW = 512  # tiles
 DIGITS = 256
 _NAN = float("nan")  # min and max ignore it
 _LEAST = {t: -float("inf") if t.is_float else t.limits[0] for t in (f32, f64, i32, i64, u32, u64)}
@@ -95,6 +96,27 @@ def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 
 
 @func
+def _summed(op: Any, scratch: Any, tiles: Any, dtype: Any) -> None:
+    """``scratch[t]`` becomes op(scratch[0], ..., scratch[t]), in place: within rows first, then the last of each row
+    gets what is in front of it, and from there the next row does."""
+    rows = (tiles + static(ROW - 1)) // ROW
+    for r in range(rows):
+        s = bit_cast(scratch[r * ROW], dtype)
+        for t in range(r * ROW + 1, min(tiles, r * ROW + ROW)):
+            s = op(s, bit_cast(scratch[t], dtype))
+            scratch[t] = bit_cast(s, scratch.dtype)
+    loop_config(serialize=True)
+    for r in range(1, rows):
+        last = min(tiles, r * ROW + ROW) - 1
+        s = op(bit_cast(scratch[r * ROW - 1], dtype), bit_cast(scratch[last], dtype))
+        scratch[last] = bit_cast(s, scratch.dtype)
+    for t in range(ROW, tiles - 1):
+        if t % ROW != static(ROW - 1):
+            before = bit_cast(scratch[t // ROW * ROW - 1], dtype)
+            scratch[t] = bit_cast(op(before, bit_cast(scratch[t], dtype)), scratch.dtype)
+
+
+@func
 def _scan(
     op: Any, identity: Template, arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, inclusive: Template = False
 ) -> None:
@@ -105,14 +127,11 @@ def _scan(
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             s = op(s, arr[i])
         scratch[t] = bit_cast(s, scratch.dtype)
-    before = dtype(identity)
-    loop_config(serialize=True)
+    _summed(op, scratch, tiles, dtype)
     for t in range(tiles):
-        here = bit_cast(scratch[t], dtype)
-        scratch[t] = bit_cast(before, scratch.dtype)
-        before = op(before, here)
-    for t in range(tiles):
-        s = bit_cast(scratch[t], dtype)
+        s = dtype(identity)
+        if t > 0:
+            s = bit_cast(scratch[t - 1], dtype)
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             here = arr[i]
             if static(inclusive):
@@ -154,14 +173,18 @@ def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log
 
 @func
 def _counted(scratch: Any, tiles: Any, total: Any) -> None:
-    """Counts a tile in ``scratch`` become the number before each tile; their sum goes to ``total[0]``."""
-    before = cast(0, u32)
-    loop_config(serialize=True)
-    for t in range(tiles):
-        here = scratch[t]
-        scratch[t] = before
-        before += here
-    total[0] = cast(before, total.dtype)
+    """Counts a tile in ``scratch`` become those up to each tile; their sum goes to ``total[0]``."""
+    _summed(_add, scratch, tiles, u32)
+    total[0] = cast(scratch[tiles - 1], total.dtype) if tiles > 0 else cast(0, total.dtype)
+
+
+@func
+def _before(scratch: Any, t: Any):
+    """How many there are in front of tile t."""
+    found = 0
+    if t > 0:
+        found = cast(scratch[t - 1], i32)
+    return found
 
 
 @func
@@ -176,7 +199,7 @@ def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, l
         scratch[t] = found
     _counted(scratch, tiles, num_out)
     for t in range(tiles):
-        at = cast(scratch[t], i32)
+        at = _before(scratch, t)
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             if flags[i] != 0:
                 out[at] = arr[i]
@@ -209,7 +232,7 @@ def reduce_by_key_add(
     for i in range(num_runs[0]):
         values_out[i] = cast(0, value_dtype)
     for t in range(tiles):
-        at = cast(scratch[t], i32) - 1
+        at = _before(scratch, t) - 1
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             if _begins(keys_in, i):
                 at += 1

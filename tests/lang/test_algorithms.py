@@ -39,6 +39,24 @@ def test_reduce_and_scan(op, dtype):
         assert scanned[1:].tolist() == SCANNED[op].accumulate(x)[:-1].tolist()
 
 
+@CPU_ALONE
+@pytest.mark.parametrize("n", [0, A.TILE * A.ROW, A.TILE * A.ROW + 1, 3 * A.TILE * A.ROW - 5])
+def test_rows_of_tiles(session, n):
+    x = drawn("i32", n)
+    out, scanned, total = (np.zeros(max(k, 1), np.int32) for k in (n, n, 1))
+    scratch, count = np.zeros(A.reduce_scratch_slots(n), np.uint32), np.zeros(1, np.int32)
+    reduced(A.reduce_add, A.exclusive_scan_add, x if n else out, total, scratch, scanned, n, qd.i32)
+    assert total[0] == x.sum()
+    assert scanned[1:n].tolist() == np.cumsum(x)[:-1].tolist()
+    flags, sums, keys = (x > 3).astype(np.int32), np.zeros(max(n, 1), np.float32), np.zeros(max(n, 1), np.int32)
+    field, found = qd.field(qd.f32, max(n, 1)), np.zeros(max(n, 1), np.float32)
+    if n:
+        field.from_numpy(x.astype(np.float32))
+    selected(field, flags if n else keys, found, keys, sums, count, scratch, n)
+    assert count[0] == np.count_nonzero(np.diff(flags, prepend=-1))
+    assert found[: (x > 3).sum()].tolist() == x[x > 3].tolist()
+
+
 @qd.kernel
 def extremes(x: ARRAY, found: ARRAY, scratch: ARRAY, n: qd.i32):
     greatest, least = x[0], x[0]
