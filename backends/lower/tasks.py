@@ -171,11 +171,11 @@ def _in_step(
     before = b.op("mul", rows(lane, _NEIGHBOURS), b.const(IN_STEP - 1, t))
     number = b.param(t, "it")
     with b.block() as loop:
-        copies = []
-        for n in range(IN_STEP):
+        places = [number.id]
+        for n in range(1, IN_STEP):
             at = b.const(n * _NEIGHBOURS, t)
-            here = b.add(N.Op(b.fresh(), t, "add", (number.id, at), range=known)) if n else number.id
-            copies.append(rename(body[:-1], b.fresh, {index.id: here}))
+            places.append(b.add(N.Op(b.fresh(), t, "add", (number.id, at), range=known)))
+        copies = [rename(body[:-1], b.fresh, {index.id: place}) for place in places]
         for same in zip(*copies, strict=True):
             b.stmts += same
         b.yield_()
