@@ -2,11 +2,11 @@
 
 They are written in the kernel language, so they run on every backend. Each outermost loop is a task: tiles of 256
 elements run in parallel, each in order, then rows of 512 tiles, and a serial task goes through one number a row. ``n``
-elements of ``arr`` are looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that none may be a field with
-an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of u32, or of u64 where the
-elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by the least significant
-digit first (Knuth, The Art of Computer Programming 3, 5.2.5): of reals by the total order of IEEE 754, where -0 comes
-before 0 and NaN at an end by its sign. It is stable for keys of equal bits.
+elements of ``arr`` are looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that
+none may be a field with an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of
+u32, or of u64 where the elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by
+the least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): of reals by the total order of IEEE
+754, where -0 comes before 0 and NaN at an end by its sign. It is stable for keys of equal bits.
 """
 
 from __future__ import annotations
