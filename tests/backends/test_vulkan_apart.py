@@ -146,6 +146,54 @@ def test_short_iterations_in_step(session: None, count: int) -> None:
     assert total[None] == (2.0 * i + 4.0 * i)[2:].sum()
 
 
+def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What launches read alone is still what the host knows."""
+    x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
+    fetch = M.DeviceMemory._fetch
+    monkeypatch.setattr(M.DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
+
+    @qd.kernel
+    def step():
+        for i in y:
+            y[i] += x[i % 3]
+
+    for n in range(10):
+        x[n % 3] = n
+        step()
+    assert len(fetched) == 1
+    assert y[4] == sum(max((m for m in range(n + 1) if m % 3 == 1), default=0) for n in range(10))
+
+
+def test_host_and_device_write_by_turns(session: None) -> None:
+    """Whatever the order of writes from Python, launches and reads."""
+    x, rng, model = qd.field(qd.i32, 8), np.random.default_rng(4), np.zeros(8, np.int32)
+
+    @qd.kernel
+    def double(n: qd.i32):
+        for i in range(n):
+            x[i] = 2 * x[i] + 1
+
+    for _ in range(400):
+        n, what = int(rng.integers(8)), rng.integers(5)
+        if what == 0:
+            x[n] = model[n] = rng.integers(100)
+        elif what == 1:
+            double(n)
+            model[:n] = (2 * model[:n] + 1) % 1009
+            if model[:n].any():
+                x.from_numpy(model)
+        elif what == 2:
+            double(n)
+            model[:n] = 2 * model[:n] + 1
+            assert x[0] == model[0]
+            x.fill(7)
+            model[:] = 7
+        elif what == 3:
+            assert x[n] == model[n]
+        else:
+            assert np.array_equal(x.to_numpy(), model)
+
+
 def test_more_memory_than_there_is(session: None) -> None:
     with pytest.raises(MemoryError):
         qd.ndarray(qd.f64, 1 << 50)

@@ -180,7 +180,7 @@ class HostMirrored(Memory):
             assert self._copy is not None
             self.on_device.write(self._copy)
             self._ahead = False
-            self._taken = -1
+            self._taken = self.python_wrote  # which a launch that writes it has passed, now or soon
 
 
 class Imported(HostMirrored):
