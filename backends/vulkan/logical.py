@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends import forks
@@ -89,9 +89,7 @@ class Logical:
         launch uses any more, or a new one."""
         vk = api.lib()
         made = made or command_buffer(self.handle, self.command_pool, SECONDARY)
-        inherited = api.new("VkCommandBufferInheritanceInfo")
-        begin = api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING, pInheritanceInfo=inherited)
-        api.check(vk.vkBeginCommandBuffer(made[0], begin), "beginning a command buffer")
+        api.check(vk.vkBeginCommandBuffer(made[0], _beginning()[0]), "beginning a command buffer")
         write(made[0])
         api.check(vk.vkEndCommandBuffer(made[0]), "recording a command buffer")
         return made
@@ -119,8 +117,19 @@ def barrier(commands: Any, *, copied: bool = False) -> None:
     """What programs, or copies, wrote before is seen by all after, and they are done."""
     null = api.ffi().NULL
     stage, access = (_COPYING, _COPY_WRITE) if copied else (_COMPUTE, _SHADER_WRITE)
-    memory = api.new("VkMemoryBarrier", srcAccessMask=access, dstAccessMask=_ANYTHING)
-    api.lib().vkCmdPipelineBarrier(commands, stage, _ALL, 0, 1, memory, 0, null, 0, null)
+    api.lib().vkCmdPipelineBarrier(commands, stage, _ALL, 0, 1, _after(access), 0, null, 0, null)
+
+
+@cache
+def _after(access: int) -> Any:
+    return api.new("VkMemoryBarrier", srcAccessMask=access, dstAccessMask=_ANYTHING)
+
+
+@cache
+def _beginning() -> tuple[Any, Any]:
+    """How command buffers begin, and what that points to."""
+    inherited = api.new("VkCommandBufferInheritanceInfo")
+    return api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING, pInheritanceInfo=inherited), inherited
 
 
 def _destroy(
