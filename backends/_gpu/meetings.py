@@ -13,6 +13,7 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import uses
 
 _WARP = 32  # threads that run together, on most devices
+_MOST = 8  # of places from data in one block: a look makes code long, and stencils of particles rarely meet
 
 
 class Meetings:
@@ -27,13 +28,37 @@ class Meetings:
         self.ops = ops
         self.read = uses(kernel.body)
         self._by_thread: dict[int, bool] = {}
+        self._by_data: dict[int, bool] = {}
+        self._ids: set[int] = set()
+        for task in kernel.tasks:
+            for block in task.blocks():
+                self._find(block)
 
     def __contains__(self, s: N.Atomic) -> bool:
+        return s.id in self._ids
+
+    def _find(self, block: N.Block) -> None:
+        found = [s for s in block if isinstance(s, N.Atomic) and self._may_meet(s)]
+        by_data = {s.id for s in found if any(map(self._is_by_data, s.index))}
+        self._ids |= {s.id for s in found} - (by_data if len(by_data) > _MOST else set())
+        for s in block:
+            for inner in s.blocks():
+                self._find(inner)
+
+    def _may_meet(self, s: N.Atomic) -> bool:
         if s.private or s.op not in self.ops or s.type not in self.types or self.read.get(s.id):
             return False
         if isinstance(self.ranges.defs.get(s.value), N.Together):  # one thread changes it already
             return False
         return self.kernel.buffers[s.buffer].kind != "local" and not any(map(self._is_by_thread, s.index))
+
+    def _is_by_data(self, v: int) -> bool:
+        """Whether the value is computed from memory."""
+        if v not in self._by_data:
+            self._by_data[v] = False  # of what a loop carries, while it is being found out
+            own = isinstance(self.ranges.defs.get(v), N.Load)
+            self._by_data[v] = own or any(map(self._is_by_data, self._sources(v)))
+        return self._by_data[v]
 
     def _is_by_thread(self, v: int) -> bool:
         """Whether the value is computed from the thread's number, and not by way of memory."""

@@ -85,7 +85,7 @@ def test_gradient_of_a_gather(session: None) -> None:
 
 
 def test_who_looks() -> None:
-    """Not where an element is a thread's own."""
+    """Not where an element is a thread's own, nor where there are many of them."""
     from quadrants_lab.backends.cuda import toolkit
 
     if toolkit.missing_libdevice():
@@ -114,6 +114,13 @@ def test_who_looks() -> None:
         for i, j in qd.ndrange(N // 2, 2):
             y[i] += x[2 * i + j]
 
-    for kernel, looks in ((scatter, True), (rows, True), (stencil, False), (pairs, False)):
+    @qd.kernel
+    def particles():
+        for i in range(N):
+            for a in qd.static(range(9)):
+                y[at[i] + a] += x[i]
+
+    looks_of = ((scatter, True), (rows, True), (stencil, False), (pairs, False), (particles, False))
+    for kernel, looks in looks_of:
         kernel()
         assert ("match.all.sync" in str(kernel.code("ptx"))) is looks
