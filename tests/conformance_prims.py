@@ -201,3 +201,43 @@ def test_a_converted_number_is_kept_in_a_variable(rig: Any, t: str) -> None:
     rig.run(source, {"x": x, "y": y, "z": z})
     assert np.array_equal(y, x.astype(dtype))
     assert np.array_equal(z, 2 * x.astype(dtype))
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_rows_with_a_constant(rig: Any, name: str) -> None:
+    """Each operand is also one that a driver's compiler knows: it has rules of its own for these."""
+    t = DTYPES[name]
+    rows = [r for r in typed_rows(t, math=False) if len(r[2]) == 2]
+    x = values(t, 60, 9)
+    for k in constants(t):
+        b = Builder(1)
+        buffers = {"x": N.Buffer("x", "field", t, 1, x.shape)}
+        with b.block() as bounds:
+            b.yield_(b.const(0, i32), b.const(len(x), i32))
+        index = b.param(i32, "i")
+        with b.block() as body:
+            a, c = b.load(buffers["x"], (index.id,)), b.const(k, t)
+            for prim, out, _ in rows:
+                for side, args in (("left", (a, c)), ("right", (c, a))):
+                    into = buffers[f"{prim} {side}"] = N.Buffer(f"{prim} {side}", "field", out, 1, x.shape)
+                    b.store(into, (index.id,), b.op(prim, *args, type=out))
+            b.yield_()
+        task = N.Offload(b.fresh(), "range_for", tuple(bounds), (index,), tuple(body))
+        kernel = N.Kernel("constants", (), buffers, (task,), b.next_id)
+        arrays = {n: np.zeros(x.shape, buf.dtype.numpy) for n, buf in buffers.items()} | {"x": x}
+        rig.run(kernel, arrays, options=rig.EXACT)
+        for prim, out, _ in rows:
+            for side in ("left", "right"):
+                columns = [x, np.full(len(x), k, t.numpy)][:: 1 if side == "left" else -1]
+                pairs = zip(*columns, strict=True)
+                want = np.array([PRIMS[prim].evaluate(out, *xs) for xs in pairs], dtype=out.numpy)
+                compare(f"{prim} with {k}: {out}", arrays[f"{prim} {side}"], want, columns, ulps=0)
+
+
+def constants(t: DType) -> list[Any]:
+    if t is u1:
+        return [False, True]
+    if t.is_float:
+        return [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, float("inf"), float("nan"), float(np.finfo(t.numpy).max)]
+    info = np.iinfo(t.numpy)
+    return [0, 1, 2, 7, 8, info.max, info.min, info.max // 2 + 1] + ([-1, -2] if t.kind == "i" else [])

@@ -6,9 +6,11 @@ GLSL.std.450, or ``@name``, a row of `SEQUENCES`. What has no row `backends.lowe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._spirv.assembler import UNSIGNED
 from quadrants_lab.backends._spirv.target import GENERIC, SUMMED, Target
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
@@ -23,7 +25,7 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import DType, f32, i32, i64, u1, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
@@ -155,7 +157,27 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
         return c.glsl(rest, *args)
     if spelling in _ORDER:
         return _order(c, spelling, args, known)
+    if spelling in ("FMul", "FDiv") and 0 in known:
+        return _of_zero(c, spelling, args, known)
     return c.let(spelling, *args, t=out)
+
+
+def _of_zero(c: Ctx, op: str, args: tuple[int, ...], known: tuple[Any, ...]) -> int:
+    """A product or quotient of a number and a constant zero. Mesa 22.3 takes each of them to be zero, whatever the
+    number is: NaN, infinite, or the one that is divided. So the zero that it gets has the number's sign, which no
+    compiler knows, and the number is without it."""
+    at = next(n for n, k in enumerate(known) if k == 0)
+    other, t = args[1 - at], c.t if c.t.bits > 16 else f32
+    if t is not c.t:
+        other = c.let("FConvert", other, t=t)
+    bits = UNSIGNED[t.bits]
+    zero = c.let("BitwiseAnd", c.let("Bitcast", other, t=bits), c.const(1 << (t.bits - 1), bits), t=bits)
+    size = c.fn.glsl("FAbs", c.fn.module.type(t), other)
+    pair = (size, c.let("Bitcast", zero, t=t))
+    result = c.let(op, *(pair if at else pair[::-1]), t=t)
+    if math.copysign(1.0, known[at]) < 0:
+        result = c.let("FNegate", result, t=t)
+    return result if t is c.t else c.let("FConvert", result, t=c.t)
 
 
 _ORDER = ("SLessThan", "SLessThanEqual", "SGreaterThan", "SGreaterThanEqual")
