@@ -31,8 +31,10 @@ def function(name: str, t: DType, wide: bool = True) -> N.Function:
     s = Scope(t, wide)
     params = tuple(s.b.param(t, "abc"[n]) for n in range(arity))
     with s.b.block() as block:
-        result = make(s, *(X(s.b, p.id) for p in params))
-        s.b.yield_(result.id)
+        args = [X(s.b, p.id) for p in params]
+        if name in CIRCULAR and not wide:
+            args = [_with_digits(s, *args)]
+        s.b.yield_((result := make(s, *args)).id)
     symbol = f"{name}.{t}" + (".wide" if wide and name in CIRCULAR else "")
     return N.Function(symbol, params, s.b.types[result.id], tuple(block))
 
@@ -41,8 +43,8 @@ CIRCULAR = ("sin", "cos", "tan")
 
 
 def lower_math(*own: str, near: bool = False) -> Pass:
-    """``own``: the primitives on floats that are functions of this file. ``near``: circular functions lose digits of
-    large arguments."""
+    """``own``: the primitives on floats that are functions of this file. ``near``: circular functions are those of a
+    number within half a unit in the last place of a large argument, and those of 0 where units are halves or more."""
 
     def function_of(s: Site, *args: X) -> X | None:
         if not s.t.is_float:
@@ -298,6 +300,12 @@ def _reduce_far(s: Scope, x: X) -> list[X]:
     negative = x < 0.0
     r = turns * float(_pi() / 2)
     return [negative.select(-r, r), s.lit(0.0), negative.select(-k, k)]
+
+
+def _with_digits(s: Scope, x: X) -> X:
+    """x, or 0 for numbers so far apart that nothing near holds for them: what came out would be beyond -1 .. 1."""
+    size = x.abs()
+    return ((size >= 2.0 ** (s.digits - 2)) & (size < float("inf"))).select(s.lit(0.0), x)
 
 
 def _reduced(s: Scope, x: X) -> list[X]:

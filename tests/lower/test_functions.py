@@ -97,3 +97,19 @@ def test_far_reduction_agrees_with_near() -> None:
         near, far = function("sin", t, False), function("sin", t, True)
         for x in (0.3, -7.25, 123.456, 399.0):
             assert abs(compute(near, t.numpy(x)) - compute(far, t.numpy(x))) < 4 * np.finfo(t.numpy).eps
+
+
+@pytest.mark.parametrize("t", [f32, f64], ids=str)
+@pytest.mark.parametrize(("name", "exact"), [("sin", np.sin), ("cos", np.cos), ("tan", np.tan)])
+def test_near_form_of_large_arguments(t: DType, name: str, exact: np.ufunc) -> None:
+    """That of a number within half a unit in the last place; where units are halves or more, that of 0."""
+    near, most = function(name, t, False), 2.0 ** (22 if t is f32 else 51)
+    for x in (1.1e5, -3.3e6, 0.99 * most, 3.7e8, -1e12):
+        if abs(x) < most and name != "tan":
+            given = t.numpy(x)
+            got = compute(near, given)
+            assert abs(float(got) - exact(float(given))) <= 0.51 * float(np.spacing(abs(given))) + 1e-6, x
+            assert abs(got) <= 1
+    for x in (most, -1e20, float(np.finfo(t.numpy).max)):
+        assert compute(near, t.numpy(x)) == (name == "cos"), x
+    assert np.isnan(compute(near, t.numpy("inf")))
