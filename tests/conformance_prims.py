@@ -185,6 +185,33 @@ def test_fast_math_keeps_nan_and_infinity(rig: Any, name: str) -> None:
     check(rig, rows, *pairs(t, 8), ulps=0, options=rig.FAST)
 
 
+def check_one_over_a_root(rig: Any, name: str) -> None:
+    """With fast math at 0 and infinity as well, where an estimate and a step of Newton's give NaN."""
+    rows = ("rsqrt %4", "div %5, %6", "div %4, %6", "div %5, %8", "div %5, %11")
+    body = f"""%4: {name} = load @x[%3]
+        %5: {name} = const 1.0
+        %6: {name} = sqrt %4
+        %7: {name} = mul %6, %6
+        %8: {name} = mul %7, %6
+        %9: {name} = mul %4, %4
+        %10: {name} = add %9, %5
+        %11: {name} = sqrt %10
+        """
+    buffers = f"buffer @x: field {name}[64]"
+    for n, row in enumerate(rows):
+        body += f"%{12 + n}: {name} = {row}\nstore @y{n}[%3], %{12 + n}\n"
+        buffers += f"\nbuffer @y{n}: field {name}[64]"
+    dtype = DTYPES[name].numpy
+    x = np.resize(np.array([0.0, np.inf, 4.0, np.nan, -1.0, 0.25, 100.0], dtype), 64)
+    arrays = {f"y{n}": np.zeros(64, dtype) for n in range(len(rows))} | {"x": x}
+    rig.run(parallel("const 64", body, buffers), arrays, options=rig.FAST)
+    with np.errstate(all="ignore"):
+        root = np.sqrt(x)
+        wants = (1 / root, 1 / root, x / root, 1 / root**3, 1 / np.sqrt(x * x + 1))
+    for n, (row, want) in enumerate(zip(rows, wants, strict=True)):
+        assert np.allclose(arrays[f"y{n}"], want, rtol=1e-6, atol=0, equal_nan=True), row
+
+
 @pytest.mark.parametrize("t", ["f16", "f32", "i8", "i16", "u64"])
 def test_a_converted_number_is_kept_in_a_variable(rig: Any, t: str) -> None:
     source = parallel(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import operator
+from functools import reduce
+
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
-from quadrants_lab.ir.nodes import Kernel, Op, Pass
+from quadrants_lab.ir.nodes import Const, Kernel, Op, Pass
 from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32
 
 
@@ -116,12 +120,64 @@ def _near_div(s: Site, a: X, b: X) -> X | None:
     return X(s.b, s.b.op("rsqrt", *root.args))
 
 
+_TINY = 2.0**-126  # the least normal f32
+
+
+def _least(s: Site, id: int, depth: int = 8) -> float:
+    """What an f32 is at least: 0 of a square, the constant of a sum with one; else minus infinity."""
+    d = s.ranges.defs.get(id)
+    if isinstance(d, Const):
+        return float(d.value)
+    if not isinstance(d, Op) or not depth:
+        return -math.inf
+    if d.prim == "abs" or (d.prim == "mul" and d.args[0] == d.args[1]):
+        return 0.0
+    return sum(_least(s, a, depth - 1) for a in d.args) if d.prim == "add" else -math.inf
+
+
+def _one_over_root(s: Site, a: X) -> X:
+    """What LLVM makes of this on x86 with approximate functions is NaN at 0 and infinity, for it is a step of Newton's
+    from an estimate: there it is infinity and 0, whose bits those of ``a`` tell."""
+    value = a.like(1.0) / a.sqrt()
+    infinite = a == float("inf")
+    if _least(s, a.id) >= _TINY:
+        return infinite.select(a.like(0.0), value)
+    signed = a.bitcast(u32) & 0xFF800000  # without the digits of a denormal, which is taken as 0
+    return ((a.abs() < _TINY) | infinite).select((signed ^ 0x7F800000).bitcast(f32), value)
+
+
+def _estimated_div(s: Site, a: X, b: X) -> X | None:
+    """LLVM looks for roots in a product too."""
+    if s.t is not f32:
+        return None
+    roots, others = [], []
+    open_ = [(b.id, 3)]
+    while open_:
+        id, depth = open_.pop()
+        d = s.ranges.defs.get(id)
+        if isinstance(d, Op) and d.prim == "mul" and depth:
+            open_ += [(factor, depth - 1) for factor in d.args]
+        elif isinstance(d, Op) and d.prim == "sqrt":
+            roots.append(d.args[0])
+        else:
+            others.append(X(s.b, id))
+    if not roots:
+        return None
+    over = {id: _one_over_root(s, X(s.b, id)) for id in dict.fromkeys(roots)}
+    if others:
+        a = a / reduce(operator.mul, others)
+    product = reduce(operator.mul, (over[id] for id in roots))
+    return product if s.constant(a) == 1.0 else a * product
+
+
+ESTIMATED: dict[str, Rule] = {"rsqrt": _rsqrt, "div": _estimated_div}  # where LLVM takes the x86's estimates
+
 NEAR: dict[str, Rule] = {"rsqrt": _near_rsqrt, "div": _near_div}  # for devices that have one over a root of f32
 
 
-def lower_formulas(*prims: str, near: bool = False) -> Pass:
-    """``prims``: keys of `FORMULAS`. ``near``: those of `NEAR` hold."""
-    rules = {p: FORMULAS[p] for p in prims} | (NEAR if near else {})
+def lower_formulas(*prims: str, near: bool = False, estimated: bool = False) -> Pass:
+    """``prims``: keys of `FORMULAS`. ``near``: those of `NEAR` hold, ``estimated``: those of `ESTIMATED`."""
+    rules = {p: FORMULAS[p] for p in prims} | (NEAR if near else {}) | (ESTIMATED if estimated else {})
 
     def lower_formulas(kernel: Kernel) -> Kernel:
         """Guarantees that there are none of the primitives named in the backend's tuple that a formula stands for."""

@@ -35,6 +35,11 @@ def near(request: pytest.FixtureRequest) -> Any:
     return import_module(f"{request.param}_rig")
 
 
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_fast_math_keeps_one_over_a_root(near: Any, name: str) -> None:
+    check_one_over_a_root(near, name)  # noqa: F405  # what stands in for other devices is LLVM's x86
+
+
 def test_heap_grows_by_doubling_and_is_shared(near: Any) -> None:
     own = near.fresh()
     exe = near.load(stacked("f32", 10).replace("{OP}", "add %9, %9"))

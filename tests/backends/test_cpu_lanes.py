@@ -395,4 +395,9 @@ def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
     assert not choose.lanes_of(kernel, task, 0)
 
 
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_fast_math_keeps_one_over_a_root(rig: Any, name: str) -> None:
+    conformance_prims.check_one_over_a_root(rig, name)
+
+
 __all__ = ["conformance_prims", "conformance_tasks"]
