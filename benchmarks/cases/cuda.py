@@ -26,7 +26,7 @@ KERNELS: dict[str, Callable[[], Timed]] = {
 }
 THROUGHPUT: dict[str, Callable[[], Timed]] = {
     "copy, 64M": partial(T.copy, SIZE),
-    "saxpy, 64M": partial(T.saxpy, SIZE),
+    **{f"saxpy, {n}M": partial(T.saxpy, n << 20) for n in (1, 4, 16, 64)},
     "atomic sum, 64M": partial(T.atomic_sum, SIZE),
     "sin*exp, 64M": partial(T.sin_exp, SIZE),
     "3-point stencil, 64M": partial(T.stencil, SIZE),
