@@ -27,8 +27,7 @@ class Meetings:
         self.types = types
         self.ops = ops
         self.read = uses(kernel.body)
-        self._by_thread: dict[int, bool] = {}
-        self._by_data: dict[int, bool] = {}
+        self._roots: dict[int, frozenset[str]] = {}
         self._ids: set[int] = set()
         for task in kernel.tasks:
             for block in task.blocks():
@@ -39,7 +38,7 @@ class Meetings:
 
     def _find(self, block: N.Block) -> None:
         found = [s for s in block if isinstance(s, N.Atomic) and self._may_meet(s)]
-        by_data = {s.id for s in found if any(map(self._is_by_data, s.index))}
+        by_data = {s.id for s in found if any("data" in self._from(i) for i in s.index)}
         self._ids |= {s.id for s in found} - (by_data if len(by_data) > _MOST else set())
         for s in block:
             for inner in s.blocks():
@@ -50,23 +49,17 @@ class Meetings:
             return False
         if isinstance(self.ranges.defs.get(s.value), N.Together):  # one thread changes it already
             return False
-        return self.kernel.buffers[s.buffer].kind != "local" and not any(map(self._is_by_thread, s.index))
+        return self.kernel.buffers[s.buffer].kind != "local" and not any("thread" in self._from(i) for i in s.index)
 
-    def _is_by_data(self, v: int) -> bool:
-        """Whether the value is computed from memory."""
-        if v not in self._by_data:
-            self._by_data[v] = False  # of what a loop carries, while it is being found out
-            own = isinstance(self.ranges.defs.get(v), N.Load)
-            self._by_data[v] = own or any(map(self._is_by_data, self._sources(v)))
-        return self._by_data[v]
-
-    def _is_by_thread(self, v: int) -> bool:
-        """Whether the value is computed from the thread's number, and not by way of memory."""
-        if v not in self._by_thread:
-            self._by_thread[v] = False  # of what a loop carries, while it is being found out
-            own = isinstance(self.ranges.defs.get(v), N.Lane) or self._first(v) == N.NO_ID
-            self._by_thread[v] = own or any(map(self._is_by_thread, self._sources(v)))
-        return self._by_thread[v]
+    def _from(self, v: int) -> frozenset[str]:
+        """What the value is computed from: "data" in memory, the number of the "thread", both or neither."""
+        if v not in self._roots:
+            self._roots[v] = frozenset()  # of what a loop carries, while it is being found out
+            d, first = self.ranges.defs.get(v), self._first(v)
+            own = {"data"} if isinstance(d, N.Load) else set()
+            own |= {"thread"} if isinstance(d, N.Lane) or first == N.NO_ID else set()
+            self._roots[v] = frozenset(own).union(*map(self._from, self._sources(v)))
+        return self._roots[v]
 
     def _first(self, v: int) -> int | None:
         """What the index of a loop begins with, NO_ID for loops over a thread's iterations."""

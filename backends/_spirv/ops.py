@@ -15,7 +15,7 @@ from quadrants_lab.backends._spirv.target import GENERIC, SUMMED, Target
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
-from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
+from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.random import lower_random
@@ -42,6 +42,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         in_step[:] = [target.in_step and short(t) for t in kernel.tasks]
         return [Layout(lockstep=True, numbered=True)] * len(in_step)
 
+    exact = () if options.fast_math else ("sqrt",)
     return (
         target.blocks,
         lower_adstacks(layouts),
@@ -49,7 +50,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_random,
         lower_math(*MATH, near=options.fast_math),
         lower_formulas(
-            "rsqrt", "round", "custom_jvp", *(() if options.fast_math else ("sqrt",)), near=options.fast_math
+            "rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING
         ),
         lower_division(remainder=False),
         lower_integers,

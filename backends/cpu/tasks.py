@@ -21,7 +21,7 @@ from quadrants_lab.backends.cpu.lanes.functions import lower_varying_math
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.casts import lower_formulas
+from quadrants_lab.backends.lower.casts import ESTIMATED, lower_formulas
 from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -253,7 +253,7 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
         """Guarantees that elementary functions of what differs between lanes are calls; others are the C library's."""
         return lower_varying_math(kernel, widths_of(kernel) if found is None else found)
 
-    roots = (lower_formulas(estimated=True),) if options.fast_math else ()
+    roots = (lower_formulas(own=ESTIMATED),) if options.fast_math else ()
     return (lower_adstacks(layouts), lower_lanes, lower_math(), *roots, *LOWERING)
 
 

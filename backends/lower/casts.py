@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
 from functools import reduce
 
 from quadrants_lab.backends.lower.expression import X
@@ -170,14 +171,15 @@ def _estimated_div(s: Site, a: X, b: X) -> X | None:
     return product if s.constant(a) == 1.0 else a * product
 
 
+NOTHING: Mapping[str, Rule] = {}
 ESTIMATED: dict[str, Rule] = {"rsqrt": _rsqrt, "div": _estimated_div}  # where LLVM takes the x86's estimates
 
 NEAR: dict[str, Rule] = {"rsqrt": _near_rsqrt, "div": _near_div}  # for devices that have one over a root of f32
 
 
-def lower_formulas(*prims: str, near: bool = False, estimated: bool = False) -> Pass:
-    """``prims``: keys of `FORMULAS`. ``near``: those of `NEAR` hold, ``estimated``: those of `ESTIMATED`."""
-    rules = {p: FORMULAS[p] for p in prims} | (NEAR if near else {}) | (ESTIMATED if estimated else {})
+def lower_formulas(*prims: str, own: Mapping[str, Rule] = NOTHING) -> Pass:
+    """``prims``: keys of `FORMULAS`. ``own``: rules of a device, which come before those: `NEAR`, `ESTIMATED`."""
+    rules = {p: FORMULAS[p] for p in prims} | {**own}
 
     def lower_formulas(kernel: Kernel) -> Kernel:
         """Guarantees that there are none of the primitives named in the backend's tuple that a formula stands for."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 STAGES = ("spirv",)  # the module as text, with the size of its words
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
-stages, lowering = lazily("vulkan.listings", "stages"), lazily("_spirv.ops", "lowering")
+stages, lowering = lazily("vulkan.listings", "stages"), lazily("vulkan.listings", "lowering")
 load = lazily("vulkan.executable", "load")
 
 

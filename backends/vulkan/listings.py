@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from quadrants_lab.backends._spirv import ops
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.listing import listing
 from quadrants_lab.backends._spirv.target import GENERIC, Target
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
 
@@ -20,6 +21,11 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return Stage("spirv", "\n".join(made.lines), made.ids, made.instructions, size, made.phis)
 
     return {"spirv": spirv}
+
+
+def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+    """As it is for that device."""
+    return ops.lowering(options, _target())
 
 
 def _target() -> Target:

@@ -7,7 +7,7 @@ from typing import Any
 import apart
 import numpy as np
 import pytest
-from sessions import sessions
+from sessions import sessions, skips
 
 import quadrants_lab as qd
 from quadrants_lab.backends.vulkan import api
@@ -23,10 +23,9 @@ PLACES = {
 }
 
 
-@pytest.fixture(params=[*sessions("cpu", "cuda", "vulkan"), "apart"], ids=str)
+@pytest.fixture(params=[*sessions("cpu", "cuda", "vulkan"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     if request.param == "apart":
-        pytest.importorskip("vulkan")
         monkeypatch.setattr(Logical, "__init__", apart.apart)
         monkeypatch.setattr(api, "choose", apart.choose)
         qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
