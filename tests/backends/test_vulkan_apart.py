@@ -7,12 +7,17 @@ from typing import Any
 import apart
 import numpy as np
 import pytest
-import vulkan_rig  # noqa: F401  # it skips where there is no Vulkan
+import vulkan_rig  # it skips where there is no Vulkan
+from conformance_tasks import AXPY
 
 import quadrants_lab as qd
+from quadrants_lab.backends import vulkan
+from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import memory as M
 from quadrants_lab.backends.vulkan.logical import Logical
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.runtime.session import current
 
 OWN, MAPPED, CACHED = M.DEVICE_LOCAL, M.HOST_VISIBLE | M.HOST_COHERENT, M.HOST_CACHED
@@ -144,6 +149,11 @@ def test_short_iterations_in_step(session: None, count: int) -> None:
     assert np.array_equal(x.to_numpy(), 4.0 * i)
     assert np.array_equal(y.to_numpy(), 6.0 * i[:, None] + 2 * np.arange(3))
     assert total[None] == (2.0 * i + 4.0 * i)[2:].sum()
+
+
+def test_the_passes_that_are_shown_are_those_of_the_device(session: None) -> None:
+    task = lower(parse_kernel(AXPY), vulkan.lowering(vulkan_rig.FAST), vulkan_rig.FAST).tasks[0]
+    assert sum(isinstance(s, N.For) for s in task.body) == 2  # iterations in step, and those that are left
 
 
 def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
