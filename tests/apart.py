@@ -1,12 +1,14 @@
 """A plugin (`pytest -p apart`): Vulkan devices are taken for discrete ones, whose memory the host does not see and
-where threads run short iterations in step and look whether they change the same element, so that lavapipe runs what is
-made for those."""
+where threads run short iterations in step, look whether they change the same element, and have sines of their own, so
+that lavapipe runs what is made for those."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
 from typing import Any
+
+import pytest
 
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
@@ -22,7 +24,13 @@ def apart(self: Logical, *arguments: Any) -> None:
 @cache
 def choose() -> api.Physical:
     physical = chosen()
-    return replace(physical, target=replace(physical.target, in_step=True, meets=True))
+    return replace(physical, target=replace(physical.target, in_step=True, meets=True, unit=True))
+
+
+def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a test."""
+    monkeypatch.setattr(Logical, "__init__", apart)
+    monkeypatch.setattr(api, "choose", choose)
 
 
 def pytest_configure() -> None:

@@ -68,8 +68,8 @@ DECORATIONS = {"Block": 2, "ArrayStride": 6, "BuiltIn": 11, "Aliased": 20, "Offs
 MODES = {"LocalSize": 17, "DenormFlushToZero": 4460, "SignedZeroInfNanPreserve": 4461, "RoundingModeRTE": 4462}
 BUILTINS = {"NumWorkgroups": 24, "GlobalInvocationId": 28}
 GLSL = {
-    "Trunc": 3, "FAbs": 4, "Floor": 8, "Ceil": 9, "Sqrt": 31, "InverseSqrt": 32, "UMin": 38, "FindUMsb": 75,
-    "NMin": 79, "NMax": 80,
+    "Trunc": 3, "FAbs": 4, "Floor": 8, "Ceil": 9, "Sin": 13, "Cos": 14, "Sqrt": 31, "InverseSqrt": 32, "UMin": 38,
+    "FindUMsb": 75, "NMin": 79, "NMax": 80,
 }  # fmt: skip
 ENUMERANTS = {
     "C": CAPABILITIES, "S": STORAGE, "D": DECORATIONS, "M": MODES, "G": GLSL, "A": {"Aligned": 2}, "O": {"None": 0},

@@ -48,7 +48,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_adstacks(layouts),
         shallow,
         lower_random,
-        lower_math(*MATH, near=options.fast_math),
+        lower_math(*MATH, near=options.fast_math, unit=target.unit),
         lower_formulas(
             "rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING
         ),
@@ -76,6 +76,8 @@ SPELLINGS: dict[str, tuple[str, str, str]] = {
     "max": ("glsl NMax", "@greatest", "@greatest"),
     "sqrt": ("glsl Sqrt", "", ""),
     "rsqrt": ("glsl InverseSqrt", "", ""),
+    "sin": ("glsl Sin", "", ""),  # on devices whose own are accurate
+    "cos": ("glsl Cos", "", ""),
     "floor": ("glsl Floor", "", ""),
     "ceil": ("glsl Ceil", "", ""),
     "trunc": ("glsl Trunc", "", ""),

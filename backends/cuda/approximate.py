@@ -3,7 +3,7 @@
 The unit is at its best in -pi .. pi, where it is off by 2**-21 at most; beyond, its error grows with the argument. So
 what is given to it is r, x less a multiple of 2 pi: two fused operations, of which the first is exact. From 2**22 turns
 on there is no such multiple to be had: what comes out is between -1 and 1 and tells nothing. The unit rounds sines to
-multiples of about 2**-22, so the sine of a small r is r.
+multiples of about 2**-22, so the sine of a small x is x.
 
 The unit takes an eighth of a warp at a time. Where a block has several of these to compute, the reductions would keep
 it waiting, so they are skipped, all together, where no argument needs one: r is the same then.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are beyond what is reduced
-SMALL = 0.0113  # r - sin r is 2**-22 there
+SMALL = 0.0113  # x - sin x is 2**-22 there
 FEW = 4  # reductions of fewer arguments than that are not skipped
 WINDOW = 128  # further sines of a block are looked for within so many statements
 _TWO = 1 << 30  # the bit that a float has from 2 on
@@ -41,17 +41,21 @@ define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
   %r = call float @llvm.fma.f32(float %turns, float {turn1}, float %r1)
   ret float %r
 }}"""
-_UNIT = """\
-define internal float @qd.unit.{name}.f32(float %r) alwaysinline #1 {{
-  %y = call float asm "{code}", "=f,0"(float %r)
-  ret float %y
-}}"""
-# the sine is taken in place, and not taken where r is small: r stays
-_CODE = {
+# sines of what is small are that
+_UNIT = {
     "sin": """\
-{{ .reg .pred large; .reg .f32 size; abs.ftz.f32 size, $0; setp.ge.ftz.f32 large, size, {small}; \
-@large sin.approx.ftz.f32 $0, $0; }}""",
-    "cos": "cos.approx.ftz.f32 $0, $0;",
+define internal float @qd.unit.sin.f32(float %r, float %x) alwaysinline #1 {{
+  %y = call float asm "sin.approx.ftz.f32 $0, $1;", "=f,f"(float %r)
+  %size = call float @llvm.fabs.f32(float %x)
+  %is_small = fcmp olt float %size, {small}
+  %sine = select i1 %is_small, float %x, float %y
+  ret float %sine
+}}""",
+    "cos": """\
+define internal float @qd.unit.cos.f32(float %r, float %x) alwaysinline #1 {{
+  %y = call float asm "cos.approx.ftz.f32 $0, $1;", "=f,f"(float %r)
+  ret float %y
+}}""",
 }
 
 
@@ -63,24 +67,22 @@ def _reduced_text() -> str:
     return _REDUCED.format(inverse=inverse, round=round, turn0=constant(t, -high), turn1=constant(t, -low))
 
 
-def _unit_text(name: str) -> str:
-    small = f"0f{np.float32(SMALL).view(np.uint32):08X}"
-    return _UNIT.format(name=name, code=_CODE[name].format(small=small))
-
-
 def _declare(module: Module) -> None:
     module.declare("llvm.fma.f32", "float", ("float",) * 3)
     module.helper("qd.reduced.f32", _reduced_text())
-    for name in _CODE:
-        module.helper(f"qd.unit.{name}.f32", _unit_text(name))
+    module.declare("llvm.fabs.f32", "float", ("float",))
+    for name, text in _UNIT.items():
+        module.helper(f"qd.unit.{name}.f32", text.format(small=constant(ty(f32), SMALL)))
 
 
 def _reduced(fn: Function, x: str) -> str:
     return fn.call("float", "qd.reduced.f32", ("float", x))
 
 
-def _unit(fn: Function, name: str, r: str) -> str:
-    return fn.call("float", f"qd.unit.{name}.f32", ("float", r))
+def _unit(fn: Function, name: str, r: str, x: str) -> str:
+    """Of x, which is r less turns. That x is small is known before r is, and r may be small where the sine, close to 0,
+    needs no more digits than the unit has."""
+    return fn.call("float", f"qd.unit.{name}.f32", ("float", r), ("float", x))
 
 
 def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
@@ -90,7 +92,7 @@ def quick(name: str, otherwise: Callable[[Ctx], str]) -> Callable[[Ctx], str]:
         if not c.fast or c.t.dtype is not f32:
             return otherwise(c)
         _declare(c.fn.module)
-        return _unit(c.fn, name, _reduced(c.fn, c.args[0]))
+        return _unit(c.fn, name, _reduced(c.fn, c.args[0]), c.args[0])
 
     return sequence
 
@@ -110,12 +112,12 @@ def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
             return False
         _declare(body.fn.module)
         _reduce(body, ready)
-    body.define(stmt.id, f32, _unit(body.fn, stmt.prim, body.reduced[x]))  # type: ignore[attr-defined]  # an Op
+    body.define(stmt.id, f32, _unit(body.fn, stmt.prim, body.reduced[x], x))  # type: ignore[attr-defined]  # an Op
     return True
 
 
 def _is_one(stmt: N.Stmt) -> bool:
-    return type(stmt) is N.Op and stmt.prim in _CODE and stmt.type is f32
+    return type(stmt) is N.Op and stmt.prim in _UNIT and stmt.type is f32
 
 
 def _ready(body: SimtBody, first: N.Stmt) -> list[str]:

@@ -12,7 +12,7 @@ exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from math import factorial
 from typing import Any
@@ -25,26 +25,30 @@ from quadrants_lab.ir.types import DType, f16, f32, f64, i32, u32, u64
 
 
 @lru_cache(maxsize=256)
-def function(name: str, t: DType, wide: bool = True) -> N.Function:
-    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64, for "mix" u64."""
+def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Function:
+    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64, for "mix" u64. ``unit``: sine or cosine
+    of f32 by that of the device."""
     make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
+    if unit:
+        make = partial(_by_unit, name=name)
     s = Scope(t, wide)
     params = tuple(s.b.param(t, "abc"[n]) for n in range(arity))
     with s.b.block() as block:
         args = [X(s.b, p.id) for p in params]
-        if name in CIRCULAR and not wide:
+        if name in CIRCULAR and not wide and not unit:
             args = [_with_digits(s, *args)]
         s.b.yield_((result := make(s, *args)).id)
-    symbol = f"{name}.{t}" + (".wide" if wide and name in CIRCULAR else "")
+    symbol = f"{name}.{t}" + (".unit" if unit else ".wide" if wide and name in CIRCULAR else "")
     return N.Function(symbol, params, s.b.types[result.id], tuple(block))
 
 
 CIRCULAR = ("sin", "cos", "tan")
 
 
-def lower_math(*own: str, near: bool = False) -> Pass:
+def lower_math(*own: str, near: bool = False, unit: bool = False) -> Pass:
     """``own``: the primitives on floats that are functions of this file. ``near``: circular functions are those of a
-    number within half a unit in the last place of a large argument, and those of 0 where units are halves or more."""
+    number within half a unit in the last place of a large argument, and those of 0 where units are halves or more.
+    ``unit``: where they are, sine and cosine of f32 are the device's own between -pi and pi."""
 
     def function_of(s: Site, *args: X) -> X | None:
         if not s.t.is_float:
@@ -58,7 +62,8 @@ def lower_math(*own: str, near: bool = False) -> Pass:
     def called(s: Site, *args: X) -> X | None:
         if s.prim not in own:
             return None
-        return s.call(function(s.prim, args[0].type, not (near and s.prim in CIRCULAR)), *args)
+        t, close = args[0].type, near and s.prim in CIRCULAR
+        return s.call(function(s.prim, t, not close, unit and close and t is f32 and s.prim != "tan"), *args)
 
     rules: dict[str, Rule] = dict.fromkeys(MATH, function_of)
 
@@ -371,6 +376,21 @@ def _fast_circle(s: Scope, x: X, quarters: int) -> X:
         p = p * z + c
     y = r + r * z * p
     return (y.bitcast(s.int) ^ shifted.bitcast(s.int).shl(s.t.bits - 1)).bitcast(s.t)
+
+
+SMALL = 0.0113  # x - sin x is 2**-22 there
+
+
+def _by_unit(s: Scope, x: X, name: str) -> X:
+    """The device's own function of x less a multiple of 2 pi, in -pi .. pi, where NVIDIA's is off by 2**-21 at most. It
+    rounds sines to multiples of about 2**-22, so the sine of a small number is the number."""
+    whole = 1.5 * 2.0 ** (s.digits - 1)
+    turns = x * float(1 / (2 * _pi())) + whole - whole
+    r = x
+    for part in parts(2 * _pi(), 12, 24):
+        r = r - turns * part
+    y = X(s.b, s.b.op(name, r.id))
+    return (x.abs() < SMALL).select(x, y) if name == "sin" else y
 
 
 def sin(s: Scope, x: X) -> X:

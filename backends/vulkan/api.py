@@ -22,7 +22,8 @@ CPU, INTEGRATED, DISCRETE, VIRTUAL = 4, 1, 2, 3
 COMPUTE_QUEUE = 2
 COMPUTE_STAGE = 32
 ADDING, VOTING = 1 | 4, 2  # what subgroups can do: elect one of their threads and arithmetic; compare their values
-LLVMPIPE = 13  # VkDriverId; it ends a thread's loops when they have gone round this often in all
+NVIDIA = 4  # VkDriverId
+LLVMPIPE = 13  # it ends a thread's loops when they have gone round this often in all
 LLVMPIPE_ROUNDS = 65535
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
@@ -232,6 +233,7 @@ def _describe(handle: Any) -> Physical:
         _target(features, _flags(more), more), cuts_loops=llvmpipe, pairs=llvmpipe, waits=not llvmpipe,
         in_step=not llvmpipe, subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
         meets=bool(together and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
+        unit=more.driverID == NVIDIA,
     )  # fmt: skip
     return Physical(
         handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity

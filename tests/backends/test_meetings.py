@@ -10,8 +10,6 @@ import pytest
 from sessions import sessions, skips
 
 import quadrants_lab as qd
-from quadrants_lab.backends.vulkan import api
-from quadrants_lab.backends.vulkan.logical import Logical
 
 N, CELLS = 5_000, 1 << 13
 PLACES = {
@@ -26,8 +24,7 @@ PLACES = {
 @pytest.fixture(params=[*sessions("cpu", "cuda", "vulkan"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     if request.param == "apart":
-        monkeypatch.setattr(Logical, "__init__", apart.apart)
-        monkeypatch.setattr(api, "choose", apart.choose)
+        apart.patch(monkeypatch)
         qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
     else:
         qd.init(**request.param)

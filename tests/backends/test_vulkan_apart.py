@@ -13,9 +13,7 @@ from conformance_tasks import AXPY
 import quadrants_lab as qd
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan import memory as M
-from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.runtime.session import current
@@ -25,8 +23,7 @@ OWN, MAPPED, CACHED = M.DEVICE_LOCAL, M.HOST_VISIBLE | M.HOST_COHERENT, M.HOST_C
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(Logical, "__init__", apart.apart)
-    monkeypatch.setattr(api, "choose", apart.choose)
+    apart.patch(monkeypatch)
     qd.init(arch=qd.vulkan, enable_fallback=False, default_fp=qd.f64)
     assert current().device.remote
     yield
