@@ -24,7 +24,8 @@ def apart(self: Logical, *arguments: Any) -> None:
 @cache
 def choose() -> api.Physical:
     physical = chosen()
-    return replace(physical, target=replace(physical.target, in_step=True, meets=True, unit=True))
+    target = physical.target
+    return replace(physical, target=replace(target, in_step=True, meets=True, unit=True, together=target.block))
 
 
 def patch(monkeypatch: pytest.MonkeyPatch) -> None:

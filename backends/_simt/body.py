@@ -12,7 +12,7 @@ from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
 from quadrants_lab.backends._llvm.text import Function, memory_type, ty
-from quadrants_lab.backends._simt.reduce import change_together, over_group
+from quadrants_lab.backends._simt.reduce import change_together, over_group, over_warp
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.launch import Status
@@ -58,7 +58,9 @@ class SimtBody(Body):
 
     def statement(self, stmt: N.Stmt) -> None:
         if isinstance(stmt, N.Together):
-            self.define(stmt.id, stmt.type, over_group(self, stmt.op, stmt.type, self.values[stmt.value]))
+            op, t, value = stmt.op, stmt.type, self.values[stmt.value]
+            whole = over_warp(self, op, t, value, stmt.threads) if stmt.threads else over_group(self, op, t, value)
+            self.define(stmt.id, t, whole)
         elif isinstance(stmt, N.Barrier):
             self.target.barrier(self.fn)
         elif isinstance(stmt, N.Atomic) and self.meetings and stmt in self.meetings:

@@ -50,7 +50,8 @@ class SimtExecutable(GpuExecutable):
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep
     ) -> None:
         self._driver = driver
-        kernel = driver.shape.blocks(kernel)
+        for made in driver.shape.first(options):
+            kernel = made(kernel)
         super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep, steps=True)
         self.shape: Shape = driver.shape
         self.options = options

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends.lower.blocks import lower_blocks
+from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
 
 
 @dataclass(slots=True)
@@ -15,7 +17,8 @@ class Shape:
     which they have room. ``waves``: oversubscription, how many groups of a task start for each that runs at a time.
     ``signals``: whether kernels may set a flag in memory of the host when they are done (`_simt.host_flag`).
     ``by_value``: bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
-    first. ``waits``: the threads of a group can wait for each other."""
+    first. ``waits``: the threads of a group can wait for each other. ``together``: how many neighbouring threads run
+    together, and can shuffle; 1 where it is not known."""
 
     group: int
     waves: int
@@ -23,11 +26,12 @@ class Shape:
     stacked_group: int = 64
     by_value: int = 4000
     waits: bool = True
+    together: int = 1
 
-    @property
-    def blocks(self) -> N.Pass:
-        """What is done to a kernel before all else, on the host's side too: groups take over the work of blocks."""
-        return lower_blocks(self.group if self.waits else 0)
+    def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
+        """What is done to a kernel before all else, on the host's side too: it decides how many threads there are."""
+        blocks = lower_blocks(self.group if self.waits else 0)
+        return blocks, lower_long_sums(self.together if options.fast_math else 1)
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """Threads of a group of the program; ``stacked``: whether its task keeps values on adstacks."""

@@ -37,7 +37,7 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
 
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
     return (
-        shape.blocks, lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step)
+        *shape.first(options), lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step)
     )  # fmt: skip
 
 

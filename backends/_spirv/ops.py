@@ -44,7 +44,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
 
     exact = () if options.fast_math else ("sqrt",)
     return (
-        target.blocks,
+        *target.first(options),
         lower_adstacks(layouts),
         shallow,
         lower_random,

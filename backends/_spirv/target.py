@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.lower.blocks import lower_blocks
+from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, f32, f64, i32, u32
 
 SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
@@ -24,6 +26,7 @@ class Target:
     takes for the work of all. ``in_step``: a thread runs several short iterations at once, and waits for their loads
     together. ``meets``: threads that run together look whether they change the same element.
     ``unit``: the device's own sine and cosine of f32 are off by 2**-21 at most between -pi and pi.
+    ``together``: how many neighbouring threads of a group run together, for sure.
     """
 
     f64: bool = True
@@ -46,11 +49,11 @@ class Target:
     in_step: bool = False
     meets: bool = False
     unit: bool = False
+    together: int = 1
 
-    @property
-    def blocks(self) -> Pass:
-        """What is done to a kernel before all else, on the host's side too: groups take over the work of blocks."""
-        return lower_blocks(GROUP if self.waits else 0)
+    def first(self, options: CompileOptions) -> tuple[Pass, ...]:
+        """What is done to a kernel before all else, on the host's side too: it decides how many threads there are."""
+        return lower_blocks(GROUP if self.waits else 0), lower_long_sums(self.together if options.fast_math else 1)
 
     @property
     def float_adds(self) -> list[DType]:

@@ -233,7 +233,7 @@ def _describe(handle: Any) -> Physical:
         _target(features, _flags(more), more), cuts_loops=llvmpipe, pairs=llvmpipe, waits=not llvmpipe,
         in_step=not llvmpipe, subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
         meets=bool(together and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
-        unit=more.driverID == NVIDIA,
+        unit=more.driverID == NVIDIA, together=groups.subgroupSize if more.driverID == NVIDIA and together else 1,
     )  # fmt: skip
     return Physical(
         handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity

@@ -41,7 +41,8 @@ class Executable(GpuExecutable):
     def __init__(
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep
     ) -> None:
-        kernel = target.blocks(kernel)
+        for made in target.first(options):
+            kernel = made(kernel)
         super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep, target.in_step)
         self.options = options
         self.asked = answers(kernel)

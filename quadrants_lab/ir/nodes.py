@@ -235,11 +235,12 @@ class Lane(Value):
 @dataclass(slots=True)
 class Together(Value):
     """What ``op`` makes of the values of those threads that run in step and are at this place at the same time; right
-    in the one that is elected."""
+    in the one that is elected. ``threads``: of so many neighbours, all of which come here; right in the first one."""
 
-    form = "together {op} {value}"
+    form = "together {op} {value}{threads?}"
     op: Word
     value: Id
+    threads: int = field(default=0, kw_only=True)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,180 @@
+"""A long loop that only adds up, shared by threads that run together, where a task has few iterations.
+
+    offload struct_for bounds { yield 0, n } do (i) {
+      for j in 0..m carry s = a { s + f(i, j) }
+      store @y[i], s
+    }                                                    becomes
+
+    offload struct_for bounds { yield 0, 0, n, 32 } do (i, w) {
+      for j in w..m step 32 carry p = (w == 0 ? a : -0) { p + f(i, j) }
+      s = together add p
+      if w == 0 { store @y[i], s }
+    }
+
+One thread for each of few iterations leaves most of a GPU without work, and waits for each element that it reads. The
+sum is rounded in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.backends.reductions import identity
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import f32, f64, i32, u32
+from quadrants_lab.ir.walk import end_of, rewrite, types_of, uses, walk
+
+# Up to how many iterations a loop is shared, and from how many trips for each of the threads on, by what it reads: rows
+# of its own, which threads that share it read at once, and one thread a line at a time; elements that neighbouring
+# iterations read at once, and threads that share a loop do not; what all iterations read. Measured on an H200 by
+# matrix-vector products and n-body sums.
+ROWS, COLUMNS, SAME = (1 << 22, 2), (1 << 12, 16), (1 << 15, 16)
+_SUMS = (f32, f64, i32, u32)  # what threads that run together can add up
+_ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
+
+
+def lower_long_sums(together: int) -> N.Pass:
+    """``together``: how many neighbouring threads run together, a power of two; 1: nothing is done."""
+
+    def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
+        """Guarantees that no thread goes alone through a long loop that only adds up, in a task of few iterations,
+        where both numbers are known."""
+        found = [_found(kernel, task, together) if together > 1 else None for task in kernel.tasks]
+        if not any(found):
+            return kernel
+        b = Builder(kernel.next_id, types_of(kernel.body))
+        body = tuple(_task(b, t, at, together) if at else t for t, at in zip(kernel.tasks, found, strict=True))
+        return replace(kernel, body=body, next_id=b.next_id)
+
+    return lower_long_sums
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """The loop, and its first number; what stands before it and has no effect; and what one thread does afterwards."""
+
+    loop: N.For
+    begin: int
+    before: N.Block
+    after: N.Block
+
+
+def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
+    """The one loop that takes the task's time, if threads can share it: what it does to memory is to add to elements
+    that the task never reads, and no thread alone has an effect before it."""
+    if task.kind not in ("range_for", "struct_for") or task.block_dim:
+        return None
+    if any(isinstance(s, _ALONE) for s in walk(task.body)):
+        return None
+    loops = [n for n, s in enumerate(task.body) if isinstance(s, N.Loop)]
+    if len(loops) != 1:
+        return None
+    at, loop = loops[0], task.body[loops[0]]
+    if not isinstance(loop, N.For) or loop.step != N.NO_ID or loop.threads:
+        return None
+    known = {s.id: s.value for s in (*task.bounds, *task.body) if isinstance(s, N.Const)}
+    begin, end = known.get(loop.begin), known.get(loop.end)
+    if begin is None or end is None or begin < 0:
+        return None
+    most, trips = _limits(task, loop)
+    if end - begin < trips * together:
+        return None
+    box = [(known[low], known[high]) for _, low, high in task.box() if low in known and high in known]
+    if len(box) < len(task.indices) or not 0 < prod(high - low for low, high in box) <= most:
+        return None
+    classes = memory_classes(kernel.buffers)
+    late = _late(task.body[:at], loop, classes)
+    if late is None or not _adds(task, loop, classes):
+        return None
+    early = tuple(s for s in task.body[:at] if not isinstance(s, N.Effect))
+    return _Sum(loop, begin, early, (*late, *task.body[at + 1 : -1]))
+
+
+def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
+    """`ROWS`, `COLUMNS` or `SAME`."""
+    mine, limits = {p.id for p in task.indices}, SAME
+    about = {id: {id} for id in (*mine, loop.index.id)}  # a value -> the indices that it depends on
+    for s in walk(task.body):
+        about.setdefault(s.id, set()).update(*(about.get(i, ()) for i in s.operands()))
+        if isinstance(s, N.Load) and s.index:
+            last, *others = (about.get(i, set()) for i in reversed(s.index))
+            if task.indices[-1].id in last and loop.index.id not in last:
+                limits = COLUMNS if loop.index.id in set().union(*others) else limits
+            elif loop.index.id in last and any(mine & o for o in others) and limits is SAME:
+                limits = ROWS
+    return limits
+
+
+def _late(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> list[N.Stmt] | None:
+    """The effects of what stands before the loop, if they may come after it: what they write nothing else touches until
+    then."""
+    late: list[N.Stmt] = []
+    written: set[str] = set()
+    for s in (*before, loop):
+        if any(isinstance(inner, N.Access) and classes[inner.buffer] in written for inner in walk((s,))):
+            return None
+        if isinstance(s, N.Store):
+            late.append(s)
+            written.add(classes[s.buffer])
+        elif s is not loop and any(isinstance(inner, N.Effect) for inner in walk((s,))):
+            return None
+    return late
+
+
+def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
+    """Whether the loop only adds up, in values that it carries and in memory."""
+    used, made = uses(task.body), {s.id: s for s in loop.body if isinstance(s, N.Op)}
+    for p, last in zip(loop.carried, loop.body[-1].operands(), strict=True):
+        sum = made.get(last)
+        if p.type not in _SUMS or sum is None or sum.prim not in ("add", "sub") or used[last] != 1:
+            return False
+        if used.get(p.id) != 1 or (p.id != sum.args[0] and (sum.prim == "sub" or p.id != sum.args[1])):
+            return False
+    accesses = [s for s in walk(task.body) if isinstance(s, N.Access)]
+    adds = {s.id for s in accesses if isinstance(s, N.Atomic) and s.op in ("add", "sub") and s.id not in used}
+    others = {classes[s.buffer] for s in accesses if s.id not in adds}
+    return all(
+        isinstance(s, N.Atomic) and s.id in adds and classes[s.buffer] not in others
+        for s in walk(loop.body) if isinstance(s, N.Effect)
+    )  # fmt: skip
+
+
+def _task(b: Builder, task: N.Offload, found: _Sum, together: int) -> N.Offload:
+    b.span = task.span
+    ends, k = end_of(task.bounds).values, len(task.indices)
+    with b.block() as bounds:
+        b.stmts += task.bounds[:-1]
+        b.yield_(*ends[:k], b.const(0, i32), *ends[k:], b.const(together, i32))
+    place, loop = b.param(i32, "w"), found.loop
+    with b.block() as body:
+        b.stmts += found.before
+        b.span, t = loop.span, loop.index.type
+        first = b.op("eq", place.id, b.const(0, i32))
+        start = b.op("add", b.cast(place.id, t), b.const(found.begin, t))
+        inits = tuple(
+            b.op("select", first, init, b.const(identity("add", p.type), p.type))
+            for p, init in zip(loop.carried, loop.inits, strict=True)
+        )
+        parts = tuple(b.param(p.type, p.name) for p in loop.results)
+        shared = rewrite(loop.body, _met)
+        b.add(
+            replace(loop, id=b.fresh(), begin=start, inits=inits, body=shared, results=parts, reverse=False,
+                    step=b.const(together, t))
+        )  # fmt: skip
+        for whole, part in zip(loop.results, parts, strict=True):
+            b.add(N.Together(whole.id, whole.type, "add", part.id, threads=together))
+        with b.when(first):
+            b.stmts += found.after
+        b.yield_()
+    b.span = None
+    return replace(task, bounds=tuple(bounds), indices=(*task.indices, place), body=tuple(body))
+
+
+def _met(s: N.Stmt) -> N.Stmt:
+    """The threads of one iteration meet at elements that were that iteration's own."""
+    return replace(s, private=False, reach=-1, sweep=0) if isinstance(s, N.Atomic) else s

@@ -1,0 +1,156 @@
+"""Long loops that only add up, shared by threads that run together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apart
+import numpy as np
+import pytest
+from sessions import sessions, skips
+
+import quadrants_lab as qd
+from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.walk import walk
+
+n, m = 37, 1003
+
+
+@pytest.fixture(params=[*sessions("cuda"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
+def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if request.param != "apart":
+        qd.init(**request.param, default_fp=qd.f64)
+    else:
+        apart.patch(monkeypatch)
+        qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, default_fp=qd.f64)
+    yield
+    qd.reset()
+
+
+def shares(kernel: N.Kernel) -> bool:
+    return any(isinstance(s, N.Together) for s in walk(lower_long_sums(32)(kernel).body))
+
+
+def test_values_and_gradients(session: None) -> None:
+    """Sums that begin with something, differences, sums in memory, and a product of sums."""
+    x, w, a, y = (qd.field(qd.f64, s, needs_grad=True) for s in (m, m, (n, m), n))
+    total = qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def k():
+        for i in y:
+            up = 0.5 * x[i]
+            down = 0.0
+            for j in range(3, m):
+                d = x[j] - x[i]
+                up += d * d * d * a[i, j]
+                down -= w[j] * d
+            y[i] = up + down
+            total[None] += up * down
+
+    rng = np.random.default_rng(0)
+    values = {"x": rng.random(m), "w": rng.random(m), "a": rng.random((n, m))}
+    for field, value in zip((x, w, a), values.values(), strict=True):
+        field.from_numpy(value)
+    k()
+    assert shares(k.dispatcher.last.kernel)
+    d = values["x"][None, 3:] - values["x"][:n, None]
+    up = 0.5 * values["x"][:n] + (d**3 * values["a"][:, 3:]).sum(1)
+    down = -(values["w"][3:] * d).sum(1)
+    np.testing.assert_allclose(y.to_numpy(), up + down, rtol=1e-12)
+    np.testing.assert_allclose(total[None], (up * down).sum(), rtol=1e-12)
+
+    total.grad[None] = 1.0
+    y.grad.from_numpy(g := rng.random(n))
+    k.grad()
+    g_up, g_down = (g + down)[:, None], (g + up)[:, None]
+    g_a = g_up * d**3
+    g_w = -(g_down * d).sum(0)
+    g_d = g_up * 3 * d**2 * values["a"][:, 3:] - g_down * values["w"][3:]
+    g_x = np.zeros(m)
+    g_x[3:] += g_d.sum(0)
+    g_x[:n] -= g_d.sum(1)
+    g_x[:n] += 0.5 * g_up[:, 0]
+    np.testing.assert_allclose(a.grad.to_numpy()[:, 3:], g_a, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(w.grad.to_numpy()[3:], g_w, rtol=1e-11)
+    np.testing.assert_allclose(x.grad.to_numpy(), g_x, rtol=1e-10)
+
+
+def test_two_axes_and_integers(session: None) -> None:
+    """A matrix product, of f32 and of i32."""
+    for t in (qd.f32, qd.i32):
+        a, b, c = qd.field(t, (5, 600)), qd.field(t, (600, 7)), qd.field(t, (5, 7))
+
+        @qd.kernel
+        def product(a: qd.template(), b: qd.template(), c: qd.template()):
+            for i, j in c:
+                s = c[i, j]
+                for k in range(600):
+                    s += a[i, k] * b[k, j]
+                c[i, j] = s
+
+        rng = np.random.default_rng(1)
+        left, right, before = (rng.integers(-5, 6, f.shape).astype(t.numpy) for f in (a, b, c))
+        for field, value in ((a, left), (b, right), (c, before)):
+            field.from_numpy(value)
+        product(a, b, c)
+        assert (c.to_numpy() == before + left @ right).all()
+
+
+LOOP = """kernel k() forward {
+  buffer @x: field f32[1000]
+  buffer @y: field f32[1000]
+  buffer @a: field f32[1000x1000]
+
+  offload struct_for bounds {
+    %0: i32 = const 0
+    %1: i32 = const ITERATIONS
+    yield %0, %1
+  } do (%2: i32 'i') {
+    %4: f32 = const 0.0
+    %5: i32 = const 0
+    %6: i32 = const TRIPS
+    BEFORE
+    for %7: i32 'j' in %5..%6 carry (%8: f32 's' = %4) {
+      %12: f32 = load @x[%7]
+      BODY
+      yield %14
+    } -> (%16: f32 's')
+    store @y[%2], %16
+    yield
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "shared"),
+    [
+        ({}, True),
+        ({"BODY": "%14: f32 = sub %8, %12"}, True),
+        ({"BODY": "%13: f32 = atomic add @y[%7], %12\n%14: f32 = add %8, %12"}, False),  # y is stored to
+        ({"BODY": "%14: f32 = sub %12, %8"}, False),
+        ({"BODY": "%14: f32 = mul %8, %12"}, False),
+        ({"BODY": "%13: f32 = mul %8, %12\n%14: f32 = add %8, %13"}, False),
+        ({"BODY": "%14: f32 = add %8, %8"}, False),
+        ({"BODY": "store @x[%2], %12\n%14: f32 = add %8, %12"}, False),
+        ({"BODY": "%13: f32 = atomic add @x[%2], %12\n%14: f32 = add %8, %12"}, False),  # and reads it
+        ({"BEFORE": "store @y[%2], %4"}, True),
+        ({"BEFORE": "store @x[%2], %4"}, False),  # which the loop reads
+        ({"BEFORE": "store @y[%2], %4\n%3: f32 = load @y[%5]"}, False),
+        ({"BEFORE": "%3: f32 = atomic add @y[%2], %4"}, False),
+        ({"TRIPS": "500"}, False),
+        ({"ITERATIONS": "100000"}, False),
+        ({"ITERATIONS": "100000", "BODY": "%13: f32 = load @a[%2, %7]\n%14: f32 = add %8, %13"}, True),  # rows
+        ({"ITERATIONS": "10000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, False),  # columns
+        ({"ITERATIONS": "1000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, True),
+    ],
+)
+def test_which_loops(change: dict[str, str], shared: bool) -> None:
+    text = LOOP
+    usual = {"BODY": "%14: f32 = add %8, %12", "BEFORE": "", "TRIPS": "1000", "ITERATIONS": "1000"}
+    for name, part in (usual | change).items():
+        text = text.replace(name, part)
+    assert shares(parse_kernel(text)) == shared
