@@ -4,13 +4,13 @@ launch left in them."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends import layout as L
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Status
-from quadrants_lab.backends.prints import format_prints
+from quadrants_lab.backends.prints import format_prints, value_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
@@ -33,14 +33,13 @@ class LoadedKernel:
 class FrameWords:
     """See `launch.Frame`. ``view``: what programs see of the frame, or what is copied to them and back around a launch;
     ``words``: what lies where in it. ``forms``: a scalar of each dtype, as `struct` has it; ``failed_at``: where the
-    words of a failure begin; ``value``: reads one of those that an assert or a print left."""
+    words of a failure begin."""
 
     forms: ClassVar[Mapping[str, str]] = {
         "u1": "=?", "i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q", "u8": "=B", "u16": "=H", "u32": "=I",
         "u64": "=Q", "f16": "=e", "f32": "=f", "f64": "=d",
     }  # fmt: skip
     failed_at: ClassVar[int]
-    value: Callable[[DType, int], Any]
 
     def __init__(self, exe: Any, device: Any, words: L.FrameLayout, view: memoryview) -> None:
         self.exe = exe
@@ -83,7 +82,7 @@ class FrameWords:
         if kind == Status.ASSERT:
             stmt = self.words.asserts[what]
             raw = struct.unpack_from(f"={count}q", self.view, at + 3 * L.WORD)
-            values = (self.value(self.exe.types[i], w) for i, w in zip(stmt.args, raw, strict=False))
+            values = (value_of(self.exe.types[i], w) for i, w in zip(stmt.args, raw, strict=False))
             return AssertFailed(stmt, tuple(values))
         stack = self.words.stacks[what]
         capacity = _WORD.unpack_from(self.view, self.words.stack_at[stack.id] + L.STACK_CAPACITY)[0]
@@ -92,4 +91,4 @@ class FrameWords:
     def take_prints(self) -> list[str]:
         """What kernels printed since the last call, a text a print statement that ran; threads mix as they ran."""
         data, lost = self.device.take_prints()
-        return format_prints(self.words.prints, self.exe.types, data, lost, self.value)
+        return format_prints(self.words.prints, self.exe.types, data, lost)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,28 +12,16 @@ from quadrants_lab.ir.show import show
 from quadrants_lab.ir.types import DType
 
 _WORD = struct.Struct("=q")
-_DOUBLE = struct.Struct("=d")
 
 
 def value_of(t: DType, word: int) -> Any:
-    """The numpy scalar of dtype ``t`` that a word holds: floats as f64, integers extended to 64 bits."""
-    if t.is_float:
-        return t.numpy(_DOUBLE.unpack(_WORD.pack(word))[0])
-    if t.kind == "b":
-        return t.numpy(word & 1)
-    return t.numpy(word & ((1 << 64) - 1) if t.kind == "u" else word)
-
-
-def raw_value(t: DType, word: int) -> Any:
     """The numpy scalar of dtype ``t`` whose bits are the low bits of a word; what lies above does not count."""
     return np.frombuffer(_WORD.pack(word), np.dtype(t.numpy), 1)[0] if t.kind != "b" else np.bool_(word & 1)
 
 
-def format_prints(
-    stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int, value: Callable[[DType, int], Any]
-) -> list[str]:
-    """A text for each record: the number of its Print statement, then its values, a word each, which ``value``
-    reads. What is left at the end and is no whole record counts as lost already."""
+def format_prints(stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int) -> list[str]:
+    """A text for each record: the number of its Print statement, then its values, a word each. What is left at the end
+    and is no whole record counts as lost already."""
     out: list[str] = []
     words = memoryview(data).cast("q")
     at = 0
@@ -46,7 +33,7 @@ def format_prints(
         text = ""
         for part, spec in stmt.pieces():
             if isinstance(part, int):
-                text += show(value(types[part], words[at]), spec)
+                text += show(value_of(types[part], words[at]), spec)
                 at += 1
             else:
                 text += part

@@ -24,7 +24,6 @@ from quadrants_lab.backends.boxes import inline_total
 from quadrants_lab.backends.frame import FrameWords
 from quadrants_lab.backends.launch import Memory, Param
 from quadrants_lab.backends.layout import WORD
-from quadrants_lab.backends.prints import raw_value
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.device import GpuDevice
@@ -39,7 +38,6 @@ class GpuFrame(FrameWords, ABC):
 
     forms: ClassVar[Mapping[str, str]] = {**FrameWords.forms, "u1": "=I"}
     failed_at = L.FAILED
-    value = staticmethod(raw_value)
     exe: GpuExecutable
     device: GpuDevice
 

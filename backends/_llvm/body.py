@@ -165,6 +165,17 @@ class Body(ABC):
         self.values[id] = value
         self.types[id] = type
 
+    def one(self, id: int) -> str:
+        """A value of the iteration that has something to say."""
+        return self.values[id]
+
+    def raw(self, id: int) -> str:
+        """Its bits in the low part of an i64."""
+        fn, t, value = self.fn, self.types[id], self.one(id)
+        if t.is_float:
+            value = fn.let(f"bitcast {ty(t).text} {value} to i{t.bits}")
+        return value if t.bits == 64 else fn.let(f"zext i{t.bits} {value} to i64")
+
     def tag(self, buffer: N.Buffer) -> str:
         """What an access to the buffer says about what it does not overlap."""
         return self.scopes.tag(memory.scope_of(buffer))

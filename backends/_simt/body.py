@@ -172,10 +172,3 @@ class SimtBody(Body):
         fn.atomic(f"atomicrmw add ptr {head(L.PRINT_LOST)}, i32 1")
         fn.jump(join)
         fn.start(join)
-
-    def raw(self, id: int) -> str:
-        """A value's bits in the low part of an i64."""
-        fn, t, value = self.fn, self.types[id], self.values[id]
-        if t.is_float:
-            value = fn.let(f"bitcast {ty(t).text} {value} to i{t.bits}")
-        return value if t.bits == 64 else fn.let(f"zext i{t.bits} {value} to i64")

@@ -195,8 +195,8 @@ class Body(body.Body):
         return Expr(e.text, e.level, TYPES[t.name], None, e.reads, True)
 
     def raw(self, ids: tuple[int, ...]) -> str:
-        """How many values there are, and they as words: integers extended, floats as f64."""
-        words = [f"{{.{'f64' if self.types[i].is_float else 'i64'} = {self.values[i].text}}}" for i in ids]
+        """How many values there are, and they as words."""
+        words = [f"{{.{self.types[i] if self.types[i].is_float else 'i64'} = {self.values[i].text}}}" for i in ids]
         return f"{len(ids)}, " + (f"(Word[]){{{', '.join(words)}}}" if ids else "0")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends._llvm.text import Function
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -108,21 +108,9 @@ class CpuBody(Body):
                 number = place
         return number
 
-    def one(self, id: int) -> str:
-        """A value of the iteration that has something to say."""
-        return self.values[id]
-
     def _raw_values(self, ids: tuple[int, ...]) -> str:
-        """Address of the values as 64-bit words: integers extended, floats as f64."""
-        if not ids:
-            return "null"
+        """Address of the values' words."""
         for n, i in enumerate(ids):
-            t, value = self.types[i], self.one(i)
             at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
-            if t.is_float and t.bits < 64:
-                value = self.fn.let(f"fpext {ty(t).text} {value} to double")
-            elif t.bits < 64:
-                op = "sext" if t.kind == "i" else "zext"
-                value = self.fn.let(f"{op} {ty(t).text} {value} to i64")
-            self.fn.put(f"store {'double' if t.is_float else 'i64'} {value}, ptr {at}")
-        return self.scratch
+            self.fn.put(f"store i64 {self.raw(i)}, ptr {at}")
+        return self.scratch if ids else "null"

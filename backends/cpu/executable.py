@@ -29,7 +29,6 @@ from quadrants_lab.backends.frame import FrameWords, LoadedKernel
 from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
 from quadrants_lab.backends.layout import element_bytes, elements
-from quadrants_lab.backends.prints import value_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -88,7 +87,6 @@ class Frame(FrameWords):
     exe: Executable
     device: Device
     failed_at = L.FAILED
-    value = staticmethod(value_of)
 
     def __init__(self, exe: Executable, device: Device) -> None:
         layout = exe.layout

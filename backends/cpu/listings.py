@@ -6,12 +6,10 @@ Statements travel through LLVM as debug locations whose line number is the state
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable
 from functools import lru_cache
 
 from quadrants_lab.backends._llvm.listings import Assembly, stage, with_locations, without_locations
-from quadrants_lab.backends._objects import elf
 from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import Kernel
@@ -68,20 +66,7 @@ def of_code(text: str) -> str:
 
 
 def text_bytes(obj: bytes) -> int:
-    """Size of the machine code in an ELF or Mach-O object, 64-bit little endian."""
-    if obj[:4] == b"\x7fELF":
-        return sum(s.size for s in elf.sections(obj) if s.kind == elf.PROGBITS and s.flags & elf.EXECUTED)
-    (commands,) = struct.unpack_from("<I", obj, 16)
-    at = 32
-    for _ in range(commands):
-        command, size = struct.unpack_from("<II", obj, at)
-        if command == 0x19:  # LC_SEGMENT_64
-            (sections,) = struct.unpack_from("<I", obj, at + 64)
-            found = [at + 72 + 80 * n for n in range(sections)]
-            return sum(
-                struct.unpack_from("<Q", obj, s + 40)[0]
-                for s in found
-                if obj[s : s + 16].rstrip(b"\0") == b"__text"
-            )
-        at += size
-    return 0
+    """Size of the machine code in an object."""
+    from llvmlite.binding import ObjectFileRef
+
+    return sum(s.size() for s in ObjectFileRef.from_data(obj).sections() if s.is_text())
