@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import itertools
-import os
 import platform
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,10 +74,14 @@ def build(sources: Sequence[str]) -> None:
     if not new:
         return
     name = disk_cache.key(_version(), *new)
-    library = _opened(_disk().get(name))
+    library, kept = None, _disk().get(name)
+    if kept is not None:
+        with suppress(OSError):  # the library of another system, or no room for it
+            library = _opened(kept)
     if library is None:
-        library, made = _compiled("\n".join(_unit(key, s) for key, s in new.items()))
+        made = _compiled("\n".join(_unit(key, s) for key, s in new.items()))
         _disk().put(name, made)
+        library = _opened(made)
     for key in new:
         _loaded[key] = library
 
@@ -100,44 +102,22 @@ def _unit(key: str, source: str) -> str:
     return "\n".join([f"{includes}namespace k{key} {{", rest, *runs, "}"])
 
 
-def _compiled(text: str) -> tuple[ctypes.CDLL, bytes]:
-    """The library of a C++ text, and its file's content."""
+def _compiled(text: str) -> bytes:
+    """The file of a library of a C++ text."""
     with tempfile.TemporaryDirectory(prefix="simulated-metal-") as folder:
-        path = Path(folder) / f"{_key(text)}.so"
+        path = Path(folder) / "kernels.so"
         done = tools.ran(compiler(), *_FLAGS, "-o", str(path), "-", "-lm", given=text)
         if done.returncode:
             raise RuntimeError(done.stderr.strip())
-        return ctypes.CDLL(str(path)), path.read_bytes()
+        return path.read_bytes()
 
 
-_numbers = itertools.count()
-
-
-def _opened(made: bytes | None) -> ctypes.CDLL | None:
-    """The library that a file's content is; None where it cannot be loaded."""
-    if made is None:
-        return None
-    try:
-        file, path, known = _file()
-        try:
-            if os.write(file, made) == len(made):
-                return ctypes.CDLL(path)
-        finally:
-            os.close(file)
-            if known:
-                os.unlink(path)
-    except OSError:
-        pass
-    return None
-
-
-def _file() -> tuple[int, str, bool]:
-    """A file to write to and to load from: its descriptor, its path, and whether it has a name of its own."""
-    if not hasattr(os, "memfd_create"):
-        return *tempfile.mkstemp(suffix=".so"), True
-    file, n = os.memfd_create("simulated-metal"), next(_numbers)
-    # paths that are spelled alike are one library to the loader
-    return file, f"/proc/self/fd{'/' * (1 + n % 1000)}{'./' * (n // 1000)}{file}", False
+def _opened(made: bytes) -> ctypes.CDLL:
+    """The library that a file's content is."""
+    with tempfile.NamedTemporaryFile(prefix="simulated-metal-", suffix=".so") as file:
+        file.write(made)
+        file.flush()
+        return ctypes.CDLL(file.name)
 
 
 # --- the objects ----------------------------------------------------------------------------------------------------
