@@ -18,6 +18,7 @@ from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.blocks import lower_blocks
@@ -161,7 +162,7 @@ PASSES: dict[str, Pass] = {
         unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, drop_unread_temporaries, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
         split_pushing, put_back, lower_blocks(64), lower_long_sums(32), lower_atomics({u32: INTEGER, f32: ("add",)}),
-        lower_casts(), lower_counts, lower_division(),
+        lower_casts(), lower_failures, lower_counts, lower_division(),
         lower_formulas(*FORMULAS), lower_integers, lower_math("exp", "log1p"), lower_orders, lower_random,
         lower_tasks(),
     )

@@ -54,7 +54,7 @@ def if_(b: Body, s: N.If) -> None:
             out.declare(b.type_name(r.type), v)
     with b.variables.beside(s.orelse), out.apart() as then, b.braces():
         _assign(b, s.results, variables, s.then)
-    leave = b.exits.get(s.id, "") if isinstance(s.then[-2:][0], N.Overflow) else ""
+    leave = b.exits.get(s.id, "")
     with out.apart() as orelse, nullcontext() if leave else b.braces():
         _assign(b, s.results, variables, s.orelse)
     if then.lines or not orelse.lines:

@@ -48,5 +48,6 @@ class GpuLayout:
 def gpu_layout(kernel: N.Kernel) -> GpuLayout:
     """The layout follows from the kernel alone."""
     frame = frame_layout(kernel, HEAD_BYTES)
+    frame.buffers |= {"$status": STATUS, "$failed": FAILED, "$failure": FAIL_WHAT, "$prints": PRINTS}
     grid = tuple(frame.size + n * GRID_WORDS * WORD for n in range(len(kernel.body)))
     return GpuLayout(frame, grid, frame.size + len(kernel.body) * GRID_WORDS * WORD)

@@ -49,7 +49,8 @@ class Meetings:
             return False
         if isinstance(self.ranges.defs.get(s.value), N.Together):  # one thread changes it already
             return False
-        return self.kernel.buffers[s.buffer].kind != "local" and not any("thread" in self._from(i) for i in s.index)
+        own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
+        return not own and not any("thread" in self._from(i) for i in s.index)
 
     def _from(self, v: int) -> frozenset[str]:
         """What the value is computed from: "data" in memory, the number of the "thread", both or neither."""

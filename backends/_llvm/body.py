@@ -65,18 +65,6 @@ class Body(ABC):
         """Leaves the task when the launch was cancelled; stands on loop back-edges."""
 
     @abstractmethod
-    def fail(self, stmt: N.Assert) -> None:
-        """Records a failed assert and leaves the task."""
-
-    @abstractmethod
-    def overflow(self, stack: str, depth: str) -> None:
-        """Records that a stack (its number in the kernel, an i64) went over capacity."""
-
-    @abstractmethod
-    def print(self, stmt: N.Print) -> None:
-        """Prints."""
-
-    @abstractmethod
     def builtin(self, what: str) -> str:
         """What the device tells, an i64: see `N.Builtin`."""
 
@@ -131,10 +119,10 @@ class Body(ABC):
             return self.local(b)
         if b.kind == "shared":
             return self.of_block(b)
-        at = self.frame.buffers[b.name]
+        at, whole = self.frame.buffers[b.of or b.name], self.kernel.buffers[b.of or b.name]
         if b.kind == "heap":
             return self.first_slot(b, at)
-        return self.held(at) if b.kind in ("temp", "ret") else self.address_at(at)
+        return self.held(at) if whole.in_frame else self.address_at(at)
 
     def of_block(self, b: N.Buffer) -> str:
         """Address of a block's part of what its threads share."""
@@ -145,7 +133,7 @@ class Body(ABC):
         return self.fn.alloca(memory_type(b.dtype))
 
     def held(self, at: int) -> str:
-        """Address of a "temp" or "ret" buffer."""
+        """Address of a buffer in the frame."""
         return self.at(at)
 
     def extent(self, buffer: str, axis: int) -> str:
@@ -164,17 +152,6 @@ class Body(ABC):
     def define(self, id: int, type: DType, value: str) -> None:
         self.values[id] = value
         self.types[id] = type
-
-    def one(self, id: int) -> str:
-        """A value of the iteration that has something to say."""
-        return self.values[id]
-
-    def raw(self, id: int) -> str:
-        """Its bits in the low part of an i64."""
-        fn, t, value = self.fn, self.types[id], self.one(id)
-        if t.is_float:
-            value = fn.let(f"bitcast {ty(t).text} {value} to i{t.bits}")
-        return value if t.bits == 64 else fn.let(f"zext i{t.bits} {value} to i64")
 
     def tag(self, buffer: N.Buffer) -> str:
         """What an access to the buffer says about what it does not overlap."""
@@ -244,11 +221,9 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.Assert: control.check,
-    N.Print: lambda b, s: b.print(s),
+    N.Leave: lambda b, s: None,  # the If that it stands in does it
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.thread),
-    N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
 }

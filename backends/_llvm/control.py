@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 STRIP = 16384  # iterations of an innermost loop between two looks at the cancel flag
 
 
-def check(b: Body, s: N.Assert) -> None:
-    fn = b.fn
-    bad, good = fn.label("fail"), fn.label("ok")
-    fn.branch(b.values[s.cond], good, bad)
-    fn.start(bad)
-    b.fail(s)
-    fn.start(good)
-
-
 def if_(b: Body, s: N.If) -> None:
     fn = b.fn
     then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
@@ -32,7 +23,7 @@ def if_(b: Body, s: N.If) -> None:
         fn.start(label)
         values = b.block(block, s.results)
         ways.append((values, fn.block))
-        fn.jump(join)
+        fn.jump(b.exit if isinstance(block[-2:][0], N.Leave) else join)
     fn.start(join)
     (v0, from0), (v1, from1) = ways
     for k, result in enumerate(s.results):

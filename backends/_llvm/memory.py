@@ -114,10 +114,10 @@ def read(b: Body, t: DType, ptr: str, tag: str = "") -> str:
 
 
 def write(b: Body, t: DType, ptr: str, value: str, tag: str = "") -> None:
-    b.fn.put(f"store {memory_type(t)} {_stored(b, t, value)}, ptr {ptr}{tag}")
+    b.fn.put(f"store {memory_type(t)} {stored(b, t, value)}, ptr {ptr}{tag}")
 
 
-def _stored(b: Body, t: DType, value: str) -> str:
+def stored(b: Body, t: DType, value: str) -> str:
     return b.fn.let(f"zext i1 {value} to i8") if t.kind == "b" else value
 
 
@@ -168,7 +168,8 @@ def atomic(b: Body, s: N.Atomic) -> None:
     ptr, tag = address(b, buffer, s.index, base), b.tag(buffer)
     if s.op == "cas":
         types = f"{memory_type(t)} {b.values[s.expected]}, {memory_type(t)} {value}"
-        pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", "acq_rel acquire", tag)
+        order = "acq_rel acquire" if buffer.kind != "frame" else "monotonic monotonic"  # only the host reads that
+        pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", order, tag)
         old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
     elif s.private or not b.parallel:
         old = read(b, t, ptr, tag)
@@ -209,7 +210,7 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
         return _exchange_loop(b, op, t, ptr, value)
     if op == "sub" and t.is_float:
         value = b.fn.let(f"fneg {ty(t).text} {value}")
-    old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {_stored(b, t, value)}", tag=tag)
+    old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {stored(b, t, value)}", tag=tag)
     return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
 
 
@@ -225,7 +226,7 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
     old = fn.let(f"bitcast {word} {seen} to {element}") if as_value else seen
     if t.kind == "b":
         old = fn.let(f"icmp ne i8 {seen}, 0")
-    new = _stored(b, t, combine(b, op, t, old, value))
+    new = stored(b, t, combine(b, op, t, old, value))
     if as_value:
         new = fn.let(f"bitcast {element} {new} to {word}")
     pair = fn.atomic(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new}", "monotonic monotonic")

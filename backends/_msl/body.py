@@ -10,7 +10,7 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import chunks
 from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import failures, memory, ops, stacks
+from quadrants_lab.backends._msl import memory, ops, stacks
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.backends._msl.helpers import Helper, Library
@@ -54,7 +54,7 @@ class Body(body.Body):
         address = self.frame.buffer(of)
         if not b.of:
             return self.once(address[2:], t, address)
-        return self.once(self.frame.names.of(b.name, b.name), t, f"({t}){'&' * (of.kind in ('temp', 'ret'))}{address}")
+        return self.once(self.frame.names.of(b.name, b.name), t, f"({t}){'&' * of.in_frame}{address}")
 
     def extent(self, b: N.Buffer, axis: int) -> Expr:
         """A variable with an extent of an ndarray, a long."""
@@ -156,8 +156,6 @@ Body.handlers = control.HANDLERS | {
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.Assert: failures.check,
-    N.Print: failures.print_,
     N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
-    N.Overflow: stacks.overflow,
+    N.Leave: lambda b, s: b.out.put("return;"),
 }

@@ -14,22 +14,16 @@ from quadrants_lab.backends._msl.names import AVOID
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
-WORD, VALUES = words.WORD, words.VALUES
+WORD = words.WORD
 LOCK = L.STATUS + 4  # u32 in the unused half of the status word, 0 when a launch begins
 
 _HEAD: dict[int, tuple[str, int]] = {
-    L.STATUS: ("atomic_uint status", 4),
     LOCK: ("atomic_uint lock", 4),
-    L.FAILED: ("atomic_uint failed", 4),
-    L.FAIL_WHAT: ("ulong fail_what", 8),
-    L.FAIL_COUNT: ("ulong fail_count", 8),
-    L.FAIL_VALUES: (f"ulong fail_values[{VALUES}]", VALUES * WORD),
     L.SEED: ("ulong seed", 8),
     L.LAUNCH: ("ulong launch", 8),
     L.THREADS: ("uint stride", 4),
     L.LANES: ("uint most_lanes", 4),
     L.HEAP: ("device uchar *heap", 8),
-    L.PRINTS: ("device ulong *prints", 8),
 }
 _HEAD_NAMES = {offset: text.split()[-1].lstrip("*").partition("[")[0] for offset, (text, _) in _HEAD.items()}
 assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT) == (0, 8, 16)
@@ -71,8 +65,9 @@ class FrameStruct:
     def buffer(self, b: N.Buffer) -> str:
         """The address of a field or ndarray; of what lives in the frame, the element itself."""
         at, t = self.layout.frame.buffers[b.name], stored(b)
-        if b.kind in ("temp", "ret"):
-            return self._member(at, t, b.name, 0, 4 if b.dtype is u1 else b.dtype.nbytes)
+        if b.in_frame:
+            count = b.shape[0] if b.shape else 0
+            return self._member(at, t, b.name, count, (4 if b.dtype is u1 else b.dtype.nbytes) * max(count, 1))
         return self._member(at, f"device {t} *", b.name, 0, WORD)
 
     def shape(self, b: N.Buffer) -> str:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl.frame import LOCK
-from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.layout import WORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,30 +26,6 @@ HELPERS: dict[str, Helper] = {
 template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {
   return (device T*)(f.heap + s.at) + lane;
 }""", (), (L.HEAP,)),
-    # sets the status; true for the first that fails, which may say more
-    "qd_fail": Helper(f"""\
-bool qd_fail(device Frame& f, uint bit, ulong what, ulong count) {{
-  atomic_fetch_or_explicit(&f.status, bit, {_RELAXED});
-  uint seen = 0;
-  while (seen == 0 && !atomic_compare_exchange_weak_explicit(&f.failed, &seen, bit, {_RELAXED}, {_RELAXED})) {{}}
-  if (seen != 0) return false;
-  f.fail_what = what;
-  f.fail_count = count;
-  return true;
-}}""", (), (L.STATUS, L.FAILED, L.FAIL_WHAT, L.FAIL_COUNT)),
-    # room for a record in the print block, or null
-    "qd_record": Helper(f"""\
-device ulong* qd_record(device Frame& f, uint words, ulong number) {{
-  atomic_fetch_or_explicit(&f.status, {Status.PRINTED}u, {_RELAXED});
-  device atomic_uint* head = (device atomic_uint*)f.prints;
-  uint at = atomic_fetch_add_explicit(head + {L.PRINT_USED // 4}, words, {_RELAXED});
-  if (at + words > uint(f.prints[{L.PRINT_ROOM // WORD}])) {{
-    atomic_fetch_add_explicit(head + {L.PRINT_LOST // 4}, 1u, {_RELAXED});
-    return nullptr;
-  }}
-  f.prints[{L.PRINT_DATA // WORD} + at] = number;
-  return f.prints + {L.PRINT_DATA // WORD + 1} + at;
-}}""", (), (L.STATUS, L.PRINTS)),
     # 64-bit atomics, which Metal does not have, are made under a lock
     "qd_lock": Helper(f"""\
 bool qd_lock(device Frame& f) {{

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._msl import atomics
 from quadrants_lab.backends._msl import expr as X
@@ -14,16 +15,17 @@ from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends._msl.limits import check
 from quadrants_lab.backends._msl.ops import LOWERING as OPERATIONS
-from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots
 from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
 
 LOWERING: tuple[N.Pass, ...] = (
-    lower_adstacks(Layout(lockstep=True, numbered=True)), shallow, *OPERATIONS, lower_tasks(), atomics.LOWERING
+    lower_adstacks(Layout(lockstep=True, numbered=True)), shallow, *OPERATIONS, lower_tasks(), lower_failures,
+    atomics.LOWERING,
 )  # fmt: skip
 _ONCE = "device Frame& f [[buffer(0)]]"
 _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_per_grid]]"
@@ -68,6 +70,11 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     return Module((*head, *out.lines), (*[N.NO_ID] * len(head), *out.ids), instructions)
 
 
+def _fails(s: N.Stmt) -> bool:
+    """Whether it is an If whose first block says that a stack is too small."""
+    return isinstance(s, N.If) and any(isinstance(x, N.Store) and x.buffer == "$failure" for x in walk(s.then))
+
+
 class _Entry:
     """Emits one program."""
 
@@ -86,18 +93,13 @@ class _Entry:
         with out.apart() as inside, b.braces():
             getattr(self, "_" + program.kind)()
         out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
-        with out.nest():
-            if program.checked:
-                status = self.frame.head(L.STATUS)
-                failed = f"atomic_load_explicit(&{status}, memory_order_relaxed) & {Status.ASSERT}u"
-                out.put(f"if (({failed}) != 0) return;")
         out.add(b.start)
         out.add(inside)
         out.put("}")
 
     def _serial(self) -> None:
         block = self.program.task.body
-        self.body.exits = {s.id: "return;" for s in block[-2:-1]}
+        self.body.exits = {s.id: "return;" for s in block[-2:-1] if _fails(s)}
         self.body.block(block)
 
     def _bounds(self) -> None:
@@ -125,5 +127,6 @@ class _Entry:
             if b.read(p.id):
                 t = X.name(p.type)
                 b.set(p.id, p.type, b.fix(X.as_type(value, t), p.name, t))
-        b.exits = {s.id: "continue;" for loop in task.body if isinstance(loop, N.For) for s in loop.body[-2:-1]}
+        last = (loop.body[-2:][0] for loop in task.body if isinstance(loop, N.For))
+        b.exits = {s.id: "continue;" for s in last if _fails(s)}
         b.block(task.body)

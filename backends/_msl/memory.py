@@ -36,9 +36,9 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
     """An element of the buffer, of the type that `stored` says."""
-    if buffer.kind in ("temp", "ret"):
+    if buffer.in_frame and not index:
         return X.variable(b.frame.buffer(buffer), stored(buffer))
-    pointer = b.pointer(buffer)
+    pointer = b.frame.buffer(buffer) if buffer.in_frame else b.pointer(buffer)
     if not index:
         return Expr(f"*{pointer}", X.UNARY, stored(buffer))
     offset = _offset(b, buffer, index)
@@ -74,7 +74,7 @@ def store(b: Body, s: N.Store) -> None:
 def atomic(b: Body, s: N.Atomic) -> None:
     t, buffer = s.type, b.frame.kernel.buffers[s.buffer]
     target = element(b, buffer, s.index)
-    whole = not s.index and buffer.kind not in ("temp", "ret")
+    whole = not s.index and not buffer.in_frame
     args = [Expr(b.pointer(buffer) if whole else "&" + target.text, X.UNARY, "", None, target.reads, target.memory)]
     if t.bits == 64:
         args.insert(0, Expr("f", X.PRIMARY, ""))

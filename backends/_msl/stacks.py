@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 
 if TYPE_CHECKING:
@@ -100,8 +99,3 @@ def argument(b: Body, s: N.ArgLoad, at: int) -> None:
     if member == "last":
         text = b.once(f"m{n}", "uint", text)
     b.set(s.id, s.type, X.variable(text, "uint"))
-
-
-def overflow(b: Body, s: N.Overflow) -> None:
-    which, depth = (X.as_type(b.values[i], "uint").text for i in s.operands())
-    b.out.put(f"{b.helper('qd_fail')}(f, {Status.OVERFLOW}u, {which}, {depth});")

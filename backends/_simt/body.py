@@ -3,7 +3,6 @@ share and write: status, failure, "temp" and "ret" buffers, boxes of iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 
 from quadrants_lab.analysis.ranges import Ranges
@@ -11,12 +10,10 @@ from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.text import Function, memory_type, ty
+from quadrants_lab.backends._llvm.text import Function, memory_type
 from quadrants_lab.backends._simt.reduce import change_together, over_group, over_warp
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.layout import VALUES, WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -72,9 +69,7 @@ class SimtBody(Body):
 
     def prepare(self, s: N.Stmt) -> None:
         super().prepare(s)
-        if isinstance(s, N.Print):
-            self.address_at(L.PRINTS)
-        elif isinstance(s, N.Builtin) and s.what in ("seed", "launch"):
+        if isinstance(s, N.Builtin) and s.what in ("seed", "launch"):
             self.builtin(s.what)
 
     def word(self, offset: int, type: str = "i64") -> str:
@@ -112,63 +107,3 @@ class SimtBody(Body):
         if what == "elected":
             return self.fn.let(f"icmp eq i32 {self.target.place(self.fn)}, 0") if self.target.warp > 1 else "true"
         return self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
-
-    # --- what a thread leaves behind for the host ---------------------------------------------------------------
-
-    def set_status(self, bit: int) -> None:
-        self.fn.atomic(f"atomicrmw or ptr {self.held(L.STATUS)}, i32 {bit}")
-
-    def _record(self, bit: int, what: str, values: Callable[[], str]) -> None:
-        """Sets the status; the first thread to fail also says what failed: ``values`` writes what it has to say and
-        returns the count."""
-        fn = self.fn
-        self.set_status(bit)
-        first, join = fn.label("first"), fn.label("join")
-        pair = fn.atomic(f"cmpxchg ptr {self.held(L.FAILED)}, i32 0, i32 {bit}", "monotonic monotonic")
-        fn.branch(fn.let(f"extractvalue {{ i32, i1 }} {pair}, 1"), first, join)
-        fn.start(first)
-        fn.put(f"store i64 {what}, ptr {self.held(L.FAIL_WHAT)}")
-        count = values()
-        fn.put(f"store i64 {count}, ptr {self.held(L.FAIL_COUNT)}")
-        fn.jump(join)
-        fn.start(join)
-
-    def fail(self, stmt: N.Assert) -> None:
-        kept = stmt.args[:VALUES]
-
-        def values() -> str:
-            for n, i in enumerate(kept):
-                self.fn.put(f"store i64 {self.raw(i)}, ptr {self.held(L.FAIL_VALUES + n * WORD)}")
-            return str(len(kept))
-
-        self._record(Status.ASSERT, str(self.frame.numbers[stmt.id]), values)
-        self.fn.jump(self.exit)
-
-    def overflow(self, stack: str, depth: str) -> None:
-        self._record(Status.OVERFLOW, stack, lambda: depth)
-
-    def print(self, stmt: N.Print) -> None:
-        """Takes room for a record in the print block and writes it."""
-        fn = self.fn
-        self.set_status(Status.PRINTED)
-        words = [str(self.frame.numbers[stmt.id]), *(self.raw(i) for i in stmt.operands())]
-        block = self.address_at(L.PRINTS)
-
-        def head(at: int) -> str:
-            return fn.let(f"getelementptr inbounds i8, ptr {block}, i64 {at}")
-
-        at = fn.atomic(f"atomicrmw add ptr {head(L.PRINT_USED)}, i32 {len(words)}")
-        room = fn.let(f"load i32, ptr {head(L.PRINT_ROOM)}")
-        fits, lost, join = fn.label("fits"), fn.label("lost"), fn.label("join")
-        end = fn.let(f"add i32 {at}, {len(words)}")
-        fn.branch(fn.let(f"icmp ule i32 {end}, {room}"), fits, lost)
-        fn.start(fits)
-        place = fn.let(f"zext i32 {at} to i64")
-        for n, word in enumerate(words):
-            entry = fn.let(f"add i64 {place}, {L.PRINT_DATA // WORD + n}")
-            fn.put(f"store i64 {word}, ptr {fn.let(f'getelementptr inbounds i64, ptr {block}, i64 {entry}')}")
-        fn.jump(join)
-        fn.start(lost)
-        fn.atomic(f"atomicrmw add ptr {head(L.PRINT_LOST)}, i32 1")
-        fn.jump(join)
-        fn.start(join)

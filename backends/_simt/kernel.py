@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm import memory
@@ -14,7 +13,6 @@ from quadrants_lab.backends._simt.reduce import TOGETHER
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import WIDE, Target
 from quadrants_lab.backends.block_memory import own_memory
-from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
@@ -74,19 +72,9 @@ class _Entry:
         fn.put("ret void")
         fn.close()
 
-    def _unless_failed(self) -> None:
-        """Leaves where an assert failed before."""
-        if self.program.checked:
-            fn, on = self.fn, self.fn.label("on")
-            status = fn.let(f"load i32, ptr {self.body.held(L.STATUS)}")
-            failed = fn.let(f"icmp ne i32 {fn.let(f'and i32 {status}, {Status.ASSERT}')}, 0")
-            fn.branch(failed, "leave", on)
-            fn.start(on)
-
     def _serial(self) -> None:
         body, block = self.body, self.program.task.body
         body.open(block)
-        self._unless_failed()
         body.block(block)
         self.fn.jump("leave")
 
@@ -94,7 +82,6 @@ class _Entry:
         """Leaves the box in the state."""
         fn, body, bounds = self.fn, self.body, self.program.task.bounds
         body.open(bounds)
-        self._unless_failed()
         at = body.frame.bounds[self.program.number]
         for n, value in enumerate(body.block(bounds)):
             fn.put(f"store i64 {value}, ptr {body.held(at + n * WORD)}")
@@ -117,8 +104,6 @@ class _Entry:
         body.in_step = task.body[loops[0]].blocks()[0] if len(loops) > 1 else None
         parts = task.body[: loops[0]], task.body[loops[0] : loops[-1] + 1], task.body[loops[-1] + 1 :]
         for n, part in enumerate(parts):
-            if n == 1:
-                self._unless_failed()
             body.block((*part, task.body[-1]) if n < 2 else part)
             if n == 1:
                 fn.jump("leave")

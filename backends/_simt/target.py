@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
@@ -37,7 +38,8 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
 
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
     return (
-        *shape.first(options), lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step)
+        *shape.first(options), lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step),
+        lower_failures,
     )  # fmt: skip
 
 

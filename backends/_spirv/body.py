@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends._spirv import calls, control, failures, memory, ops, outline
+from quadrants_lab.backends._spirv import calls, control, memory, ops, outline
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32
@@ -168,13 +168,11 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.Assert: failures.check,
-    N.Print: failures.print_,
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
     N.Together: _together,
     N.Barrier: _barrier,
-    N.Overflow: failures.overflow,
+    N.Leave: lambda b, s: None,  # the If that it stands in does it
 }

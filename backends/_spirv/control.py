@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 def if_(b: Body, s: N.If) -> None:
     fn = b.fn
     then, orelse, join = fn.label(), fn.label(), fn.label()
-    empty = len(s.orelse) == 1 and not s.results
+    then, orelse = (x if len(arm) > 1 or s.results else join for x, arm in ((then, s.then), (orelse, s.orelse)))
     before = fn.block
-    fn.branch(b.values[s.cond], then, join if empty else orelse, join)
+    fn.branch(b.values[s.cond], then, orelse, join)
     ways: list[tuple[tuple[int, ...], int]] = []
     for label, block in ((then, s.then), (orelse, s.orelse)):
-        if label == orelse and empty:
+        if label == join:
             ways.append(((), before))
             continue
         fn.start(label)
         values = b.block(block)
         ways.append((values, fn.block))
-        fn.jump(join)
+        if isinstance(block[-2:][0], N.Leave):
+            fn.put("Return")
+        else:
+            fn.jump(join)
     fn.start(join)
     (v0, from0), (v1, from1) = ways
     for k, r in enumerate(s.results):

@@ -91,8 +91,8 @@ class FrameReader:
     def buffer(self, name: str) -> int:
         """Pointer to a buffer's first element, as `stored` has it."""
         b = self.kernel.buffers[name]
-        at, kind = self.layout.frame.buffers[b.of or name], self.kernel.buffers[b.of or name].kind
-        if kind in ("temp", "ret"):
+        at = self.layout.frame.buffers[b.of or name]
+        if self.kernel.buffers[b.of or name].in_frame:
             return self.at(at, stored(b))
         address = self.word(at)
         return self.once(("pointer", name), lambda: self.pointer_to(stored(b), address))

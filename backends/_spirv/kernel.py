@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
-from quadrants_lab.backends._spirv import failures, memory
+from quadrants_lab.backends._spirv import memory
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
@@ -12,7 +12,6 @@ from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.backends._spirv.ops import lowering
 from quadrants_lab.backends._spirv.outline import Plan
 from quadrants_lab.backends._spirv.target import Target
-from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
@@ -62,25 +61,20 @@ class _Entry:
             for bits in widths:
                 m.need(mode)
                 m.modes.append([C.OPS["ExecutionMode"][0], fn.id, C.MODES[mode], bits])
-        end = self._stop_after_a_failure() if program.checked else 0
         getattr(self, "_" + program.kind)()
         if fn.cut:
-            failures.report_cut(self.body, fn.let("Load", m.bool, fn.cut))
-        if end:
-            fn.jump(end)
-            fn.start(end)
+            self._report_cut(fn.let("Load", m.bool, fn.cut))
         fn.put("Return")
         fn.close()
 
-    def _stop_after_a_failure(self) -> int:
-        """Runs what follows only where no assert failed before; returns the label behind it."""
-        fn, m = self.fn, self.m
-        status = memory.read(self.body, u32, u32, self.frame.at(L.STATUS, u32))
-        failed = fn.let("BitwiseAnd", m.type(u32), status, m.const(u32, Status.ASSERT))
-        on, end = fn.label(), fn.label()
-        fn.branch(fn.let("IEqual", m.bool, failed, m.const(u32, 0)), on, end, end)
-        fn.start(on)
-        return end
+    def _report_cut(self, cut: int) -> None:
+        """Says so where the driver ended a loop."""
+        fn, bad, join = self.fn, self.fn.label(), self.fn.label()
+        fn.branch(cut, bad, join, join)
+        fn.start(bad)
+        memory.at_once(self.body, "AtomicOr", u32, self.frame.at(L.STATUS, u32), self.m.const(u32, L.CUT))
+        fn.jump(join)
+        fn.start(join)
 
     def _serial(self) -> None:
         self.body.block(self.program.task.body)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._spirv import heap
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.frame import stored
+from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
     """Pointer to an element. Indices are taken to be in range: what is not is an error that only checks can see."""
+    if buffer.in_frame and index:  # a constant
+        return b.frame.at(b.frame.layout.frame.buffers[buffer.name] + WORD * b.known[index[0]], buffer.dtype)
     base = b.frame.buffer(buffer.name)
     if not index:
         return base

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._spirv.assembler import UNSIGNED
 from quadrants_lab.backends._spirv.target import GENERIC, SUMMED, Target
 from quadrants_lab.backends.cost import short
@@ -58,6 +59,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_orders,
         lower_casts(short=False),
         lower_tasks({"add": SUMMED} if target.subgroups else {}, in_step),
+        lower_failures,
         lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )
 

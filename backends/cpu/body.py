@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm import memory
-from quadrants_lab.backends._llvm.body import Body
-from quadrants_lab.backends._llvm.text import Function
+from quadrants_lab.backends._llvm import body, memory
+from quadrants_lab.backends._llvm.text import Function, memory_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 
 
-class CpuBody(Body):
+class CpuBody(body.Body):
     """A task's code. The frame is the parameter %frame; ``device`` and ``worker`` are values."""
 
     def __init__(
@@ -70,7 +72,13 @@ class CpuBody(Body):
         fn.branch(stop, self.exit, on)
         fn.start(on)
 
+    def statement(self, stmt: N.Stmt) -> None:
+        HANDLERS[type(stmt)](self, stmt)
+
+    # --- what a thread leaves behind for the host ---------------------------------------------------------------
+
     def fail(self, stmt: N.Assert) -> None:
+        """Records a failed assert and leaves the task."""
         number = self.frame.numbers[stmt.id]
         values = self._raw_values(stmt.args[: L.VALUES])
         count = min(len(stmt.args), L.VALUES)
@@ -87,6 +95,7 @@ class CpuBody(Body):
         )
 
     def overflow(self, stack: str, depth: str) -> None:
+        """Records that a stack (its number in the kernel, an i64) went over capacity."""
         self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
 
     def builtin(self, what: str) -> str:
@@ -108,9 +117,30 @@ class CpuBody(Body):
                 number = place
         return number
 
+    def one(self, id: int) -> str:
+        """A value of the iteration that has something to say."""
+        return self.values[id]
+
     def _raw_values(self, ids: tuple[int, ...]) -> str:
         """Address of the values' words."""
         for n, i in enumerate(ids):
             at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
-            self.fn.put(f"store i64 {self.raw(i)}, ptr {at}")
+            t, value = self.types[i], self.one(i)
+            self.fn.put(f"store {memory_type(t)} {memory.stored(self, t, value)}, ptr {at}")
         return self.scratch if ids else "null"
+
+
+def _check(b: CpuBody, s: N.Assert) -> None:
+    fn = b.fn
+    bad, good = fn.label("fail"), fn.label("ok")
+    fn.branch(b.values[s.cond], good, bad)
+    fn.start(bad)
+    b.fail(s)
+    fn.start(good)
+
+
+HANDLERS: dict[type, Callable[[Any, Any], None]] = body.HANDLERS | {
+    N.Assert: _check,
+    N.Print: lambda b, s: b.print(s),
+    N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
+}

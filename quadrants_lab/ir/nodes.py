@@ -253,6 +253,14 @@ class Overflow(Effect):
     depth: Id
 
 
+@dataclass(slots=True)
+class Leave(Effect):
+    """Ends a GPU's thread: an assert has failed. Stands in front of the end of an If's block."""
+
+    form = "leave"
+    lane_safe = False
+
+
 # --- terminators ------------------------------------------------------------------------------------------------
 
 
@@ -371,7 +379,7 @@ class Offload(Stmt):
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
-    AdStackGuard, Lane, Together, Overflow, Yield, Break, Continue, If, For, While, Offload,
+    AdStackGuard, Lane, Together, Overflow, Leave, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 
 for _statement in STATEMENTS:
@@ -393,7 +401,8 @@ class Buffer:
     provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
     as a launch finds that it needs), "local" (0-d, a variable: an unsigned count of the running iteration, below half
     of what its dtype holds, or the running thread's share of a reduction), "shared" (memory of each block of a task, of
-    static ``shape``, zero when the block begins) or "words". ``grad`` names the buffer of its
+    static ``shape``, zero when the block begins), "frame" (words of the head of a GPU's launch frame; of the ``role``
+    "prints": the print block, whose address is there) or "words". ``grad`` names the buffer of its
     adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in
     the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
     ndarray has 2**31 elements or more.
@@ -424,6 +433,11 @@ class Buffer:
     extents: tuple[SizeExpr, ...] = ()
     beside: str = ""
     of: str = ""
+
+    @property
+    def in_frame(self) -> bool:
+        """Whether its elements are words of the launch frame."""
+        return self.kind in ("temp", "ret") or (self.kind == "frame" and not self.role)
 
     @property
     def passing(self) -> bool:

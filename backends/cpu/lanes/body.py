@@ -10,10 +10,9 @@ from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import control as scalar_control
 from quadrants_lab.backends._llvm import memory as scalar_memory
 from quadrants_lab.backends._llvm import ops
-from quadrants_lab.backends._llvm.body import HANDLERS
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.body import HANDLERS, CpuBody
 from quadrants_lab.backends.cpu.lanes import control, functions, memory
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up
 from quadrants_lab.ir import nodes as N
