@@ -21,7 +21,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 OUT_OF_MEMORY = 2
 NOT_READY = 600
-_REGISTERS, _LOCAL_BYTES = 4, 3  # attributes of a function
+_REGISTERS = 4  # an attribute of a function
 _NO_TIMING = 2  # a flag of an event
 _LONGEST_PAUSE = 5e-4  # seconds between two looks at what runs
 _LOOKS = 500  # without a pause, about 200 us
@@ -315,24 +315,19 @@ def _longer(query: Callable[[Any], int], of: Any) -> int:
 
 
 class Function:
-    """A loaded program. ``registers`` of a thread; ``local_bytes``: memory of a thread for what has no register."""
+    """A loaded program. ``registers`` of a thread."""
 
     def __init__(self, driver: Driver, module: Any, name: str, block: int) -> None:
         self.handle = _p()
         driver.check(driver.ModuleGetFunction(C.byref(self.handle), module, name.encode()), f"finding {name}")
         self.name = name
         self.block = block
-        self.registers = self._attribute(driver, _REGISTERS)
-        self.local_bytes = self._attribute(driver, _LOCAL_BYTES)
         n = _i()
+        driver.check(driver.FuncGetAttribute(C.byref(n), _REGISTERS, self.handle), "asking about a function")
+        self.registers = n.value
         occupancy = driver.OccupancyMaxActiveBlocksPerMultiprocessor
         driver.check(occupancy(C.byref(n), self.handle, block, 0), "asking for the occupancy")
         self.blocks_at_once = max(1, n.value) * driver.multiprocessors
-
-    def _attribute(self, driver: Driver, which: int) -> int:
-        n = _i()
-        driver.check(driver.FuncGetAttribute(C.byref(n), which, self.handle), "asking about a function")
-        return n.value
 
 
 class Launch:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import Instruction, Module
+from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
 _OPS = {number: (name, form) for name, (number, form) in C.OPS.items()}
@@ -15,18 +15,8 @@ _SHORT = {"PhysicalStorageBuffer": "memory", "PushConstant": "push"}
 _NO_CODE = {"Label", "Line", "Function", "FunctionParameter", "FunctionEnd", "Variable"}
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """``lines`` with the statement that each comes from; ``instructions`` counts those that compute, ``phis`` is their
-    share of phis."""
-
-    lines: tuple[str, ...]
-    ids: tuple[int, ...]
-    instructions: int
-    phis: int
-
-
-def listing(module: Module) -> Listing:
+def listing(module: Module, code_bytes: int) -> Stage:
+    """The module as a stage; ``code_bytes``: size of its words."""
     instructions, ids = module.instructions()
     names = _names(instructions)
     lines: list[str] = []
@@ -43,7 +33,7 @@ def listing(module: Module) -> Listing:
         out_ids.append(id)
         count += inside and name not in _NO_CODE
         phis += name == "Phi"
-    return Listing(tuple(lines), tuple(out_ids), count, phis)
+    return Stage("spirv", "\n".join(lines), tuple(out_ids), count, code_bytes, phis)
 
 
 def text_at(words: Instruction, at: int) -> tuple[str, int]:

@@ -16,9 +16,8 @@ from quadrants_lab.ir.options import CompileOptions
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
     def spirv() -> Stage:
         target = _target()
-        made = listing(module(kernel, options, target, lines=True))
         size = len(module(kernel, options, target).words())
-        return Stage("spirv", "\n".join(made.lines), made.ids, made.instructions, size, made.phis)
+        return listing(module(kernel, options, target, lines=True), size)
 
     return {"spirv": spirv}
 
