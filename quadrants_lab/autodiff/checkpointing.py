@@ -18,6 +18,7 @@ from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.walk import reached
 
 _LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess
 
@@ -54,12 +55,8 @@ class StashPlan:
         for v in self.recompute:
             for a in self.graph[v] or ():
                 above.setdefault(a, []).append(v)
-        reached, todo = {value}, [value]
-        while todo:
-            new = [v for v in above.get(todo.pop(), ()) if v not in reached]
-            reached.update(new)
-            todo += new
-        return [d for d in self.needed if d.value in reached]
+        found = reached([value], lambda v: above.get(v, ()))
+        return [d for d in self.needed if d.value in found]
 
 
 def reversed_statements(block: N.Block, active: set[int], with_grad: set[str]) -> set[int]:

@@ -10,7 +10,7 @@ from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.reverse import plan_task
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import reached, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,7 @@ def _choice(v: int, scopes: Scopes, plan: StashPlan) -> str:
         if isinstance(scopes.defs[v], N.Load):
             return "it is read from memory that the kernel writes, so it may not be there any more"
         return "what made it, a branch or an atomic operation, is not run again"
-    cone, leaves = [v], dict.fromkeys([v])
-    for a in cone:  # grows
-        new = [x for x in plan.graph[a] or () if x in plan.graph and x not in leaves]
-        leaves.update(dict.fromkeys(new))
-        cone += new
+    cone = reached([v], lambda a: [x for x in plan.graph[a] or () if x in plan.graph])
     last = [a for a in cone if plan.graph[a] is None]
     names = ", ".join(scopes.names[a] or f"%{a}" for a in last)
     width = sum(scopes.types[a].nbytes for a in last)

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from quadrants_lab.ir.walk import reached
+
 _SOURCE, _SINK = -1, -2
 
 
@@ -79,14 +81,4 @@ def _block(residual: dict[int, dict[int, int]], level: dict[int, int]) -> None:
 
 def _reaches_sink(residual: dict[int, dict[int, int]]) -> set[int]:
     """Nodes from which the sink can still be reached: the sink's side of the cut nearest to it."""
-    if _SINK not in residual:
-        return set()
-    seen = {_SINK}
-    todo = [_SINK]
-    while todo:
-        b = todo.pop()
-        for a in residual[b]:
-            if a not in seen and residual[a].get(b, 0) > 0:
-                seen.add(a)
-                todo.append(a)
-    return seen
+    return {*reached([_SINK], lambda b: [a for a in residual.get(b, ()) if residual[a].get(b, 0) > 0])}

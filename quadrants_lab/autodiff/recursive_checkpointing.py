@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from quadrants_lab.autodiff.activity import links
+from quadrants_lab.analysis.needs import Needs, only
 from quadrants_lab.autodiff.refusals import check_again
 from quadrants_lab.autodiff.scopes import Scope, Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.loop_carried import keep_carried, keep_results
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import end_of, map_blocks, walk
+from quadrants_lab.ir.walk import end_of, reached, rewrite, walk
 
 
 @dataclass(slots=True)
 class Segment:
     """``starts``: the carried values (by their id in the loop) that running a segment again starts from; ``live``: the
-    values in the loop that it computes; ``outside``: those from outside of the loop that it reads."""
+    values in the loop that it computes, and the statements around them; ``outside``: the values from outside of the loop
+    that it reads."""
 
     loop: N.For
     starts: list[int]
@@ -36,66 +36,22 @@ def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequen
     """The part of the loop that must run again so that the reverse gets the ``wanted`` values. ``inner``: the segments
     of checkpointed loops in this one. Raises QuadrantsCompilationError where a loop draws random numbers, or needs what
     an atomic in it returned."""
-    sources, inside = _sources(loop)
-    todo = [v for v in wanted if v in inside]
+    needs = Needs()
+    needs.of |= {loop.id: (), loop.index.id: ()}
+    needs.of |= {p.id: (v,) for p, v in zip(loop.carried, end_of(loop.body).values, strict=True)}
+    needs.collect(loop.body, loop.id, loop.id)
+    todo = [v for v in wanted if v in needs.of]
     for s in inner:
         if any(x is s.loop for x in walk(loop.body)):
-            todo += [v for v in (*s.starts, *s.outside) if v in inside]
-    live: set[int] = set()
-    outside: set[int] = set()
-    while todo:
-        v = todo.pop()
-        if v in live or v in outside:
-            continue
-        if v not in inside:
-            outside.add(v)
-            continue
-        live.add(v)
-        stmt = scopes.defs[v]
-        check_again(stmt, loop, used=True)
-        todo += sources.get(v, ())
+            todo += [v for v in (*s.starts, *s.outside) if v in needs.of]
+    found = reached(todo, lambda v: needs.of.get(v, ()))
+    live, outside = needs.of.keys() & found.keys(), found.keys() - needs.of.keys()
+    for v in found:
+        if v in live and v in scopes.defs:
+            check_again(scopes.defs[v], loop, used=True)
     order = {v: n for n, v in enumerate(scopes.of)}
     starts = [p.id for p in loop.carried if p.id in live]
     return Segment(loop, starts, live, sorted(outside, key=order.__getitem__))
-
-
-def _sources(loop: N.For) -> tuple[dict[int, list[int]], set[int]]:
-    """For each value in the loop, what it is computed from, directly or by way of control; and all those values."""
-    sources: dict[int, list[int]] = {p.id: [] for p in loop.params()}
-
-    def block(stmts: N.Block, control: Sequence[int]) -> None:
-        for s in stmts:
-            defined = [i for i, _ in s.defs()] + [p.id for p in s.params()]
-            around = list(control)
-            if isinstance(s, N.For):
-                around += [s.begin, s.end]
-            for v in defined:
-                sources.setdefault(v, []).extend(around)
-            if isinstance(s, N.Value):
-                sources.setdefault(s.id, []).extend(s.operands())
-            for a, b in links(s):
-                sources.setdefault(b, []).append(a)
-            if isinstance(s, N.Loop):  # a result needs its carried value, so that neither goes alone
-                for c, r in zip(s.carried, s.results, strict=True):
-                    sources.setdefault(r.id, []).append(c.id)
-            inner = list(around)
-            if isinstance(s, N.If):
-                inner.append(s.cond)
-                for r in s.results:
-                    sources[r.id].append(s.cond)
-            elif isinstance(s, N.While):
-                end = s.cond[-1]
-                inner += end.operands()
-                for v in defined:
-                    sources[v].extend(end.operands())
-            for b_ in s.blocks():
-                block(b_, inner)
-
-    end = end_of(loop.body)
-    for p, v in zip(loop.carried, end.values, strict=True):
-        sources[p.id].append(v)
-    block(loop.body, ())
-    return sources, set(sources)
 
 
 def segments_of(
@@ -118,29 +74,7 @@ def home(scope: Scope, segments: Mapping[int, Segment]) -> int:
 
 def pruned(block: N.Block, live: set[int]) -> N.Block:
     """The block with only the live values, and what controls them; effects are gone."""
-
-    def inside(inner: N.Block) -> N.Block:
-        return pruned(inner, live)
-
-    out: list[N.Stmt] = []
-    for s in block:
-        if isinstance(s, N.Value):
-            if s.id in live:
-                out.append(replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s)
-            continue
-        if isinstance(s, N.If):
-            s = map_blocks(s, inside)
-            s = keep_results(s, [n for n, r in enumerate(s.results) if r.id in live])
-            if s.results or any(len(b) > 1 for b in s.blocks()):
-                out.append(s)
-        elif isinstance(s, (N.For, N.While)):
-            s = map_blocks(s, inside)
-            s = keep_carried(s, [n for n, p in enumerate(s.carried) if p.id in live])
-            if s.carried or len(s.body) > 1:
-                out.append(s)
-        elif isinstance(s, N.Yield):
-            out.append(s)
-    return tuple(out)
+    return rewrite(only(block, live), lambda s: replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.autodiff.activity import active_values, links
+from quadrants_lab.autodiff.activity import active_values, computed_from
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
@@ -24,7 +24,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import rename, types_of, walk
+from quadrants_lab.ir.walk import reached, rename, types_of, walk
 
 
 def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
@@ -205,21 +205,11 @@ def _reverse_task(
 def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None:
     """An error where the reverse needs what the task read of a gradient, and the gradient changes meanwhile."""
     grads = {b.grad: b for b in kernel.buffers.values() if b.grad and b.kind != "temp"}
-    stmts = list(walk(task.body))
-    loads = {s.id: s for s in stmts if isinstance(s, N.Load) and s.buffer in grads}
+    loads = {s.id: s for s in walk(task.body) if isinstance(s, N.Load) and s.buffer in grads}
     if not loads:
         return
-    above: dict[int, list[int]] = {}
-    for s in stmts:
-        pairs = [(a, s.id) for a in s.args] if isinstance(s, N.Op) else links(s)
-        for a, b in pairs:
-            above.setdefault(b, []).append(a)
-    todo = [d.value for d in plan.needed]
-    found = set(todo)
-    while todo:
-        new = [v for v in above.get(todo.pop(), ()) if v not in found]
-        found.update(new)
-        todo += new
+    sources = computed_from(task.body)
+    found = reached((d.value for d in plan.needed), lambda v: sources.get(v, ()))
     used = touched(kernel.body)
     for load in (s for n, s in loads.items() if n in found and grads[s.buffer].name in used):
         raise refusal("QL0419", load.span, name=load.buffer)

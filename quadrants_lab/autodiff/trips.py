@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.autodiff.activity import links
+from quadrants_lab.autodiff.activity import computed_from
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import end_of, walk
+from quadrants_lab.ir.walk import end_of, reached, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,10 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
     """One for each field and ndarray of integers that a trip count depends on and the kernel itself does not write, by
     the first such read. Trip counts are the bounds of tasks and loops, and the conditions of whiles."""
     written = touched(kernel.body, N.Write)
-    sources: dict[int, list[int]] = {}
+    sources = computed_from(kernel.body)
     loads: dict[int, N.Load] = {}
     steered: list[tuple[int, N.Stmt]] = []
     for s in walk(kernel.body):
-        if isinstance(s, N.Value):
-            sources.setdefault(s.id, []).extend(s.operands())
-        for a, b in links(s):
-            sources.setdefault(b, []).append(a)
         if isinstance(s, N.Load):
             loads[s.id] = s
         elif isinstance(s, N.For):
@@ -44,14 +40,7 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
             steered += [(v, s) for v in end.values]
     found: dict[str, TripCount] = {}
     for value, loop in steered:
-        seen: set[int] = set()
-        todo = [value]
-        while todo:
-            v = todo.pop()
-            if v in seen:
-                continue
-            seen.add(v)
-            todo += sources.get(v, ())
+        for v in reached([value], lambda v: sources.get(v, ())):
             load = loads.get(v)
             if load is None or not load.type.is_int or load.buffer in written:
                 continue

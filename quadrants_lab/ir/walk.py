@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While, Yield
 from quadrants_lab.ir.traits import S
@@ -12,6 +12,8 @@ from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.ir.build import Builder
+
+T = TypeVar("T", bound=Hashable)
 
 
 def walk(block: Block) -> Iterator[Stmt]:
@@ -72,6 +74,17 @@ def end_of(block: Block) -> Yield:
     last = block[-1]
     assert isinstance(last, Yield)
     return last
+
+
+def reached(start: Iterable[T], beyond: Callable[[T], Iterable[T]]) -> dict[T, None]:
+    """What steps from ``start`` lead to, ``start`` included: the nearest first."""
+    found = dict.fromkeys(start)
+    todo = list(found)
+    for node in todo:  # it grows
+        new = [n for n in beyond(node) if n not in found]
+        found.update(dict.fromkeys(new))
+        todo += new
+    return found
 
 
 def same_or(block: Block, made: Sequence[Stmt]) -> Block:

@@ -49,13 +49,14 @@ def op(s: Op, prim: str, *args: int) -> Op:
 # --- rules that are texts -----------------------------------------------------------------------------------------
 
 Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value looks so; it binds the names of its parts
-_KINDS = {"integer": "iu", "unsigned": "u", "float": "f", "truth": "b"}
+_KINDS = {"integer": "iu", "signed": "i", "unsigned": "u", "float": "f", "truth": "b", "exact": "iub"}
+_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 def pattern(text: str) -> Rule:
-    """The rule that ``p(...) = ...`` states, for results of one kind where ``if`` and a word of `_KINDS` follow. Names
-    stand for values, the same one wherever they are the same, ``_`` for any; what Python reserves has a ``_`` behind
-    it."""
+    """The rule that ``p(...) = ...`` states, where ``if`` and a word of `_KINDS` follow for results (of comparisons:
+    operands) of that kind. Names stand for values, the same one wherever they are the same, ``_`` for any; what Python
+    reserves has a ``_`` behind it. Numbers are what they are in the dtype: -1 has all bits set, and -0.0 is not 0."""
     sides, _, kind = text.partition(" if ")
     kinds = _KINDS[kind] if kind else ""
     left, right = (ast.parse(side, mode="eval").body for side in sides.split(" = "))
@@ -63,9 +64,10 @@ def pattern(text: str) -> Rule:
     # what tells the most is looked at first: a name stands for anything
     operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: _is_name(left.args[o[0]]))
     prim, names = _prim(right), [a.id for a in getattr(right, "args", (right,)) if isinstance(a, ast.Name)]
+    compares, value = _prim(left) in _OPPOSITE, None if names else ast.literal_eval(right)
 
     def rule(f: Facts, s: Op) -> Rewritten:
-        if kinds and s.type.kind not in kinds:
+        if kinds and (f.types[s.args[0]] if compares else s.type).kind not in kinds:
             return None
         found: dict[str, int] = {}
         for n, match in operands:
@@ -73,6 +75,8 @@ def pattern(text: str) -> Rule:
                 return None
         if prim:
             return op(s, prim, *(found[n] for n in names))
+        if value is not None:
+            return const(s, _number(value, s.type))
         x = found[names[0]]
         return x if f.types[x] is s.type else None
 
@@ -103,59 +107,17 @@ def _match(node: ast.expr) -> Match:
 
     def constant(f: Facts, v: int, found: dict[str, int]) -> bool:
         c = f.const(v)
-        return c is not None and c == value and (c is value or type(value) is not bool)
+        return c is not None and repr(c) == repr(_number(value, f.types[v]))  # by their text zeros have a sign
 
     return constant
 
 
-# --- makers of rules ----------------------------------------------------------------------------------------
+def _number(value: Any, t: DType) -> Any:
+    """A constant of a text in the dtype."""
+    return float(value) if t.is_float else bool(value) if t is u1 else wrapped(int(value), t)
 
 
-def right_unit(on_float: float | None, on_int: int | None) -> Rule:
-    """x . c = x for this c (None: there is none of that kind). Signed zeros are told apart."""
-
-    def rule(f: Facts, s: Op) -> Rewritten:
-        c = f.const(s.args[1])
-        if c is None:
-            return None
-        if s.type.is_float:
-            same = c == on_float and on_float is not None and math.copysign(1.0, c) == math.copysign(1.0, on_float)
-            return s.args[0] if same else None
-        if s.type is u1:
-            return s.args[0] if on_int is not None and c == bool(on_int) else None
-        return s.args[0] if on_int is not None and c == wrapped(on_int, s.type) else None
-
-    return rule
-
-
-def right_zero(at: int, gives: int) -> Rule:
-    """x . c = a constant for this c, integers and truth values only."""
-
-    def rule(f: Facts, s: Op) -> Rewritten:
-        c = f.const(s.args[1])
-        if c is None or s.type.is_float:
-            return None
-        if s.type is u1:
-            return const(s, bool(gives)) if c == bool(at) else None
-        return const(s, wrapped(gives, s.type)) if c == wrapped(at, s.type) else None
-
-    return rule
-
-
-def left_zero(f: Facts, s: Op) -> Rewritten:
-    """0 . y = 0, integers only (division by zero yields 0 too)."""
-    return const(s, 0) if s.type.is_int and f.const(s.args[0]) == 0 else None
-
-
-def same(gives: int | bool, floats: bool = False) -> Rule:
-    """x . x = a constant. ``floats``: NaN makes no difference either."""
-
-    def rule(f: Facts, s: Op) -> Rewritten:
-        if s.args[0] != s.args[1] or (f.types[s.args[0]].is_float and not floats):
-            return None
-        return const(s, bool(gives) if s.type is u1 else gives)
-
-    return rule
+# --- rules that are functions -------------------------------------------------------------------------------------
 
 
 def idempotent(*prims: str) -> Rule:
@@ -165,9 +127,6 @@ def idempotent(*prims: str) -> Rule:
         return s.args[0] if f.op(s.args[0], *prims) is not None else None
 
     return rule
-
-
-# --- single rules -------------------------------------------------------------------------------------------
 
 
 def integer_sum(f: Facts, s: Op) -> Rewritten:
@@ -272,29 +231,12 @@ def round_integer(f: Facts, s: Op) -> Rewritten:
     return s.args[0] if inner is not None and not f.types[inner.args[0]].is_float else None
 
 
-def compare_truth(f: Facts, s: Op) -> Rewritten:
-    """For truth values b: (b == True) = b, (b == False) = not b;  with T a number's dtype: (T(b) == 0) = not b,
-    (T(b) != 0) = b."""
-    x, c = s.args[0], f.const(s.args[1])
-    if c is None:
+def truth_as_number(f: Facts, s: Op) -> Rewritten:
+    """(T(b) == 0) = not b and (T(b) != 0) = b for truth values b, with T a number's dtype."""
+    inner = f.op(s.args[0], "cast")
+    if f.const(s.args[1]) != 0 or inner is None or f.types[inner.args[0]] is not u1:
         return None
-    if f.types[x] is u1:
-        keep = c is (s.prim == "eq")
-    else:
-        inner = f.op(x, "cast")
-        if c != 0 or inner is None or f.types[inner.args[0]] is not u1:
-            return None
-        x, keep = inner.args[0], s.prim == "ne"
-    return x if keep else op(s, "not", x)
-
-
-def unsigned_zero(f: Facts, s: Op) -> Rewritten:
-    """Unsigned x >= 0 is true, x < 0 is false."""
-    known = f.types[s.args[0]].kind == "u" and f.const(s.args[1]) == 0
-    return const(s, s.prim == "ge") if known else None
-
-
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+    return inner.args[0] if s.prim == "ne" else op(s, "not", *inner.args)
 
 
 def not_compare(f: Facts, s: Op) -> Rewritten:
@@ -305,29 +247,23 @@ def not_compare(f: Facts, s: Op) -> Rewritten:
     return op(s, _OPPOSITE[inner.prim], *inner.args)
 
 
-def xor_true(f: Facts, s: Op) -> Rewritten:
-    """b xor True = not b; x xor -1 = not x."""
-    c = f.const(s.args[1])
-    all_ones = c is True if s.type is u1 else c == wrapped(-1, s.type)
-    return op(s, "not", s.args[0]) if all_ones else None
-
-
 _ROUNDING = ("floor", "ceil", "trunc", "round")
 _round: tuple[Rule, ...] = (idempotent(*_ROUNDING), round_integer)
-_shift: tuple[Rule, ...] = (right_unit(None, 0), left_zero)
 
 _RULES: dict[str, tuple[Rule | str, ...]] = {
-    "add": (right_unit(-0.0, 0), "add(x, neg(y)) = sub(x, y)", "add(neg(x), y) = sub(y, x)", integer_sum),
-    "sub": (right_unit(0.0, 0), same(0), "sub(x, neg(y)) = add(x, y)", integer_sum),
-    "mul": (right_unit(1.0, 1), right_zero(0, 0), "mul(x, -1) = neg(x)", "mul(neg(x), neg(y)) = mul(x, y)",
+    "add": ("add(x, 0) = x if integer", "add(x, -0.0) = x if float", "add(x, neg(y)) = sub(x, y)",
+            "add(neg(x), y) = sub(y, x)", integer_sum),
+    "sub": ("sub(x, 0) = x", "sub(x, x) = 0 if exact", "sub(x, neg(y)) = add(x, y)", integer_sum),
+    "mul": ("mul(x, 1) = x", "mul(_, 0) = 0 if integer", "mul(x, -1) = neg(x)", "mul(neg(x), neg(y)) = mul(x, y)",
             integer_product),
-    "div": (right_unit(1.0, None), "div(neg(x), neg(y)) = div(x, y)", div_power_of_two),
-    # of integers: the smallest wraps both ways
-    "floordiv": (right_unit(None, 1), left_zero, "floordiv(x, 1) = floor(x) if float",
-                 "floordiv(x, -1) = neg(x) if integer"),
-    "mod": (right_zero(1, 0), left_zero, same(0)),
-    "raw_div": (right_unit(1.0, 1), left_zero, div_power_of_two, "raw_div(x, -1) = neg(x) if integer"),
-    "raw_mod": (right_zero(1, 0), left_zero, same(0)),
+    "div": ("div(x, 1) = x", "div(neg(x), neg(y)) = div(x, y)", div_power_of_two),
+    # of integers: by 0 it is 0, and the smallest wraps both ways
+    "floordiv": ("floordiv(x, 1) = x if integer", "floordiv(0, _) = 0 if integer", "floordiv(x, 1) = floor(x) if float",
+                 "floordiv(x, -1) = neg(x) if signed"),
+    "mod": ("mod(_, 1) = 0 if integer", "mod(0, _) = 0 if integer", "mod(x, x) = 0 if integer"),
+    "raw_div": ("raw_div(x, 1) = x", "raw_div(0, _) = 0 if integer", div_power_of_two,
+                "raw_div(x, -1) = neg(x) if signed"),
+    "raw_mod": ("raw_mod(_, 1) = 0 if integer", "raw_mod(0, _) = 0 if integer", "raw_mod(x, x) = 0 if integer"),
     "neg": ("neg(neg(x)) = x",),
     "abs": ("abs(x) = x if unsigned", idempotent("abs"), "abs(neg(x)) = abs(x)"),
     "min": ("min(x, x) = x",),
@@ -337,19 +273,19 @@ _RULES: dict[str, tuple[Rule | str, ...]] = {
     "ceil": _round,
     "trunc": _round,
     "round": _round,
-    "and": (right_unit(None, -1), right_zero(0, 0), "and_(x, x) = x"),
-    "or": (right_unit(None, 0), right_zero(-1, -1), "or_(x, x) = x"),
-    "xor": (right_unit(None, 0), same(0), xor_true),
+    "and": ("and_(x, -1) = x", "and_(_, 0) = 0", "and_(x, x) = x"),
+    "or": ("or_(x, 0) = x", "or_(_, -1) = -1", "or_(x, x) = x"),
+    "xor": ("xor(x, 0) = x", "xor(x, x) = 0", "xor(x, -1) = not_(x)"),
     "not": ("not_(not_(x)) = x", not_compare),
-    "shl": _shift,
-    "shr": _shift,
-    "lshr": _shift,
-    "lt": (same(False, floats=True), unsigned_zero),
-    "gt": (same(False, floats=True),),
-    "le": (same(True),),
-    "ge": (same(True), unsigned_zero),
-    "eq": (same(True), compare_truth),
-    "ne": (same(False), compare_truth),
+    "shl": ("shl(x, 0) = x", "shl(0, _) = 0"),
+    "shr": ("shr(x, 0) = x", "shr(0, _) = 0"),
+    "lshr": ("lshr(x, 0) = x", "lshr(0, _) = 0"),
+    "lt": ("lt(x, x) = False", "lt(_, 0) = False if unsigned"),
+    "gt": ("gt(x, x) = False",),
+    "le": ("le(x, x) = True if exact",),
+    "ge": ("ge(x, x) = True if exact", "ge(_, 0) = True if unsigned"),
+    "eq": ("eq(x, x) = True if exact", "eq(b, True) = b if truth", "eq(b, False) = not_(b) if truth", truth_as_number),
+    "ne": ("ne(x, x) = False if exact", "ne(b, False) = b if truth", "ne(b, True) = not_(b) if truth", truth_as_number),
     "select": (
         "select(True, x, _) = x", "select(False, _, y) = y", "select(_, x, x) = x",
         "select(not_(b), x, y) = select(b, y, x)",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import rewrite_in, uses, walk
+from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
 from quadrants_lab.passes.sweeps import sweeps
 
 _MOST = 64  # a farther reach is not worth knowing
@@ -69,18 +69,13 @@ def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
 def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
     """Whether the values are computed from nothing but outer indices and what is the same in the whole launch; of
     ``(i + j) - j`` the form alone would say so."""
-    while values:
-        value = values.pop()
-        match info.defs.get(value):
-            case N.Op(args=args):
-                values += args
-            case None if symbol(value) in outer:
-                pass
-            case N.Uniform():
-                pass
-            case _:
-                return False
-    return True
+
+    def operands(value: int) -> tuple[int, ...]:
+        s = info.defs.get(value)
+        return s.args if isinstance(s, N.Op) else ()
+
+    made = (v for v in reached(values, operands) if symbol(v) not in outer)
+    return all(isinstance(info.defs.get(v), (N.Op, N.Uniform)) for v in made)
 
 
 def _simple(form: Form, own: list[str]) -> bool:
