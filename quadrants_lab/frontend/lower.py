@@ -94,8 +94,7 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
 def _ndarray(cx: Context, name: str, spec: NdarraySpec) -> N.Buffer:
     ndim = spec.ndim + len(spec.element_shape)
     buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
-    cx.buffers[name] = buffer
     if spec.grad:
-        buffer.grad = f"{name}.grad"
-        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
+        return N.with_adjoint(cx.buffers, buffer)
+    cx.buffers[name] = buffer
     return buffer

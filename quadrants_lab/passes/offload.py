@@ -9,7 +9,6 @@ from quadrants_lab.analysis.effects import written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import free_values, substitute, types_of
 
 _MAX_COST = 64  # cycles that recomputing a value in every iteration of a task may take
@@ -131,15 +130,8 @@ class _Offloader:
             name = f"{N.buffer_name(self.names[i]) or 'value'}.temp"
             if name in self.buffers:
                 name = f"{name}{i}"
-            t = self.b.types[i]
-            self.temps[i] = self.buffer(name, t, f"{name}.grad" if t.is_float else "")
-            if t.is_float:
-                self.buffer(f"{name}.grad", t, "")
+            self.temps[i] = N.with_adjoint(self.buffers, N.Buffer(name, "temp", self.b.types[i], 0, ()))
         return self.temps[i]
-
-    def buffer(self, name: str, type: DType, grad: str) -> N.Buffer:
-        self.buffers[name] = N.Buffer(name, "temp", type, 0, (), grad)
-        return self.buffers[name]
 
     def stored(self, task: N.Offload) -> N.Offload:
         """The task with stores to the temporaries that later tasks read."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 from math import prod
 
 from quadrants_lab.analysis.symbols import Symbols
@@ -332,10 +333,8 @@ class _Task:
         """The memory that keeps a value of each thread."""
         if i not in self.slots:
             known = self.names.get(i) or str(getattr(self.defs.get(i), "name", ""))
-            name = first = f"{N.buffer_name(known) or 'value'}.each"
-            n = 1
-            while name in self.buffers:
-                name, n = f"{first}{n}", n + 1
+            first = f"{N.buffer_name(known) or 'value'}.each"
+            name = N.unused(chain((first,), (f"{first}{n}" for n in count(1))), self.buffers)
             self.slots[i] = self.buffers[name] = self.memory(name, self.b.types[i], (self.task.block_dim,))
         return self.slots[i]
 

@@ -28,6 +28,7 @@ def separators(a: qd.f32, b: qd.i32):
     print(a, b, sep=None, end="")
     print()
     print("x", "y", sep="")
+    print(*qd.Vector([b, 2]), *(a, "z"), sep=",")
 
 
 @qd.kernel
@@ -44,7 +45,7 @@ def format_method(a: qd.f32, b: qd.i32):
 
 
 SHOWN = {
-    separators: "1.5|30$1.5 30\nxy\n",
+    separators: "1.5|30$1.5 30\nxy\n30,2,1.5,z\n",
     f_strings: (
         "a=1.5 b=   30|30   |   30|1.500 {x}\n"
         "1.5 b + 1=31 1.500000e+00 1.5 00030 1e    1.50|  text\n"

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,58 +22,34 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
 
 
-def _real(cx: Context, call: ast.Call, *values: Value) -> tuple[list[Number], DType]:
-    """The arguments as numbers, and the real dtype at which they meet: default_fp where all are integers."""
-    numbers = [cx.argument(call, k, v) for k, v in enumerate(values)]
-    t = _common(cx, numbers)
-    return numbers, t if t.is_float else cx.options.default_fp
-
-
-def _common(cx: Context, numbers: list[Number]) -> DType:
-    t = cx.type_of(numbers[0])
-    for n in numbers[1:]:
-        t = promote(t, cx.type_of(n))
+def _common(cx: Context, numbers: Sequence[Number]) -> DType:
+    """The dtype at which they meet."""
+    t = cx.meet(*numbers)
     return promote(t, t)
 
 
 # --- families ---------------------------------------------------------------------------------------------------
 
 
-def _float(prim: str) -> Lower:
-    """A primitive on real numbers."""
-
-    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
-        numbers, t = _real(cx, call, *args)
-        return arith.emit(cx, prim, t, *numbers, node=call)
-
-    return lower
-
-
-def _rounding(prim: str) -> Lower:
-    """floor, ceil and round: real, or of the integer dtype that is asked for."""
-
-    def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
-        (number,), t = _real(cx, call, x)
-        if isinstance(number, Num) and not number.type.is_float:
-            node = argument_node(call, 0)
-            raise cx.fail("QL1403", node, op=prim, dtype=number.type, text=ast.unparse(node))
-        result = arith.emit(cx, prim, t, number, node=call)
-        return result if dtype is None else cx.num(result, cx.dtype(dtype, call))
-
-    return lower
-
-
-def _numeric(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
-    """A primitive on numbers of any common dtype; of more of them than it takes, from the left."""
+def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
+    """A primitive on what its row in `PRIMS` takes: real numbers, or integers as default_fp; integers; numbers of any
+    common dtype. Of more of them than it takes, from the left. ``meaning``: that of compile-time numbers."""
+    rule, unary = PRIMS[prim].rule, PRIMS[prim].arity == 1
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
         result, *others = numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
-        unary = PRIMS[prim].arity == 1
+        if rule in ("int", "count"):
+            for k, n in enumerate(numbers):
+                arith.integer(cx, prim, n, argument_node(call, k))
         if meaning is not None and (unary or others):
             folded = arith.fold(meaning, *numbers, node=call)
             if folded is not None:
                 return folded
-        t = _common(cx, numbers)
+        t = _common(cx, numbers[:1] if rule == "int" else numbers)
+        if rule == "test" and not t.is_float:
+            return Lit(False, call)
+        if rule == "float" and not t.is_float:
+            t = cx.options.default_fp
         if unary:
             return arith.emit(cx, prim, t, result, node=call)
         for n in others:
@@ -83,15 +59,16 @@ def _numeric(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
     return lower
 
 
-def _bits(prim: str) -> Lower:
-    """A primitive on integers."""
+def _rounding(prim: str) -> Lower:
+    """floor, ceil and round: real, or of the integer dtype that is asked for."""
 
-    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
-        numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
-        for k, n in enumerate(numbers):
-            arith.integer(cx, prim, n, argument_node(call, k))
-        first = cx.type_of(numbers[0])
-        return arith.emit(cx, prim, promote(first, first), *numbers, node=call)
+    def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
+        number = cx.argument(call, 0, x)
+        if isinstance(number, Num) and not number.type.is_float:
+            node = argument_node(call, 0)
+            raise cx.fail("QL1403", node, op=prim, dtype=number.type, text=ast.unparse(node))
+        result = _primitive(prim)(cx, call, number)
+        return result if dtype is None else cx.num(result, cx.dtype(dtype, call))  # type: ignore[arg-type]  # a number
 
     return lower
 
@@ -106,17 +83,6 @@ def _sign(cx: Context, call: ast.Call, x: Value) -> Value:
     if t.kind != "u":
         below = cx.b.op("select", cx.b.op("lt", value.id, zero.id), cx.b.op("neg", one), zero.id)
     return Num(cx.b.op("select", cx.b.op("gt", value.id, zero.id), one, below), t)
-
-
-def _test(prim: str) -> Lower:
-    """isnan and isinf: false for integers."""
-
-    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        number = cx.argument(call, 0, x)
-        t = cx.type_of(number)
-        return arith.emit(cx, prim, t, number, node=call) if t.is_float else Lit(False, call)
-
-    return lower
 
 
 # --- conversion -------------------------------------------------------------------------------------------------
@@ -242,22 +208,22 @@ _ATOMIC_DOCS = {
 }
 
 _ELEMENTWISE: tuple[Builtin, ...] = (
-    *(Builtin(n, ("x",), _float(n), d) for n, d in _FLOAT_DOCS.items()),
-    Builtin("atan2", ("x1", "x2"), _float("atan2"), "Angle of the point (x2, x1), in (-pi, pi]."),
+    *(Builtin(n, ("x",), _primitive(n), d) for n, d in _FLOAT_DOCS.items()),
+    Builtin("atan2", ("x1", "x2"), _primitive("atan2"), "Angle of the point (x2, x1), in (-pi, pi]."),
     Builtin("floor", ("x", "dtype="), _rounding("floor"), "Greatest integer not above x, real unless dtype is given."),
     Builtin("ceil", ("x", "dtype="), _rounding("ceil"), "Least integer not below x, real unless dtype is given."),
     Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties away from 0; real without dtype."),
-    Builtin("abs", ("x",), _numeric("abs", abs), "Absolute value."),
-    Builtin("min", ("*args",), _numeric("min", min), "Least of its arguments, at their common dtype."),
-    Builtin("max", ("*args",), _numeric("max", max), "Greatest of its arguments, at their common dtype."),
+    Builtin("abs", ("x",), _primitive("abs", abs), "Absolute value."),
+    Builtin("min", ("*args",), _primitive("min", min), "Least of its arguments, at their common dtype."),
+    Builtin("max", ("*args",), _primitive("max", max), "Greatest of its arguments, at their common dtype."),
     Builtin("pow", ("base", "exponent"), _pow, "base ** exponent."),
-    Builtin("raw_div", ("x1", "x2"), _numeric("raw_div"), "Division; of integers, truncated towards zero."),
-    Builtin("raw_mod", ("x1", "x2"), _numeric("raw_mod"), "Remainder of raw_div: it has the sign of x1."),
-    Builtin("bit_shr", ("x1", "x2"), _bits("lshr"), "x1 shifted right by x2 bits, zeros shifted in."),
-    Builtin("popcnt", ("x",), _bits("popcnt"), "Number of set bits.", home="math"),
-    Builtin("clz", ("x",), _bits("clz"), "Number of leading zero bits.", home="math"),
-    Builtin("isnan", ("x",), _test("isnan"), "Whether x is not a number.", home="math"),
-    Builtin("isinf", ("x",), _test("isinf"), "Whether x is infinite.", home="math"),
+    Builtin("raw_div", ("x1", "x2"), _primitive("raw_div"), "Division; of integers, truncated towards zero."),
+    Builtin("raw_mod", ("x1", "x2"), _primitive("raw_mod"), "Remainder of raw_div: it has the sign of x1."),
+    Builtin("bit_shr", ("x1", "x2"), _primitive("lshr"), "x1 shifted right by x2 bits, zeros shifted in."),
+    Builtin("popcnt", ("x",), _primitive("popcnt"), "Number of set bits.", home="math"),
+    Builtin("clz", ("x",), _primitive("clz"), "Number of leading zero bits.", home="math"),
+    Builtin("isnan", ("x",), _primitive("isnan"), "Whether x is not a number.", home="math"),
+    Builtin("isinf", ("x",), _primitive("isinf"), "Whether x is infinite.", home="math"),
     Builtin("sign", ("x",), _sign, "-1, 0 or 1 as x is negative, zero or positive, in the dtype of x.", home="math"),
     Builtin("select", ("cond", "x1", "x2"), _select, "x1 where cond holds, else x2; both are evaluated."),
     Builtin("cast", ("obj", "dtype"), _cast, "obj as dtype; real to integer truncates."),

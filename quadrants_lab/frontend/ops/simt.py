@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -55,9 +56,7 @@ def _known(find: Callable[[Context], int]) -> Lower:
 
 def _array(cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType) -> Mem:
     _here(cx, call)
-    n = 0
-    while (name := f"shared{n}") in cx.buffers:
-        n += 1
+    name = N.unused((f"shared{n}" for n in count()), cx.buffers)
     cx.buffers[name] = buffer = N.Buffer(name, "shared", dtype, len(shape), shape)
     return Mem(buffer, "SharedArray")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import unsure
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
@@ -55,26 +56,18 @@ def _is_active(cx: Context, call: ast.Call, node: Value, indices: Value) -> Valu
     return Num(sparse.is_active(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell), u1)
 
 
-def _deactivate(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
-    cell = _node(cx, call, node)
-    holder = cell.parent() if cell.kind == "dynamic" else cell
-    sparse.deactivate(cx, cell, _indices(cx, call, indices, len(holder.axes)))
+def _deactivate(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any]) -> Value:
+    cx.at(call)
+    sparse.deactivate(cx, cell, at)
     return Obj(None)
 
 
-def _length(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
-    cell = _node(cx, call, node, ALL[2:])
-    return Num(sparse.length(cx, cell, _indices(cx, call, indices, len(cell.parent().axes))), i32)
+def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any]) -> Value:
+    cx.at(call)
+    return Num(sparse.length(cx, cell, at), i32)
 
 
-def _append(cx: Context, call: ast.Call, node: Value, indices: Value, val: Value) -> Value:
-    cell = _node(cx, call, node, ALL[2:])
-    at = _indices(cx, call, indices, len(cell.parent().axes))
-    mems = [cx.wrap(f, f.name or "placed", call) for f in cell.fields]
-    return _appended(cx, call, cell, at, mems, val, argument_node(call, 2))
-
-
-def _appended(
+def _append(
     cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any], val: Value, node: ast.expr
 ) -> Value:
     """Writes ``val`` behind the last element of a list; its index in the list. A list that is full stays as it is."""
@@ -92,34 +85,34 @@ def _appended(
     return Num(slot, i32)
 
 
-def _of_list(cx: Context, x: Any) -> tuple[Any, tuple[int, ...], list[Any]]:
-    """Node, index and members of the list that a method is called on."""
-    mem, *index = x
-    members = list(_members(mem)) if isinstance(mem, StructMem) else [mem]
-    return cx.bindings[members[0].buffer.name].snode.sparse, tuple(index), members
+def _of_node(lower: Callable[..., Value], kinds: tuple[str, ...] = ALL[2:]) -> Lower:
+    """What is done to a list of a dynamic node, or to a cell of another one, by node and index."""
+
+    def of_node(cx: Context, call: ast.Call, node: Value, indices: Value, *val: Value) -> Value:
+        cell = _node(cx, call, node, kinds)
+        holder = cell.parent() if cell.kind == "dynamic" else cell
+        at = _indices(cx, call, indices, len(holder.axes))
+        mems = [cx.wrap(f, f.name or "placed", call) for f in cell.fields] if val else []
+        return lower(cx, call, cell, at, mems, *val, *(argument_node(call, 2) for _ in val))
+
+    return of_node
+
+
+def _of_list(lower: Callable[..., Value]) -> Lower:
+    """The same as a method of a list: ``x[i].append(v)``."""
+
+    def of_list(cx: Context, call: ast.Call, x: Any, *val: Value) -> Value:
+        mem, *index = x
+        members = list(_members(mem)) if isinstance(mem, StructMem) else [mem]
+        cell = cx.bindings[members[0].buffer.name].snode.sparse
+        return lower(cx, call, cell, tuple(index), members, *val, *(argument_node(call, 1) for _ in val))
+
+    return of_list
 
 
 def _members(mem: StructMem) -> Any:
     for m in mem.members.values():
         yield from _members(m) if isinstance(m, StructMem) else (m,)
-
-
-def _list_append(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
-    cell, at, mems = _of_list(cx, x)
-    return _appended(cx, call, cell, at, mems, val, argument_node(call, 1))
-
-
-def _list_length(cx: Context, call: ast.Call, x: Value) -> Value:
-    cell, at, _ = _of_list(cx, x)
-    cx.at(call)
-    return Num(sparse.length(cx, cell, at), i32)
-
-
-def _list_deactivate(cx: Context, call: ast.Call, x: Value) -> Value:
-    cell, at, _ = _of_list(cx, x)
-    cx.at(call)
-    sparse.deactivate(cx, cell, at)
-    return Obj(None)
 
 
 def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
@@ -155,17 +148,17 @@ def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value
 ROWS: tuple[Builtin, ...] = (
     Builtin("activate", ("node", "indices"), _activate, "Makes a cell of a pointer or bitmasked node active, and the "
             "cells above it."),
-    Builtin("deactivate", ("node", "indices"), _deactivate, "Makes a cell, or a list of a dynamic node, inactive: what "
-            "lies in it becomes 0."),
+    Builtin("deactivate", ("node", "indices"), _of_node(_deactivate, ALL),
+            "Makes a cell, or a list of a dynamic node, inactive: what lies in it becomes 0."),
     Builtin("is_active", ("node", "indices"), _is_active, "Whether a cell of a pointer or bitmasked node is active."),
-    Builtin("SNode.length", ("node", "indices"), _length, "How many elements a list of a dynamic node has.",
+    Builtin("SNode.length", ("node", "indices"), _of_node(_length), "How many elements a list of a dynamic node has.",
             home="SNode"),
-    Builtin("append", ("node", "indices", "val"), _append, "Appends to a list of a dynamic node; the index of the new "
-            "element in it."),
+    Builtin("append", ("node", "indices", "val"), _of_node(_append),
+            "Appends to a list of a dynamic node; the index of the new element in it."),
     Builtin("rescale_index", ("a", "b", "I"), _rescale_index, "The index of b that the index I of a falls into; a and "
             "b are fields or nodes."),
-    Builtin("Field.append", ("x", "val"), _list_append, "See qd.append.", home="Field"),
-    Builtin("Field.length", ("x",), _list_length, "See qd.length.", home="Field"),
-    Builtin("Field.deactivate", ("x",), _list_deactivate, "See qd.deactivate.", home="Field"),
+    Builtin("Field.append", ("x", "val"), _of_list(_append), "See qd.append.", home="Field"),
+    Builtin("Field.length", ("x",), _of_list(_length), "See qd.length.", home="Field"),
+    Builtin("Field.deactivate", ("x",), _of_list(_deactivate), "See qd.deactivate.", home="Field"),
     Builtin("Field.parent", ("x", "n="), _parent, "The node that it is placed in.", home="Field"),
 )  # fmt: skip

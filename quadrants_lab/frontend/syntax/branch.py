@@ -12,7 +12,6 @@ from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, r
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, promote
 
 
 @dataclass(slots=True)
@@ -78,7 +77,7 @@ def branch(
         _same_shape(cx, given, node)
         met: list[Num] = []
         for j in range(len(ways[0])):
-            t = _meet(cx, [way[j] for way in ways])
+            t = cx.meet(*(way[j] for way in ways))
             results.append(cx.b.param(t))
             for arm, way, out in zip(live, ways, yields, strict=True):
                 with cx.b.block(arm.stmts):
@@ -116,11 +115,6 @@ def _arm(cx: Context, before: Env, run: Callable[[], tuple[Value, ...]]) -> Arm:
         value = run()
     exited, cx.exited = cx.exited, False
     return Arm(stmts, cx.frame.env, exited, value)
-
-
-def _meet(cx: Context, values: list[Num | Lit]) -> DType:
-    types = [cx.type_of(v) for v in values]
-    return types[0] if len(types) == 1 or types[0] is types[1] else promote(types[0], types[1])
 
 
 def leave(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.op_table import PYTHON, Builtin
 from quadrants_lab.frontend.seen import is_pure
 from quadrants_lab.frontend.source import FunctionSource, unsure
@@ -19,7 +18,7 @@ from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, name_of
-from quadrants_lab.frontend.values.struct import instance
+from quadrants_lab.frontend.values.struct import bound, instance
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import Bound, Lit, Matrix, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, from_numpy
@@ -52,7 +51,7 @@ def call(cx: Context, node: ast.Call) -> Value:
         fn = target.value
     if not cx.static and (by_reference := plain.with_references(cx, node, fn, target.text)) is not None:
         return _func(cx, node, by_reference.source, by_reference.first, procedure, {})
-    args, keywords = _arguments(cx, node, 0)
+    args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
     if isinstance(fn, type) and fn.__module__ == "numpy":
         fn = from_numpy(fn) or fn
     if isinstance(fn, DType):
@@ -94,74 +93,61 @@ def _func(
 ) -> Value:
     """A call of a func, whose ``first`` arguments are given; template parameters take theirs by reference."""
     by_name = templates(source)
-    names = {k: name for name, k in by_name.items()}
-    args = list(first)
-    for a in node.args:
-        if isinstance(a, ast.Starred):
-            args += unpacked(cx, cx.expr(a.value), a.value)
-        else:
-            name = names.get(len(args))
-            args.append(cx.expr(a) if name is None else refer(cx, a, name, references))
-    keywords: Keywords = {}
-    for kw in node.keywords:
-        if kw.arg is None:
-            raise cx.fail("QL1608", kw.value)
-        by_reference = kw.arg in by_name
-        keywords[kw.arg] = refer(cx, kw.value, kw.arg, references) if by_reference else cx.expr(kw.value)
+    names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
+
+    def value(place: int | str, a: ast.expr) -> Value:
+        return refer(cx, a, names[place], references) if place in names else cx.expr(a)
+
+    args, keywords = _arguments(cx, node, value, node.args, first)
     return funcs.inline(cx, node, source, args, keywords, procedure, references=references)
 
 
-def _arguments(cx: Context, node: ast.Call, raw: int, *given: Value) -> tuple[list[Value], Keywords]:
-    """The values of the arguments; the first ``raw`` are left alone, the first may be ``given``."""
-    args: list[Value] = [*given]
-    for k, a in enumerate(node.args[len(given) :], len(given)):
-        if isinstance(a, ast.Starred) and k >= raw:
-            args += unpacked(cx, cx.expr(a.value), a.value)
-        elif isinstance(a, ast.Starred):
-            raise cx.fail("QL1608", a)
+def _arguments(
+    cx: Context, node: ast.Call, value: Callable[[int | str, ast.expr], Value], args: Sequence[ast.expr],
+    first: Sequence[Value] = (),
+) -> tuple[list[Value], Keywords]:  # fmt: skip
+    """The values of the arguments ``args``, which come behind the ``first`` ones, and of the keywords: what ``value``
+    makes of each, given its number or name."""
+    found = list(first)
+    for a in args:
+        if isinstance(a, ast.Starred):
+            found += unpacked(cx, cx.expr(a.value), a.value)
         else:
-            args.append(Obj(None) if k < raw else cx.expr(a))
-    keywords: Keywords = {}
+            found.append(value(len(found), a))
     for kw in node.keywords:
         if kw.arg is None:
             raise cx.fail("QL1608", kw.value)
-        keywords[kw.arg] = Obj(None) if raw > len(args) else cx.expr(kw.value)
-    return args, keywords
+    return found, {str(kw.arg): value(str(kw.arg), kw.value) for kw in node.keywords}
 
 
 def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Value:
     """A call of an operation; the first arguments may be ``given``."""
+    if row.raw > len(node.args):
+        return row.lower(cx, node, *(Obj(None) for _ in node.args))
+    for raw in node.args[: row.raw]:
+        if isinstance(raw, ast.Starred):
+            raise cx.fail("QL1608", raw)
+    cx.static += row.name == "static"
+    args, keywords = _arguments(
+        cx, node, lambda place, a: Obj(None) if place in range(row.raw) else cx.expr(a), node.args[len(given) :], given
+    )
     if row.name == "static":
-        cx.static += 1
-        args, keywords = _arguments(cx, node, 0)
         cx.static -= 1
         for n, a in zip(node.args, args, strict=True):
             if n in cx.statics:
                 raise cx.fail("QL1614", n)
             if not isinstance(a, (Obj, tuple)):  # of a tuple its length is enough, so that loops unroll
                 decided(cx, a, n)
-    else:
-        args, keywords = _arguments(cx, node, row.raw, *given)
-    if row.raw > len(args):
-        return row.lower(cx, node, *args)
     if row.variadic:
         optional = [p.rstrip("=") for p in row.params[1:]]
         if not (args or optional) or not {*keywords} <= {*optional}:
             params = ", ".join(row.params).rstrip("=")
             raise cx.fail("QL1602", node, text=name_of(node.func), what="takes one or more values", params=params)
         return row.lower(cx, node, *args, **keywords) if keywords else _lowered(cx, node, row, args)
-    bound: list[Value | None] = [*args]
     names = [p.rstrip("=") for p in row.params]
-    for param in row.params[len(args) :]:
-        name = param.rstrip("=")
-        if name not in keywords and not param.endswith("="):
-            raise _mismatch(cx, node, names, f"'{name}' is missing")
-        bound.append(keywords.pop(name, None))
-    if keywords:
-        raise _mismatch(cx, node, names, f"there is no parameter '{next(iter(keywords))}' left")
-    if len(args) > len(names):
-        raise _mismatch(cx, node, names, f"takes {count(len(names), 'argument')}, {len(args)} given")
-    return _lowered(cx, node, row, bound)
+    optional = [p.rstrip("=") for p in row.params if p.endswith("=")]
+    by_name = bound(cx, node, name_of(node.func), names, args, keywords, optional)
+    return _lowered(cx, node, row, [by_name.get(name) for name in names])
 
 
 def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> Value:
@@ -178,10 +164,6 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
         return row.lower(cx, node, *full)
 
     return matrix.each(cx, one, nodes, node, *(args[k] for k in spread))
-
-
-def _mismatch(cx: Context, node: ast.Call, names: list[str], what: str) -> Exception:
-    return cx.fail("QL1602", node, text=name_of(node.func), what=what, params=", ".join(names))
 
 
 def _python(

@@ -20,7 +20,7 @@ from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.leaves import describe, mapped, name_of
 from quadrants_lab.frontend.values.lvalue import Place
-from quadrants_lab.frontend.values.struct import annotation, as_type
+from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, Value
 from quadrants_lab.ir.room import need
@@ -154,25 +154,13 @@ def _bind(
     params = parameters(source)
     names = [p.arg for p in params]
     positional = len(names) - len(source.node.args.kwonlyargs)
-    given = dict(zip(names[:positional], args, strict=False))
-    unknown = next((k for k in keywords if k not in names or k in given), None)
-    if len(args) > positional or unknown is not None:
-        what = f"takes {count(positional, 'argument')}, {len(args)} given"
-        if unknown is not None:
-            what = f"there is no parameter '{unknown}' left"
-        raise cx.fail("QL1602", node, text=source.name, what=what, params=", ".join(names))
-    given.update(keywords)
     defaults = source.fn.__defaults__ or ()
     optional = dict(zip(names[positional - len(defaults) : positional], defaults, strict=True))
     optional.update(source.fn.__kwdefaults__ or {})
+    given = bound(cx, node, source.name, names, args, keywords, optional, positional)
     env: dict[str, Value] = {}
     for p in params:
-        if p.arg in given:
-            value = given[p.arg]
-        elif p.arg in optional:
-            value = cx.wrap(optional[p.arg], p.arg)
-        else:
-            raise cx.fail("QL1602", node, text=source.name, what=f"'{p.arg}' is missing", params=", ".join(names))
+        value = given[p.arg] if p.arg in given else cx.wrap(optional[p.arg], p.arg)
         env[p.arg] = _passed(cx, node, source, p, value, p.arg in references)
     return env
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
+from itertools import count as count_from
 from math import prod
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import leave
 from quadrants_lab.frontend.syntax.changed import changed, missed, settled
-from quadrants_lab.frontend.syntax.returns import resume
+from quadrants_lab.frontend.syntax.returns import parameters, resume
 from quadrants_lab.frontend.syntax.scan import breaks, returns
 from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
@@ -19,7 +20,7 @@ from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Env, Loop
 from quadrants_lab.frontend.values.leaves import is_local, leaf_names, leaves, mapped
 from quadrants_lab.frontend.values.sparse import known
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.types import i32, i64
@@ -219,15 +220,8 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
 
 def _temporary(cx: Context, name: str, value: Num) -> N.Buffer:
     """A launch temporary for a local, with its adjoint if it can have one."""
-    n, name = 0, N.buffer_name(name)
-    while f"{name}.tmp{n}" in cx.buffers:
-        n += 1
-    buffer = N.Buffer(f"{name}.tmp{n}", "temp", value.type, 0, ())
-    cx.buffers[buffer.name] = buffer
-    if value.type.is_float:
-        buffer.grad = f"{buffer.name}.grad"
-        cx.buffers[buffer.grad] = N.Buffer(buffer.grad, "temp", value.type, 0, ())
-    return buffer
+    called = N.unused((f"{N.buffer_name(name)}.tmp{n}" for n in count_from()), cx.buffers)
+    return N.with_adjoint(cx.buffers, N.Buffer(called, "temp", value.type, 0, ()))
 
 
 # --- serial loops -----------------------------------------------------------------------------------------------
@@ -392,20 +386,9 @@ def _carry(
             continue
         names.append(name)
         inits += [leaf.id for leaf in leaves(value)]
-        env[name] = _parameters(cx, value, name, params)
+        env[name] = parameters(cx, value, params, name)
     cx.frame.env = env
     return before, tuple(names), tuple(params), tuple(inits)
-
-
-def _parameters(cx: Context, value: Value, name: str, params: list[N.Param]) -> Value:
-    """The local with a new parameter for each of its numbers; they are appended to ``params``."""
-    names = leaf_names(value, name)
-
-    def new(leaf: Num) -> Num:
-        params.append(cx.b.param(leaf.type, next(names)))
-        return Num(params[-1].id, leaf.type)
-
-    return mapped(value, new)  # type: ignore[no-any-return]
 
 
 def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> None:
@@ -428,7 +411,7 @@ def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | a
     cx.frame.env = dict(before)
     results: list[N.Param] = []
     for name in names:
-        cx.frame.env[name] = _parameters(cx, before[name], name, results)
+        cx.frame.env[name] = parameters(cx, before[name], results, name)
     cx.at(node)
     return tuple(results)
 

@@ -12,6 +12,8 @@ import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
+from itertools import repeat
+from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, leave
@@ -35,8 +37,9 @@ def early(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Valu
         str(k): mapped(v, lambda leaf: Num(cx.const(0, leaf.type), leaf.type)) for k, v in enumerate(results)
     }
     inits = [leaf.id for leaf in leaves(Struct(None, hidden))]
-    carried = _parameters(cx, hidden)
-    cx.frame = replace(outer, env={**outer.env, RETURN: carried}, loop=Loop("once", (RETURN,)), returning=[])
+    carried, after = list[N.Param](), list[N.Param]()
+    local = parameters(cx, Struct(None, hidden), carried)
+    cx.frame = replace(outer, env={**outer.env, RETURN: local}, loop=Loop("once", (RETURN,)), returning=[])
     cx.top = False
     begin, end, index = cx.const(0, i32), cx.const(1, i32), cx.b.param(i32)
     with cx.b.block() as stmts:
@@ -47,11 +50,20 @@ def early(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Valu
             cx.b.yield_(*(leaf.id for leaf in leaves(cx.frame.env[RETURN])))
     cx.exited, cx.frame, cx.top = False, outer, top
     cx.at(node)
-    after = _parameters(cx, hidden)
-    cx.b.add(
-        N.For(cx.b.fresh(), index, begin, end, _params(carried), tuple(inits), tuple(stmts), _params(after))
-    )
-    return tuple(after.members.values())[1:]
+    result = parameters(cx, Struct(None, hidden), after)
+    cx.b.add(N.For(cx.b.fresh(), index, begin, end, tuple(carried), tuple(inits), tuple(stmts), tuple(after)))
+    return tuple(result.members.values())[1:]
+
+
+def parameters(cx: Context, value: Value, params: list[N.Param], name: str | None = None) -> Any:
+    """The local with a new parameter for each of its numbers; they are appended to ``params``."""
+    names = repeat("") if name is None else leaf_names(value, name)
+
+    def new(leaf: Num) -> Num:
+        params.append(cx.b.param(leaf.type, next(names)))
+        return Num(params[-1].id, leaf.type)
+
+    return mapped(value, new)
 
 
 def leave_func(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None:
@@ -142,16 +154,3 @@ def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
         return leaf if leaf.type is other else Num(N.NO_ID, promote(leaf.type, other))
 
     return mapped(a, meet)  # type: ignore[no-any-return]
-
-
-def _parameters(cx: Context, members: dict[str, Value]) -> Struct:
-    def new(leaf: Num) -> Num:
-        return Num(cx.b.param(leaf.type).id, leaf.type)
-
-    return mapped(Struct(None, members), new)  # type: ignore[no-any-return]
-
-
-def _params(value: Struct) -> tuple[N.Param, ...]:
-    return tuple(N.Param(leaf.id, leaf.type) for leaf in leaves(value))
-
-

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
+from functools import reduce
 from itertools import chain, count, product
 from threading import get_ident
 from types import ModuleType
@@ -38,7 +39,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType, convert, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import DType, convert, i32, i64, promote, u1, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.frontend.op_table import Builtin
@@ -299,8 +300,7 @@ class Context:
 
     def unused(self, name: str) -> str:
         """The name, with a number behind it where a buffer has it already."""
-        numbered = (f"{name}.{n}" for n in count(2))
-        return next(n for n in chain((name,), numbered) if n not in self.buffers)
+        return N.unused(chain((name,), (f"{name}.{n}" for n in count(2))), self.buffers)
 
     def field(self, obj: Any, text: str) -> N.Buffer:
         """The buffer of a field, and with it that of its gradient."""
@@ -374,6 +374,10 @@ class Context:
         if value.dtype is not None and kind is int:
             return value.dtype
         return u1 if kind is bool else self.options.default_fp if kind is float else self.options.default_ip
+
+    def meet(self, *values: Num | Lit) -> DType:
+        """The dtype of all, else the promoted one."""
+        return reduce(lambda a, b: a if a is b else promote(a, b), map(self.type_of, values))
 
     def to(self, value: Num | Lit, dtype: DType) -> int:
         """Id of the number as ``dtype``."""

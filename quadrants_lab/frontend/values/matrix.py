@@ -11,7 +11,7 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
-from quadrants_lab.ir.types import DType, promote
+from quadrants_lab.ir.types import DType
 
 
 def made(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Matrix:
@@ -24,10 +24,7 @@ def made(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Mat
             kind = float if float in kinds else int
             elements = [Lit(kind(e.value), e.node, dtype=wide) for e in elements if isinstance(e, Lit)]
     elif len(nums) < len(elements) or any(n.type is not nums[0].type for n in nums):
-        t = cx.type_of(elements[0])
-        for e in elements:
-            other = cx.type_of(e)
-            t = t if other is t else promote(t, other)
+        t = cx.meet(*elements)
         elements = [cx.num(e, t) for e in elements]
     return Matrix(shape, tuple(elements))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
@@ -42,18 +42,35 @@ def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], 
             raise cx.fail("QL1602", call, text=ast.unparse(call.func), what="takes numbers only", params="*args")
         return matrix.of_type(cx, call, tuple(declared.shape), declared.dtype, args)
     names = list(declared.members)
-    text = ast.unparse(call.func)
-    unknown = [k for k in keywords if k not in names or k in names[: len(args)]]
-    if len(args) > len(names) or unknown:
-        what = f"there is no member '{unknown[0]}' left" if unknown else f"takes {count(len(names), 'value')}"
-        raise cx.fail("QL1602", call, text=text, what=what, params=", ".join(names))
-    given = {**dict(zip(names, args, strict=False)), **keywords}
+    given = bound(cx, call, ast.unparse(call.func), names, args, keywords, optional=names, noun="member")
     nodes = {**dict(zip(names, call.args, strict=False)), **{k.arg: k.value for k in call.keywords}}
     members = {}
     for name, want in declared.members.items():
         value = given.get(name, Lit(0, call))
         members[name] = as_type(cx, value, want, nodes.get(name, call))
     return Struct(declared, members)
+
+
+def bound(
+    cx: Context, call: ast.Call, text: str, names: Sequence[str], args: Sequence[Value], keywords: dict[str, Value],
+    optional: Container[str] = (), positional: int | None = None, noun: str = "parameter",
+) -> dict[str, Value]:  # fmt: skip
+    """The arguments of a call of ``text`` by the names of its parameters, of which ``positional`` (None: all) need
+    no name; QL1602 where they do not fit."""
+    most = len(names) if positional is None else positional
+    given = dict(zip(names[:most], args, strict=False))
+    unknown = next((k for k in keywords if k not in names or k in given), None)
+    given |= keywords
+    missing = next((n for n in names if n not in given and n not in optional), None)
+    if unknown is not None:
+        what = f"there is no {noun} '{unknown}' left"
+    elif len(args) > most:
+        what = f"takes {count(most, 'argument' if noun == 'parameter' else 'value')}, {len(args)} given"
+    elif missing is not None:
+        what = f"'{missing}' is missing"
+    else:
+        return given
+    raise cx.fail("QL1602", call, text=text, what=what, params=", ".join(names))
 
 
 def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
