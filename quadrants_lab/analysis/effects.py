@@ -23,6 +23,15 @@ def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
     return {s.buffer for s in walk(block) if isinstance(s, by)}
 
 
+def places(block: N.Block, by: type[N.Access] = N.Access) -> dict[str, set[tuple[int, ...]]]:
+    """By buffer, the indices of the accesses of this kind."""
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for s in walk(block):
+        if isinstance(s, by):
+            found.setdefault(s.buffer, set()).add(s.index)
+    return found
+
+
 def accesses(kernel: N.Kernel) -> tuple[frozenset[str], frozenset[str]]:
     """Names of the buffers that the kernel reads, and of those that it writes."""
     return frozenset(touched(kernel.body, N.Read)), frozenset(touched(kernel.body, N.Write))

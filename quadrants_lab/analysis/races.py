@@ -15,7 +15,7 @@ from typing import Any
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
-from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.effects import places, touched
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -70,15 +70,8 @@ def _suspicious(task: N.Offload) -> bool:
     """A quick look: a parallel task with a store that another access of its, or itself, might meet."""
     if _single(task):
         return False
-    places: dict[str, set[tuple[int, ...]]] = {}
-    stored: set[str] = set()
-    own = {p.id for p in task.indices}
-    for s in walk(task.body):
-        if isinstance(s, N.Access):
-            places.setdefault(s.buffer, set()).add(s.index)
-            if not isinstance(s, N.Load):
-                stored.add(s.buffer)
-    return any(len(places[b]) > 1 or not own <= set(next(iter(places[b]))) for b in stored)
+    own, at = {p.id for p in task.indices}, places(task.body)
+    return any(len(at[b]) > 1 or not own <= {*next(iter(at[b]))} for b in touched(task.body, N.Write))
 
 
 def _single(task: N.Offload) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from quadrants_lab.analysis.accesses import Access, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
+from quadrants_lab.analysis.effects import places
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
 
 _MOST_PAIRS = 400  # of stores that are looked at; beyond, all of them count
 
@@ -38,8 +38,5 @@ def _quick(kernel: N.Kernel, task: N.Offload) -> bool:
     if task.kind == "serial":
         return False
     own = {p.id for p in task.indices}
-    places: dict[str, set[tuple[int, ...]]] = {}
-    for s in walk(task.body):
-        if isinstance(s, N.Store) and kernel.buffers[s.buffer].grad:
-            places.setdefault(s.buffer, set()).add(s.index)
-    return any(len(at) > 1 or not own <= set(next(iter(at))) for at in places.values())
+    stores = places(task.body, N.Store).items()
+    return any(len(at) > 1 or not own <= {*next(iter(at))} for buffer, at in stores if kernel.buffers[buffer].grad)

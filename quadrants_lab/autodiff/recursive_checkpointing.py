@@ -23,8 +23,8 @@ from quadrants_lab.ir.walk import end_of, reached, rewrite, walk
 @dataclass(slots=True)
 class Segment:
     """``starts``: the carried values (by their id in the loop) that running a segment again starts from; ``live``: the
-    values in the loop that it computes, and the statements around them; ``outside``: the values from outside of the loop
-    that it reads."""
+    values in the loop that it computes, and the statements around them; ``outside``: values from outside that it
+    reads."""
 
     loop: N.For
     starts: list[int]

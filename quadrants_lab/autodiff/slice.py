@@ -11,7 +11,7 @@ from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import end_of
+from quadrants_lab.ir.walk import end_of, rewrite
 
 Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried value, its stack)
 
@@ -127,19 +127,14 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
             handed.setdefault(scope.owner.id, []).append((scope.arm, inner, result))
             inner, scope = result.id, scope.parent
         known[v] = inner
-    return (_with_results(body, handed, b) if handed else body), known
 
+    def with_results(s: N.Stmt) -> N.Stmt:
+        if not isinstance(s, N.If) or s.id not in handed:
+            return s
+        then, orelse = (_yielding(block, n, handed[s.id], b) for n, block in enumerate(s.blocks()))
+        return replace(s, then=then, orelse=orelse, results=(*s.results, *(r for _, _, r in handed[s.id])))
 
-def _with_results(body: N.Block, handed: Mapping[int, Sequence[tuple[int, int, N.Param]]], b: Builder) -> N.Block:
-    out: list[N.Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, N.If):
-            new = handed.get(stmt.id, ())
-            arms = [_with_results(block, handed, b) for block in stmt.blocks()]
-            arms = [_yielding(block, n, new, b) for n, block in enumerate(arms)]
-            stmt = replace(stmt, then=arms[0], orelse=arms[1], results=(*stmt.results, *(r for _, _, r in new)))
-        out.append(stmt)
-    return tuple(out)
+    return rewrite(body, with_results, inner_first=True), known
 
 
 def _yielding(block: N.Block, n: int, handed: Sequence[tuple[int, int, N.Param]], b: Builder) -> N.Block:

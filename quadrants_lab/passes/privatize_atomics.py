@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.effects import places, touched
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_offloads, rewrite_in, walk
+from quadrants_lab.ir.walk import map_offloads, rewrite_in
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
@@ -17,13 +18,7 @@ def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
 
 def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     own = {p.id for p in task.indices}
-    places: dict[str, set[tuple[int, ...]]] = {}
-    atomics: set[str] = set()
-    for s in walk(task.body):
-        if isinstance(s, N.Access):
-            places.setdefault(s.buffer, set()).add(s.index)
-            if isinstance(s, N.Atomic):
-                atomics.add(s.buffer)
+    at, atomics = places(task.body), touched(task.body, N.Atomic)
     arrays = {b for b in atomics if kernel.buffers[b].kind == "ndarray"}
 
     def alone(buffer: str) -> bool:
@@ -31,7 +26,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
             return True
         if buffer in arrays and len(arrays) > 1:
             return False
-        first, *others = places[buffer]
+        first, *others = at[buffer]
         same = {i for axis, i in enumerate(first) if all(index[axis] == i for index in others)}
         return own <= same
 
