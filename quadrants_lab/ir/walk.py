@@ -81,9 +81,10 @@ def reached(start: Iterable[T], beyond: Callable[[T], Iterable[T]]) -> dict[T, N
     found = dict.fromkeys(start)
     todo = list(found)
     for node in todo:  # it grows
-        new = [n for n in beyond(node) if n not in found]
-        found.update(dict.fromkeys(new))
-        todo += new
+        for n in beyond(node):
+            if n not in found:
+                found[n] = None
+                todo.append(n)
     return found
 
 

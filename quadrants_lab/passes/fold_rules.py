@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Protocol
 
 from quadrants_lab.ir.nodes import Const, Op, Value
@@ -104,10 +105,11 @@ def _match(node: ast.expr) -> Match:
 
         return made_by
     value = ast.literal_eval(node)
+    number = cache(lambda t: _number(value, t))
 
     def constant(f: Facts, v: int, found: dict[str, int]) -> bool:
         c = f.const(v)
-        return c is not None and repr(c) == repr(_number(value, f.types[v]))  # by their text zeros have a sign
+        return c is not None and c == number(f.types[v]) and repr(c) == repr(number(f.types[v]))  # zeros have a sign
 
     return constant
 
