@@ -51,6 +51,16 @@ ROWS: list[tuple[str, str, Any, Any, float]] = [
     ("f64", "qd.atan2(p, q)", ("i32", 7), ("i32", 3), math.atan2(7, 3)),
     ("f64", "qd.atan2(p, q)", ("i32", 7), ("f64", 3), math.atan2(7, 3)),
     ("f64", "qd.atan2(p, q)", ("i32", 7), ("f32", 3), f64(np.arctan2(f32(7), f32(3)))),
+    # a choice that is made when the kernel is compiled has the dtype of one that is made later, but under qd.static
+    ("f64", "(p if 65535 else q) * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "(q if not 1 else p) * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "(p if 1 else (q if 0 else p)) * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "(7 if 1 else q) * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "((p, p)[0] if 1 else qd.sin(q)) * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "(qd.Vector([p, p]) if 1 else qd.Vector([q, q])).x * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "(qd.Vector([p, p]) if 1 else q).x * 1000000000", ("i32", 7), ("f64", 3), 7e9),
+    ("f64", "(p if qd.static(True) else q) * 1000000000", ("i32", 7), ("f64", 3), 7 * 10**9 - 2 * 2**32),
+    ("f64", "(p if 1 else nothing[0]) * 1000000000", ("i32", 7), ("f64", 3), 7 * 10**9 - 2 * 2**32),
     ("f64", "qd.math.log2(p)", ("i32", 7), ("i32", 0), math.log2(7)),
 ]
 IDS = [f"{fp}-{e}-{p[0]}-{q[0]}" for fp, e, p, q, _ in ROWS]
@@ -72,3 +82,35 @@ def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
     qd.kernel(space["k"])()
     real = 2e-7 if fp == "f32" and expression != "p / q" else 1e-14
     assert y[None] == pytest.approx(want, rel=real if isinstance(want, float) else 0)
+
+
+@pytest.mark.parametrize("fp, ip", [("f32", "i32"), ("f32", "u32"), ("f32", "i64"), ("f64", "i64"), ("f16", "u16")])
+def test_sign_of_a_power_whose_exponent_is_rounded(fp: str, ip: str) -> None:
+    """Whether it is odd is a property of the integer, which the real number that it becomes need not have."""
+    qd.init(arch=qd.cpu, default_fp=getattr(qd, fp), offline_cache=False)
+    real = getattr(qd, fp)
+    x, y = (qd.field(real, 8, needs_grad=True) for _ in range(2))
+    n = qd.field(getattr(qd, ip), 8)
+    whole = 2 ** {"f16": 11, "f32": 24, "f64": 53}[fp]
+    cases = (-1, whole + 1), (-1, whole + 2), (-1, whole + 3), (-2, 3), (-2, 0), (0, 1), (0, 2), (1, whole + 1)
+    for i, (base, exponent) in enumerate(cases):
+        x[i], n[i] = base, exponent
+
+    @qd.kernel
+    def power() -> None:
+        for i in x:
+            y[i] = x[i] ** n[i]
+
+    @qd.kernel
+    def literal() -> None:
+        y[0] = x[0] ** 16777217
+
+    power()
+    y.grad.fill(1.0)
+    power.grad()
+    assert y.to_numpy().tolist() == [-1, 1, -1, -8, 1, 0, 0, 1]
+    rounded = [getattr(np, {"f16": "float16", "f32": "float32", "f64": "float64"}[fp])(n[i]) for i in range(8)]
+    want = [rounded[0], -rounded[1], rounded[2], 12, 0, 1, 0, rounded[7]]
+    np.testing.assert_allclose(x.grad.to_numpy(), want)
+    literal()
+    assert y[0] == -1

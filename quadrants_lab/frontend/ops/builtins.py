@@ -122,7 +122,7 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
 
 def _select(cx: Context, call: ast.Call, cond: Value, x1: Value, x2: Value) -> Value:
     c, a, b = (cx.argument(call, k, v) for k, v in enumerate((cond, x1, x2)))
-    t = arith.common(cx, a, b)
+    t = cx.meet(a, b)
     test = arith.truth(cx, c, argument_node(call, 0))
     left, right = cx.to(a, t), cx.to(b, t)
     cx.at(call)

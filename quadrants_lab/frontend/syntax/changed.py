@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Sequence
 
+from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.frontend.syntax.scan import assigned
 from quadrants_lab.frontend.values.context import Context, Env
+from quadrants_lab.frontend.values.values import Value
 
 
 def changed(cx: Context, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
@@ -61,3 +63,22 @@ def mark(cx: Context) -> Callable[[], None]:
         cx.sites, cx.stopped, cx.exited = sites, set(stopped), False
 
     return back
+
+
+def tried(cx: Context, lower: Callable[[], list[Value]]) -> list[Value]:
+    """What ``lower`` gives, with all of it undone but the attributes that launches must look at again; nothing where it
+    is an error. Funcs in it do not try anything themselves: a recursion that a decided condition ends would not end."""
+    back, inlining = mark(cx), len(cx.inlining)
+    state = {name: set(value) if isinstance(value, set) else value for name, value in vars(cx).items()}
+    span, loop, active = cx.b.span, cx.frame.loop, [set(cells) for cells in cx.active]
+    cx.trying = cx.frame
+    try:
+        found = lower()
+    except QuadrantsError:
+        found = []
+    reads = dict(cx.reads)
+    vars(cx).update(state)
+    back()
+    del cx.inlining[inlining:]
+    cx.b.span, cx.frame.loop, cx.active, cx.reads = span, loop, active, reads
+    return found

@@ -9,11 +9,12 @@ from functools import reduce
 from typing import Any
 
 from quadrants_lab.frontend.syntax.branch import choose
+from quadrants_lab.frontend.syntax.changed import tried
 from quadrants_lab.frontend.syntax.scan import harmless
 from quadrants_lab.frontend.values import matrix
-from quadrants_lab.frontend.values.arith import common, emit, fold, truth
+from quadrants_lab.frontend.values.arith import emit, fold, truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import name_of
+from quadrants_lab.frontend.values.leaves import leaves, mapped, name_of
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import promote, u1
 
@@ -161,14 +162,33 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
         return matrix.each(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
     test = cx.number(chosen, node.test)
     if isinstance(test, Lit):
-        return cx.expr(node.body if test.value else node.orelse)
+        taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
+        asked = cx.static > 0 or node.test in cx.statics
+        return cx.expr(taken) if asked else _decided(cx, cx.expr(taken), other, node)
     cond = truth(cx, test, node.test)
     if harmless(node.body) and harmless(node.orelse):
         left, right = cx.expr(node.body), cx.expr(node.orelse)
         if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
             return choose(cx, cond, lambda: left, lambda: right, node)
-        t = common(cx, left, right)
+        t = cx.meet(left, right)
         a, b = cx.to(left, t), cx.to(right, t)
         cx.at(node)
         return Num(cx.b.op("select", cond, a, b), t)
     return choose(cx, cond, lambda: cx.expr(node.body), lambda: cx.expr(node.orelse), node)
+
+
+def _decided(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
+    """The value of the arm that is taken when the kernel is compiled, at the dtype that it had if it were taken at run
+    time: the common one of both arms. Not beside an arm that makes no sense where it is not taken, nor beside a literal
+    if it is one itself."""
+    mine = list(leaves(value))
+    if cx.trying not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
+        return value
+    theirs = tried(cx, lambda: list(leaves(cx.expr(other))))
+    both = [leaf for leaf in (*mine, *theirs) if isinstance(leaf, (Num, Lit))]
+    if not theirs or len(both) < len(mine) + len(theirs) or all(isinstance(leaf, Lit) for leaf in both):
+        return value
+    t = cx.meet(*both)
+    cx.at(node)
+    met: Value = mapped(value, lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
+    return met

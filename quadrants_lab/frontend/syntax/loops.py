@@ -131,6 +131,9 @@ def _trips(cx: Context, space: Space, node: ast.For) -> int:
     if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
         return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
     first, last, by = (cx.to(Num(space.id(cx, x), space.dtype), i64) for x in (begin, end, step))
+    if cx.options.debug and not isinstance(step, Lit):
+        runs = cx.b.op("ne", by, cx.const(0, i64))
+        cx.b.add(N.Assert(cx.b.fresh(), runs, "the step of this range is 0", (), kind="division"))
     trips = cx.b.op("neg", cx.b.op("floordiv", cx.b.op("sub", first, last), by))
     return cx.to(Num(trips, i64), space.count_dtype)
 

@@ -10,7 +10,7 @@ from typing import Any
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
-from quadrants_lab.ir.types import DType, promote, u1
+from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, meaning on compile-time numbers)
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -116,6 +116,7 @@ def emit(cx: Context, prim: str, dtype: DType, *args: Number, node: ast.AST) -> 
     return Num(result, cx.b.types[result])
 
 
+_PRECISION = {f16: 11, f32: 24, f64: 53}  # bits of a significand: integers of as many are exact
 _SMALL_POWERS = (2, 3, 4)
 
 
@@ -136,8 +137,27 @@ def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node
             if n == 2:
                 return Num(square, t)
             return Num(cx.b.op("mul", square, x if n == 3 else square), t)
+    if whole is None and _rounded(cx, exponent, t):
+        return _signed_power(cx, cx.to(base, t), cx.num(exponent), t, node)
     result = emit(cx, "pow", t, base, exponent, node=node)
     return result if whole is None else cx.num(result, whole)  # the wider power wraps to the same bits
+
+
+def _rounded(cx: Context, exponent: Number, t: DType) -> bool:
+    """Whether it is an integer that the floating-point dtype ``t`` may not have."""
+    if isinstance(exponent, Lit):
+        return bool(convert(exponent.value, t) != exponent.value)
+    return exponent.type.is_int and exponent.type.bits > _PRECISION[t]
+
+
+def _signed_power(cx: Context, x: int, exponent: Num, t: DType, node: ast.AST) -> Num:
+    """The real number ``x`` to the power of an integer that ``t`` may round: whether it is odd is asked before."""
+    cx.at(node)
+    op = cx.b.op
+    negative = op("lt", x, cx.const(0, t))
+    size = op("pow", op("select", negative, op("neg", x), x), cx.to(exponent, t))
+    odd = op("ne", op("and", exponent.id, cx.const(1, exponent.type)), cx.const(0, exponent.type))
+    return Num(op("select", op("and", negative, odd), op("neg", size), size), t)
 
 
 def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
@@ -197,12 +217,6 @@ def truth(cx: Context, value: Number, node: ast.expr) -> int:
         return value.id
     zero = cx.const(0, t)
     return cx.b.op("ne", value.id, zero)
-
-
-def common(cx: Context, left: Number, right: Number) -> DType:
-    """The dtype at which two alternatives meet: that of both, else the promoted one."""
-    lt, rt = cx.type_of(left), cx.type_of(right)
-    return lt if lt is rt else promote(lt, rt)
 
 
 def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:

@@ -108,6 +108,7 @@ class Context:
         self.block_dim = 0  # qd.loop_config(block_dim=...) before the next loop
         self.block = 0  # threads of a block of the parallel loop at hand; 0 outside of any
         self.blocks = False  # the parallel loop at hand says something of its blocks
+        self.trying: Frame | None = None  # where something is lowered for its dtype alone, see `changed.tried`
         self.sites = 0  # call sites of qd.random
         self.stopped: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # with what is known at compile time
@@ -376,7 +377,7 @@ class Context:
         return u1 if kind is bool else self.options.default_fp if kind is float else self.options.default_ip
 
     def meet(self, *values: Num | Lit) -> DType:
-        """The dtype of all, else the promoted one."""
+        """The dtype of alternatives of these: that of all, else the promoted one."""
         return reduce(lambda a, b: a if a is b else promote(a, b), map(self.type_of, values))
 
     def to(self, value: Num | Lit, dtype: DType) -> int:
