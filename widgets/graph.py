@@ -4,14 +4,14 @@ and the CFG pane."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import add
 
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import data, empty, esc
 from quadrants_lab.widgets.layout import Layout, Point, layout
-from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView
+from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView, Part
 
 _CHAR, _ROW, _PAD = 6.65, 15.0, 8.0  # of an 11 px monospace font
 _LONGEST, _MOST = 56, 16  # characters a line, lines a box
@@ -102,13 +102,19 @@ def drawing(graph: GraphView) -> dict[str, object]:
         [e.kind, number[e.src], number[e.dst], _path(points), _arrow(points), e.label, *(round(v) for v in label)]
         for e, points, label in at.edges
     ]
-    frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c)]] for c, *box in at.frames]
+    frames = [[c.label, *(round(v, 1) for v in box), [number[n] for n in _inside(c.body)]] for c, *box in at.frames]
     return {"w": at.width, "h": at.height, "nodes": nodes, "edges": edges, "frames": frames, "title": graph.title,
             "css": STANDALONE}  # fmt: skip
 
 
-def _inside(cluster: ClusterView) -> list[str]:
-    return [*cluster.nodes, *(n for child in cluster.children for n in _inside(child))]
+def _inside(parts: Sequence[Part]) -> Iterator[str]:
+    """The nodes, in order."""
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+        else:
+            for inner in (part.body,) if isinstance(part, ClusterView) else part:
+                yield from _inside(inner)
 
 
 def _placed(graph: GraphView) -> tuple[dict[str, Point], Layout]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from quadrants_lab.ir.nodes import Kernel, Stmt
 from quadrants_lab.ir.source import Span
@@ -64,11 +64,14 @@ class EdgeView:
 
 @dataclass(slots=True)
 class ClusterView:
-    """Nodes drawn inside one labelled frame; frames nest."""
+    """Parts drawn inside one labelled frame, which is a loop's: the first is its header."""
 
     label: str
-    nodes: list[str]
-    children: list[ClusterView] = field(default_factory=list)
+    body: list[Part]
+
+
+# of what is drawn below each other: a node, a loop, the arms of a branch
+Part: TypeAlias = "str | ClusterView | tuple[list[Part], list[Part]]"
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class GraphView:
     title: str
     nodes: list[NodeView]
     edges: list[EdgeView]
-    clusters: list[ClusterView] = field(default_factory=list)
+    body: list[Part]
     drawn: str = ""  # what the browser gets, once somebody looked
 
 

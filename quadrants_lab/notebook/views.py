@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from quadrants_lab.adstack.cfg import Cfg, CfgNode, build_cfg
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.analysis.symbols import Symbols
@@ -41,6 +41,77 @@ def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[V.PassVie
 # --- graphs -------------------------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class _Node:
+    """A basic block. ``loop``: the For or While whose header it is."""
+
+    label: str
+    loop: N.Loop | None = None
+    stmts: list[N.Stmt] = field(default_factory=list)
+
+    def pushes(self) -> Counter[int]:
+        """How many pushes to each stack the block holds."""
+        return Counter(s.stack for s in self.stmts if isinstance(s, N.AdStackPush))
+
+    @property
+    def kind(self) -> str:
+        if self.pushes():
+            return "push"
+        return self.label if self.label in ("entry", "exit") else "loop" if self.loop is not None else ""
+
+
+class _Flow:
+    """The control flow of a task without the reverse code under an AdStackGuard. ``edges``: (from, to, kind) with kind
+    "next", "then", "else", "body", "exit" or "back"; ``frame`` says what is written at a loop."""
+
+    def __init__(self, task: N.Offload, frame: Callable[[N.Loop], str]) -> None:
+        self.frame = frame
+        self.nodes: list[_Node] = []
+        self.edges: list[tuple[int, int, str]] = []
+        self.body: list[V.Part] = []
+        last = self.block(task.body, self.node("entry", self.body), self.body)
+        self.edges.append((last, self.node("exit", self.body), "next"))
+
+    def node(self, label: str, into: list[V.Part], loop: N.Loop | None = None) -> int:
+        into.append(str(len(self.nodes)))
+        self.nodes.append(_Node(label, loop))
+        return len(self.nodes) - 1
+
+    def block(self, block: N.Block, at: int, into: list[V.Part]) -> int:
+        """Appends the block after node ``at``; returns the node in which control is then."""
+        for stmt in block:
+            if isinstance(stmt, N.Loop):
+                at = self.loop(stmt, at, into)
+            elif not isinstance(stmt, N.AdStackGuard):
+                self.nodes[at].stmts.append(stmt)
+                at = self.branch(stmt, at, into) if isinstance(stmt, N.If) else at
+        return at
+
+    def branch(self, stmt: N.If, at: int, into: list[V.Part]) -> int:
+        arms: tuple[list[V.Part], list[V.Part]] = [], []
+        ends = []
+        for kind, block, arm in zip(("then", "else"), stmt.blocks(), arms, strict=True):
+            first = self.node(kind, arm)
+            self.edges.append((at, first, kind))
+            ends.append(self.block(block, first, arm))
+        into.append(arms)
+        join = self.node("join", into)
+        self.edges += [(end, join, "next") for end in ends]
+        return join
+
+    def loop(self, stmt: N.Loop, at: int, into: list[V.Part]) -> int:
+        frame = V.ClusterView(self.frame(stmt), [])
+        into.append(frame)
+        where = f" line {stmt.span.line}" if stmt.span else ""
+        header = self.node(f"{'for' if isinstance(stmt, N.For) else 'while'}{where}", frame.body, stmt)
+        body = self.node("body", frame.body)
+        self.edges += [(at, header, "next"), (header, body, "body")]
+        self.edges.append((self.block(stmt.body, body, frame.body), header, "back"))
+        after = self.node("after loop", into)
+        self.edges.append((header, after, "exit"))
+        return after
+
+
 def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[V.TaskGraphs]:
     """Control flow of each task of a sized reverse kernel, and its components."""
     text: dict[int, str] = {}
@@ -50,7 +121,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     tasks = [t for t in kernel.body if isinstance(t, N.Offload)]
     out = []
     for n, task in enumerate(tasks, 1):
-        cfg = build_cfg(task)
+        flow = _Flow(task, lambda loop: f"line {V.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
         # without stacks there is no guard between the two, and one graph holds both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
@@ -58,23 +129,14 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
         if line := V.span_line(task.span, file):
             title += f" at line {line}"
         title += f" ({task.kind})"
-        boxes = [_box(node, cfg, text, file) for node in cfg.nodes]
-        edges = [V.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in cfg.edges]
-        scc = _condensed(kernel, task, cfg, names, file, values) if names else None
-        _, loops = _frames(cfg, lambda loop: f"line {V.span_line(loop.span, file)}", range(len(cfg.nodes)))
-        out.append(V.TaskGraphs(title, V.GraphView(f"Control flow of {title}", boxes, edges, loops), scc))
+        boxes = [_box(n, node, text, file) for n, node in enumerate(flow.nodes)]
+        edges = [V.EdgeView(str(a), str(b), kind, "" if kind == "next" else kind) for a, b, kind in flow.edges]
+        scc = _condensed(kernel, task, names, file, values) if names else None
+        out.append(V.TaskGraphs(title, V.GraphView(f"Control flow of {title}", boxes, edges, flow.body), scc))
     return out
 
 
-def _kind(node: CfgNode, cfg: Cfg) -> str:
-    if any(isinstance(s, N.AdStackPush) for s in node.stmts):
-        return "push"
-    if node.id in (0, len(cfg.nodes) - 1):
-        return node.label
-    return "loop" if node.loop is not None else ""
-
-
-def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], file: str) -> V.NodeView:
+def _box(n: int, node: _Node, text: Mapping[int, str], file: str) -> V.NodeView:
     lines = [
         V.Line(_head(text.get(s.id, "")), V.span_line(s.span, file), s.id, s.adjoint_of)
         for s in node.stmts
@@ -84,7 +146,7 @@ def _box(node: CfgNode, cfg: Cfg, text: Mapping[int, str], file: str) -> V.NodeV
     if node.loop is not None:
         at = V.span_line(node.loop.span, file)
         lines.insert(0, V.Line(_head(text.get(node.loop.id, "")), at, node.loop.id))
-    return V.NodeView(str(node.id), node.label, lines, _kind(node, cfg), at)
+    return V.NodeView(str(n), node.label, lines, node.kind, at)
 
 
 def _head(text: str) -> str:
@@ -92,45 +154,23 @@ def _head(text: str) -> str:
     return re.sub(r" \{( #\d+)?$", "", text)
 
 
-def _pushes(node: CfgNode, names: Mapping[int, str]) -> str:
-    parts = [f"{name} +{n}" for stack, name in names.items() if (n := node.pushes(stack))]
-    return "pushes " + ", ".join(parts) if parts else ""
-
-
 def _condensed(
-    kernel: N.Kernel, task: N.Offload, cfg: Cfg, names: Mapping[int, str], file: str, values: Values | None
+    kernel: N.Kernel, task: N.Offload, names: Mapping[int, str], file: str, values: Values | None
 ) -> V.GraphView:
     """The strongly connected components: blocks that push or branch, one frame a loop, no way back."""
+    symbols = Symbols(task, kernel.buffers)
+    flow = _Flow(task, lambda loop: _loop_label(loop, symbols, values))
     nodes = []
-    for node in cfg.nodes:
+    for n, node in enumerate(flow.nodes):
         stmts = [s for s in node.stmts if isinstance(s, N.AdStackPush)]
         loop = [node.loop] if node.loop is not None else []
         at = next((line for s in (*stmts[:1], *loop) if (line := V.span_line(s.span, file))), 0)
-        nodes.append(V.NodeView(str(node.id), node.label, [], _kind(node, cfg), at, _pushes(node, names)))
-    symbols = Symbols(task, kernel.buffers)
-    _, frames = _frames(cfg, lambda loop: _loop_label(loop, symbols, values), range(len(cfg.nodes)))
-    kinds = {(str(a), str(b)): "exit" if kind == "exit" else "" for a, b, kind in cfg.edges if kind != "back"}
-    edges = [V.EdgeView(a, b, kind, kind) for (a, b), kind in kinds.items()]
-    return V.GraphView("Strongly connected components", nodes, edges, frames)
-
-
-def _frames(
-    cfg: Cfg, label: Callable[[N.Loop], str], nodes: range, header: int = N.NO_ID
-) -> tuple[list[str], list[V.ClusterView]]:
-    """Of these nodes, which ``header`` heads: those that no other loop holds, and a frame for each loop among them."""
-    here: list[str] = []
-    frames: list[V.ClusterView] = []
-    at = nodes.start
-    while at < nodes.stop:
-        node = cfg.nodes[at]
-        if node.loop is None or at == header:
-            here.append(str(at))
-            at += 1
-        else:
-            inside, inner = _frames(cfg, label, range(at, node.after), at)
-            frames.append(V.ClusterView(label(node.loop), inside, inner))
-            at = node.after
-    return here, frames
+        pushes = node.pushes()
+        parts = ", ".join(f"{name} +{pushes[stack]}" for stack, name in names.items() if pushes[stack])
+        nodes.append(V.NodeView(str(n), node.label, [], node.kind, at, f"pushes {parts}" if parts else ""))
+    kinds = ((a, b, "exit" if kind == "exit" else "") for a, b, kind in flow.edges if kind != "back")
+    edges = [V.EdgeView(str(a), str(b), kind, kind) for a, b, kind in kinds]
+    return V.GraphView("Strongly connected components", nodes, edges, flow.body)
 
 
 def _loop_label(loop: N.Loop, symbols: Symbols, values: Values | None) -> str:

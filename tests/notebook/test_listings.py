@@ -14,9 +14,9 @@ from notebook.sample import TEXT, cell_view
 
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.widgets.diff import counts, ranges
-from quadrants_lab.widgets.graph import drawing, svg
+from quadrants_lab.widgets.graph import _inside, drawing, svg
 from quadrants_lab.widgets.layout import layout
-from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, kernel_lines
+from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Line, NodeView, Part, kernel_lines
 from quadrants_lab.widgets.panes import render
 
 
@@ -131,30 +131,38 @@ def loops(depth: int, width: int) -> GraphView:
     nodes: list[NodeView] = []
     edges: list[EdgeView] = []
 
-    def node(label: str) -> str:
+    def node(label: str, into: list[Part]) -> str:
         nodes.append(NodeView(str(len(nodes)), label, [Line("%1: f32 = sin %0", 3, 1)]))
+        into.append(nodes[-1].id)
         return nodes[-1].id
 
-    def block(before: str, level: int) -> tuple[str, list[str], list[ClusterView]]:
-        own, frames = [], []
-        for _ in range(width):
-            head, then, join = node("if"), node("then"), node("join")
-            edges.extend((EdgeView(before, head), EdgeView(head, then), EdgeView(head, join), EdgeView(then, join)))
-            own += [head, then, join]
-            before = join
-        if level:
-            header = node("for")
-            edges.append(EdgeView(before, header))
-            last, inside, inner = block(header, level - 1)
-            edges.append(EdgeView(last, header, "back"))
-            before = node("after")
-            edges.append(EdgeView(header, before, "exit"))
-            frames.append(ClusterView("loop", [header, *inside], inner))
-            own.append(before)
-        return before, own, frames
+    def branch(before: str, into: list[Part], chain: int = 0) -> str:
+        """An if, in whose else is a chain of others."""
+        arms: tuple[list[Part], list[Part]] = [], []
+        then, other = (node(label, arm) for label, arm in zip(("then", "else"), arms, strict=True))
+        edges.extend((EdgeView(before, then, "then"), EdgeView(before, other, "else")))
+        end = branch(other, arms[1], chain - 1) if chain else other
+        into.append(arms)
+        join = node("join", into)
+        edges.extend((EdgeView(then, join), EdgeView(end, join)))
+        return join
 
-    _, _, frames = block(node("entry"), depth)
-    return GraphView("big", nodes, edges, frames)
+    def block(before: str, level: int, into: list[Part]) -> str:
+        for n in range(width):
+            before = branch(before, into, n % 3)
+        if level:
+            frame = ClusterView("loop", [])
+            into.append(frame)
+            header = node("for", frame.body)
+            edges.append(EdgeView(before, header))
+            edges.append(EdgeView(block(header, level - 1, frame.body), header, "back"))
+            before = node("after", into)
+            edges.append(EdgeView(header, before, "exit"))
+        return before
+
+    body: list[Part] = []
+    block(node("entry", body), depth, body)
+    return GraphView("big", nodes, edges, body)
 
 
 @pytest.mark.parametrize("depth, width", [(0, 1), (2, 3), (3, 170), (40, 1)])
@@ -174,16 +182,12 @@ def test_boxes_lie_apart_and_inside_their_loops(depth, width):
     heights = sorted(rows)
     assert all(b - a > 40 for a, b in pairwise(heights)) or depth > 1  # beside each other only in different frames
     for cluster, x0, y0, x1, y1 in placed.frames:
-        inside = {n for c in _all(cluster) for n in c.nodes}
+        inside = set(_inside(cluster.body))
         for name, (x, y) in placed.nodes.items():
             w = sizes[name][0]
             within = x0 <= x - w / 2 and x + w / 2 <= x1 and y0 <= y - 20 and y + 20 <= y1
             outside = x + w / 2 < x0 or x - w / 2 > x1 or y + 20 < y0 or y - 20 > y1
             assert within if name in inside else outside
-
-
-def _all(cluster: ClusterView) -> list[ClusterView]:
-    return [cluster, *(c for child in cluster.children for c in _all(child))]
 
 
 def test_edges_end_at_their_boxes_and_go_down(view):
@@ -196,3 +200,16 @@ def test_edges_end_at_their_boxes_and_go_down(view):
             assert (across, down) in ((40, 0), (0, 20)), (edge, points)
         if edge.kind != "back":
             assert all(a[1] <= b[1] for a, b in pairwise(points)), (edge, points)
+
+
+def test_edges_run_where_no_box_is():
+    graph = loops(2, 6)
+    sizes = {n.id: (80.0 + 7 * (int(n.id) % 5), 40.0 + 9 * (int(n.id) % 7)) for n in graph.nodes}
+    placed = layout(graph, sizes)
+    boxes = [(x, y, *sizes[name]) for name, (x, y) in placed.nodes.items()]
+    for edge, points, _ in placed.edges:
+        for (ax, ay), (bx, by) in pairwise(points):  # a curve is within this box, too
+            x0, x1, y0, y1 = min(ax, bx), max(ax, bx), min(ay, by), max(ay, by)
+            for x, y, w, h in boxes:
+                apart = x1 <= x - w / 2 or x0 >= x + w / 2 or y1 <= y - h / 2 or y0 >= y + h / 2
+                assert apart, (edge, (ax, ay), (bx, by), (x, y))
