@@ -71,6 +71,7 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("img", "br"):
+            self.text.append("\n" if tag == "br" else "")
             return
         if tag in _BLOCKS:
             self.end_line()

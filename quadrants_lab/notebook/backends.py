@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-
 from quadrants_lab.runtime.backend import Available, available, names
 from quadrants_lab.widgets.html import esc, table
 from quadrants_lab.widgets.static import inlined
+from quadrants_lab.widgets.terminal import drawn
 
 SIMULATION = "a simulation runs its kernels here, one thread after the other: its times say nothing of a GPU"
 
@@ -27,11 +26,7 @@ class Backends:
         self.rows = [available(name) for name in names()]
 
     def __rich__(self) -> Any:
-        shown = Table("backend", "devices", box=None)
-        for row in self.rows:
-            style = "" if not row.why_not else "dim"
-            shown.add_row(f"[bold]{row.name}[/bold]", "\n".join(lines(row)), style=style)
-        return shown
+        return drawn(self._repr_html_())
 
     def __repr__(self) -> str:
         return "\n".join(
