@@ -255,21 +255,18 @@ class Plan:
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
         """What a launch with ``args`` takes for each field and ndarray buffer."""
-        return {name: memory.operand for name, memory in self.memories(args).items()} | self._others(args)
+        return {name: getattr(x, "operand", x) for name, x in self.behind(args).items()}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
         """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
-        return {name: memory.values() for name, memory in self.memories(args).items()} | self._others(args)
+        return {name: x.values() if isinstance(x, Memory) else x for name, x in self.behind(args).items()}
 
     def behind(self, args: Sequence[Any]) -> dict[str, Any]:
         """What is behind each field and ndarray buffer in a launch with ``args``: a memory, or an array that is not
         ours."""
-        return {**self.memories(args), **self._others(args)}
-
-    def _others(self, args: Sequence[Any]) -> dict[str, Any]:
-        """The array arguments that are not ours."""
         slots = zip(self.slots, args, strict=True)
-        return {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}
+        others = {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}
+        return {**self.memories(args), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
         """The memory of a buffer's gradient (or "dual") in a launch with ``args``, whether the kernel touches it or
