@@ -190,6 +190,23 @@ def test_boxes_lie_apart_and_inside_their_loops(depth, width):
             assert within if name in inside else outside
 
 
+def test_a_long_chain_of_elifs_in_a_loop_is_drawn_and_stays_narrow():
+    arms: tuple[list[Part], list[Part]] = ["2"], ["3"]
+    nodes, edges = ["0", "1", "2", "3"], [EdgeView("0", "2", "then"), EdgeView("0", "3", "else")]
+    body: list[Part] = ["0", arms, "1"]
+    for n in range(4, 3000, 2):
+        then, other = str(n), str(n + 1)
+        edges += [EdgeView(str(n - 1), then, "then"), EdgeView(str(n - 1), other, "else")]
+        inner: tuple[list[Part], list[Part]] = [then], [other]
+        arms[1].append(inner)
+        nodes += [then, other]
+        arms = inner
+    graph = GraphView("chain", [NodeView(n, "if") for n in nodes], edges, [ClusterView("loop", body)])
+    placed = layout(graph, dict.fromkeys(nodes, (80.0, 40.0)))
+    assert placed.width < 25 * len(nodes)
+    assert len(drawing(graph)["frames"][0][-1]) == len(nodes)
+
+
 def test_edges_end_at_their_boxes_and_go_down(view):
     graph: GraphView = view.kernels[0].graphs[0].cfg
     placed = layout(graph, {node.id: (80.0, 40.0) for node in graph.nodes})
