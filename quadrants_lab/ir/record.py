@@ -1,7 +1,7 @@
 """`dataclass` as Python's own, whose methods are compiled when they are first called.
 
-Python compiles three to six functions for each data class while its module is imported: most of the time of an import
-where there are many classes, of which a process uses some.
+Python compiles three to six functions for each data class while its module is imported, and looks through annotations
+by regular expressions: most of the time of an import where there are many classes, of which a process uses some.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from functools import partial
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["compiling", "dataclass"]
@@ -34,10 +35,54 @@ else:
         if frozen:
             methods |= {"__setattr__": _keep, "__delattr__": _keep}
         cls.__doc__ = cls.__doc__ or cls.__name__  # else Python inspects it for one
-        made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+        made = _with_fields(cls, slots)
         for name, method in methods.items():
             setattr(made, name, method(made) if isinstance(method, partial) else method)
         return made
+
+
+@dataclasses.dataclass(init=False, repr=False, eq=False)
+class _Plain:
+    """What it has besides fields every data class of this module has, too."""
+
+    field: int
+
+
+_FIELD = dataclasses.fields(_Plain)[0]._field_type  # type: ignore[attr-defined]  # what `fields` looks for
+
+
+def _with_fields(cls: type, slots: bool) -> Any:
+    """The class, or with ``slots`` a class like it, as `dataclasses.fields` and `replace` take it."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        found |= vars(base).get("__dataclass_fields__", {})
+    for name, kind in cls.__annotations__.items():
+        default = getattr(cls, name, dataclasses.MISSING)
+        if "ClassVar[" in str(kind):
+            continue
+        if isinstance(default, dataclasses.Field):
+            f = default
+            if f.default is not dataclasses.MISSING:
+                setattr(cls, name, f.default)
+            elif name in vars(cls):
+                delattr(cls, name)
+        else:
+            f = dataclasses.field(default=dataclasses.MISSING if type(default) is MemberDescriptorType else default)
+        f.name, f.type, f._field_type = name, kind, _FIELD
+        f.kw_only = f.kw_only is True
+        found[name] = f
+    if slots:
+        body = {name: value for name, value in vars(cls).items() if name not in (*found, "__dict__", "__weakref__")}
+        taken = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
+        body["__slots__"] = tuple(name for name in found if name not in taken)
+        qualname = cls.__qualname__
+        cls = type(cls)(cls.__name__, cls.__bases__, body)
+        cls.__qualname__ = qualname
+    made: Any = cls
+    made.__dataclass_fields__ = found
+    made.__dataclass_params__ = _Plain.__dataclass_params__
+    made.__match_args__ = tuple(f.name for f in found.values() if f.init and not f.kw_only)
+    return made
 
 
 Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # of a method, from the fields; it adds to its names
