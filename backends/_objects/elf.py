@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from quadrants_lab.ir.record import dataclass
 
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
@@ -12,7 +13,8 @@ EXECUTED = 4  # a flag of sections
 FUNCTION = 2  # a kind of symbols
 
 
-class Section(NamedTuple):
+@dataclass(slots=True)
+class Section:
     """A row of the section table."""
 
     name: int

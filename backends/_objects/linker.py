@@ -50,7 +50,7 @@ def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> 
     symbols = list(elf.SYMBOL.iter_unpack(names.of(obj)))
     texts = sections[names.link].of(obj)
     rows = [
-        (sections[s.info], _RELOCATION.iter_unpack(s.of(obj)))
+        (s.info, _RELOCATION.iter_unpack(s.of(obj)))
         for s in sections if s.kind == elf.RELOCATIONS and sections[s.info].flags & _ALLOC
     ]  # fmt: skip
 
@@ -92,8 +92,8 @@ def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> 
         memory[at : at + _STUB] = _JUMP + struct.pack("<Qxx", address(symbol))
         return int(base + at)
 
-    for section, relocations in rows:
-        begin = places[sections.index(section)]
+    for home, relocations in rows:
+        begin = places[home]
         for offset, kind, symbol, addend in relocations:
             at = begin + offset
             if kind == _ABSOLUTE:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import signal
 import time
+from _signal import SIG_SETMASK  # type: ignore[import-not-found]  # what `signal` is made of, at half a millisecond
 from typing import Any
 
 from quadrants_lab.backends import forks
@@ -49,7 +49,7 @@ class _Runtime:
         atexit.register(self.stop)
 
     def reset(self) -> None:
-        self._reset(time.CLOCK_MONOTONIC, signal.SIG_SETMASK, object.__basicsize__)
+        self._reset(time.CLOCK_MONOTONIC, SIG_SETMASK, object.__basicsize__)
 
     def _forked(self) -> None:
         self.reset()

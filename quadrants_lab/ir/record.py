@@ -43,15 +43,14 @@ else:
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Plain:
-    """What it has besides fields every data class of this module has, too."""
-
     field: int
 
 
-_FIELD = dataclasses.fields(_Plain)[0]._field_type  # type: ignore[attr-defined]  # what `fields` looks for
+_PLAIN: Any = _Plain  # every data class of this module has the same, but for fields
+_FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark that `dataclasses.fields` looks for
 
 
-def _with_fields(cls: type, slots: bool) -> Any:
+def _with_fields(cls: Any, slots: bool) -> Any:
     """The class, or with ``slots`` a class like it, as `dataclasses.fields` and `replace` take it."""
     found: dict[str, Any] = {}
     for base in cls.__mro__[-1:0:-1]:
@@ -60,6 +59,7 @@ def _with_fields(cls: type, slots: bool) -> Any:
         default = getattr(cls, name, dataclasses.MISSING)
         if "ClassVar[" in str(kind):
             continue
+        f: Any
         if isinstance(default, dataclasses.Field):
             f = default
             if f.default is not dataclasses.MISSING:
@@ -71,17 +71,20 @@ def _with_fields(cls: type, slots: bool) -> Any:
         f.name, f.type, f._field_type = name, kind, _FIELD
         f.kw_only = f.kw_only is True
         found[name] = f
-    if slots:
-        body = {name: value for name, value in vars(cls).items() if name not in (*found, "__dict__", "__weakref__")}
-        taken = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
-        body["__slots__"] = tuple(name for name in found if name not in taken)
-        qualname = cls.__qualname__
-        cls = type(cls)(cls.__name__, cls.__bases__, body)
-        cls.__qualname__ = qualname
-    made: Any = cls
+    made = _with_slots(cls, found) if slots else cls
     made.__dataclass_fields__ = found
-    made.__dataclass_params__ = _Plain.__dataclass_params__
-    made.__match_args__ = tuple(f.name for f in found.values() if f.init and not f.kw_only)
+    made.__dataclass_params__ = _PLAIN.__dataclass_params__
+    made.__match_args__ = tuple(f.name for f in found.values() if f.init and not f.kw_only)  # type: ignore[misc]  # mypy wants it in a class body
+    return made
+
+
+def _with_slots(cls: Any, names: Iterable[str]) -> Any:
+    """A class like it, with a slot for each of these names that its bases have none for."""
+    body = {name: value for name, value in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
+    taken = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
+    body["__slots__"] = tuple(name for name in names if name not in taken)
+    made = type(cls)(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
     return made
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from string import Formatter
 from typing import Any
 
 import numpy as np
 
-_EXACT = re.compile(r"\.\d|[eEfFgG%]$")
+_EXACT = r"\.\d|[eEfFgG%]$"
 
 
 def show(value: Any, spec: str = "") -> str:
@@ -20,13 +19,15 @@ def show(value: Any, spec: str = "") -> str:
     if not spec:
         return str(value)
     plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, float) and not _EXACT.search(spec):
+    if isinstance(plain, float) and not re.search(_EXACT, spec):
         plain = float(str(value))
     return format(plain, spec)
 
 
 def fill(message: str, values: Sequence[Any]) -> str:
     """The message with its ``{}`` and ``{:spec}`` filled in order; with ? where there are fewer values."""
+    from string import Formatter
+
     out, rest = "", iter(values)
     for text, name, spec, _ in Formatter().parse(message):
         out += text

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +107,13 @@ def field_version(memory: Memory) -> int | tuple[int, ...]:
 
 def memory_version(memory: Memory) -> tuple[int, ...]:
     own = memory.serial, memory.version
-    return (*own, crc32(memory.values().data)) if memory.foreign else own
+    return (*own, _sum(memory.values())) if memory.foreign else own
+
+
+def _sum(array: np.ndarray[Any, Any]) -> int:
+    from zlib import crc32
+
+    return crc32(array.data)
 
 
 def seen(array: Any) -> Seen | None:
@@ -116,7 +121,7 @@ def seen(array: Any) -> Seen | None:
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         return None
     owner = array.base if isinstance(array.base, np.ndarray) else array
-    return Seen(crc32(array.data), (ref(owner), 0 if owner is array else array.ctypes.data))
+    return Seen(_sum(array), (ref(owner), 0 if owner is array else array.ctypes.data))
 
 
 def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
