@@ -6,11 +6,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from quadrants_lab.ir.importing import importing
+
 
 def lazily(module: str, name: str) -> Callable[..., Any]:
     """A function of a module of this folder, such as "cpu.jit"."""
 
     def call(*args: Any, **named: Any) -> Any:
-        return getattr(import_module(f"quadrants_lab.backends.{module}"), name)(*args, **named)
+        with importing():
+            found = import_module(f"quadrants_lab.backends.{module}")
+        return getattr(found, name)(*args, **named)
 
     return call

@@ -17,51 +17,54 @@ from importlib import import_module as _import
 from types import SimpleNamespace as _Namespace
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends.forks import whole as _whole
-from quadrants_lab.errors import (
-    QuadrantsAssertionError,
-    QuadrantsCompilationError,
-    QuadrantsNameError,
-    QuadrantsRuntimeError,
-    QuadrantsRuntimeTypeError,
-    QuadrantsSyntaxError,
-    QuadrantsTypeError,
-    QuadrantsWarning,
-)
-from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
-from quadrants_lab.lang import graph, misc, types  # noqa: F401  # misc: as qd.lang.misc
-from quadrants_lab.lang.annotations import Template, ref, template
-from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
-from quadrants_lab.lang.buffer_view import BufferView
-from quadrants_lab.lang.classes import data_oriented
-from quadrants_lab.lang.config import (
-    another_session,
-    init,
-    is_logging_effective,
-    reset,
-    set_logging_level,
-    sync,
-)
-from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
-from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
-from quadrants_lab.lang.dtypes import __all__ as _dtypes
-from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
-from quadrants_lab.lang.fields import field, ndarray
-from quadrants_lab.lang.graph import GraphStatus, checkpoint
-from quadrants_lab.lang.graph import do_while as graph_do_while
-from quadrants_lab.lang.graph import parallel as graph_parallel
-from quadrants_lab.lang.graph import parallel_context as graph_parallel_context
-from quadrants_lab.lang.impl import cfg, dump_compile_config
-from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
-from quadrants_lab.lang.matrix import Matrix, Vector
-from quadrants_lab.lang.missing import missing_attribute
-from quadrants_lab.lang.shapes import Layout
-from quadrants_lab.lang.snode import NAMED_AXES as _axes
-from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
-from quadrants_lab.lang.streams import Event, Stream, create_event, create_stream, stream_parallel
-from quadrants_lab.lang.struct import Struct, dataclass
-from quadrants_lab.lang.struct_field import StructField
-from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
+from quadrants_lab.ir.importing import importing as _importing
+
+with _importing():
+    from quadrants_lab.backends.forks import whole as _whole
+    from quadrants_lab.errors import (
+        QuadrantsAssertionError,
+        QuadrantsCompilationError,
+        QuadrantsNameError,
+        QuadrantsRuntimeError,
+        QuadrantsRuntimeTypeError,
+        QuadrantsSyntaxError,
+        QuadrantsTypeError,
+        QuadrantsWarning,
+    )
+    from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
+    from quadrants_lab.lang import graph, misc, types  # noqa: F401  # misc: as qd.lang.misc
+    from quadrants_lab.lang.annotations import Template, ref, template
+    from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
+    from quadrants_lab.lang.buffer_view import BufferView
+    from quadrants_lab.lang.classes import data_oriented
+    from quadrants_lab.lang.config import (
+        another_session,
+        init,
+        is_logging_effective,
+        reset,
+        set_logging_level,
+        sync,
+    )
+    from quadrants_lab.lang.dense import Field, Ndarray, ScalarField, ScalarNdarray
+    from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
+    from quadrants_lab.lang.dtypes import __all__ as _dtypes
+    from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
+    from quadrants_lab.lang.fields import field, ndarray
+    from quadrants_lab.lang.graph import GraphStatus, checkpoint
+    from quadrants_lab.lang.graph import do_while as graph_do_while
+    from quadrants_lab.lang.graph import parallel as graph_parallel
+    from quadrants_lab.lang.graph import parallel_context as graph_parallel_context
+    from quadrants_lab.lang.impl import cfg, dump_compile_config
+    from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
+    from quadrants_lab.lang.matrix import Matrix, Vector
+    from quadrants_lab.lang.missing import missing_attribute
+    from quadrants_lab.lang.shapes import Layout
+    from quadrants_lab.lang.snode import NAMED_AXES as _axes
+    from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
+    from quadrants_lab.lang.streams import Event, Stream, create_event, create_stream, stream_parallel
+    from quadrants_lab.lang.struct import Struct, dataclass
+    from quadrants_lab.lang.struct_field import StructField
+    from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 
 if TYPE_CHECKING:
     from quadrants_lab.lang import ad, math
@@ -111,7 +114,7 @@ def _operations() -> dict[str, Any]:
 
 
 def _late(name: str) -> Any:
-    with _whole():
+    with _whole(), _importing():
         return _import(f"quadrants_lab.lang.{name}")
 
 

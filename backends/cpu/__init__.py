@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.lazily import lazily
+from quadrants_lab.ir.importing import importing
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.device import Device
@@ -39,7 +40,8 @@ def devices() -> list[str]:
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     """This process's processors. ``threads``: most threads of a launch, 0 for all. ``cache``: the runtime's code."""
-    from quadrants_lab.backends.cpu.device import Device
+    with importing():
+        from quadrants_lab.backends.cpu.device import Device
 
     return Device(threads, cache)
 

@@ -30,6 +30,7 @@ from quadrants_lab.backends.host import Block
 from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
 from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 
 __all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "load"]
@@ -70,7 +71,8 @@ def load(
         if code is not None:
             lanes, releases_gil = _KEPT.unpack_from(cached)
             return Executable(kernel, layout, lanes, releases_gil, obj, code)
-    from quadrants_lab.backends.cpu import tasks
+    with importing():
+        from quadrants_lab.backends.cpu import tasks
 
     widths = [0] * len(kernel.body) if compiled else tasks.widths_of(kernel)
     lanes = max([1, *(tasks.lanes_at_once(kernel, task, widths[task]) for task in set(layout.task_of.values()))])

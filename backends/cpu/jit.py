@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from quadrants_lab.backends import disk_cache, forks
 from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.ir.importing import importing
 
 # Without these LLVM takes a time that is quadratic in the ifs of a kernel: blocks over which it looks for a register at
 # a time (10,000), and blocks of one successor among which it looks for equal ends (150).
@@ -35,7 +36,8 @@ class _Late:
     """llvmlite's binding of LLVM, imported when something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module("llvmlite.binding"), name)
+        with importing():
+            found = getattr(import_module("llvmlite.binding"), name)
         setattr(self, name, found)
         return found
 

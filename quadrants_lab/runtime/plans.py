@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends import forks
+from quadrants_lab.ir.importing import importing
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
@@ -23,10 +24,12 @@ def make_plan(
 ) -> Plan:
     """The plan of a specialisation; ``forward`` finds that of the kernel where it is a gradient."""
     if compiled.mode in ("reverse", "both"):
-        from quadrants_lab.runtime.gradient.plan import GradientPlan
+        with importing():
+            from quadrants_lab.runtime.gradient.plan import GradientPlan
 
         return GradientPlan(owner, session, compiled, forward)
-    from quadrants_lab.runtime.launch.plan import Plan
+    with importing():
+        from quadrants_lab.runtime.launch.plan import Plan
 
     return Plan(owner, session, compiled)
 

@@ -23,6 +23,7 @@ from quadrants_lab.errors import WARNED, Given, warn_at
 from quadrants_lab.frontend.seen import Seen
 from quadrants_lab.frontend.source import SEEN, FunctionSource
 from quadrants_lab.frontend.specs import Spec
+from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, load_cached
 from quadrants_lab.runtime.session import Session, compile_options
@@ -45,7 +46,8 @@ def compiled_kernel(
         first = disk_cache.key("asked", sources.of_ir(), *options, repr(how), *seen.texts)
         if seen.sure and (found := _found(first, source, specs, mode, session)) is not None:
             return found
-    from quadrants_lab.runtime.compile.compile import compile_kernel
+    with importing():
+        from quadrants_lab.runtime.compile.compile import compile_kernel
 
     if seen is None or not seen.sure:
         return compile_kernel(source, specs, mode, session, constant, second)

@@ -12,6 +12,7 @@ import numpy as np
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.ir.importing import importing
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.aliases import same_memory
 from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, structured
@@ -242,7 +243,8 @@ class Dispatcher:
     def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
         """The plan, compiled."""
         with forks.whole():  # it imports modules, and a child of a fork would wait for ever for one that is half there
-            from quadrants_lab.runtime.compile.known import compiled_kernel
+            with importing():
+                from quadrants_lab.runtime.compile.known import compiled_kernel
 
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
