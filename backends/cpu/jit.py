@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import os
 import struct
+import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -36,10 +37,23 @@ class _Late:
     """llvmlite's binding of LLVM, imported when something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
+        load_library()
         with importing():
             found = getattr(import_module("llvmlite.binding"), name)
         setattr(self, name, found)
         return found
+
+
+@cache
+def load_library() -> None:
+    """Loads LLVM's 100 MB, while other threads run: where llvmlite does it, no thread runs Python. What fails here is
+    llvmlite's to tell."""
+    with suppress(AttributeError, OSError):
+        found = find_spec("llvmlite")
+        if found is not None and found.origin:
+            name = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
+            library = Path(found.origin).parent / "binding" / name
+            ctypes.CDLL(None).dlopen(os.fsencode(library), os.RTLD_NOW)
 
 
 llvm: Any = _Late()

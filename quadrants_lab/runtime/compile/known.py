@@ -46,6 +46,7 @@ def compiled_kernel(
         first = disk_cache.key("asked", sources.of_ir(), *options, repr(how), *seen.texts)
         if seen.sure and (found := _found(first, source, specs, mode, session)) is not None:
             return found
+    session.open_device()
     with importing():
         from quadrants_lab.runtime.compile.compile import compile_kernel
 
