@@ -43,6 +43,8 @@ else:
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Plain:
+    """Without a text Python inspects it for one."""
+
     field: int
 
 
