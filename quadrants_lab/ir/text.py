@@ -6,7 +6,6 @@ define no value (stores, yields, ...) are left out; the parser then hands out un
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -69,6 +68,8 @@ def _param(p: N.Param) -> str:
 
 
 def _quote(text: str) -> str:
+    import json
+
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -105,8 +105,8 @@ class Session:
             return self._device
 
     def open_device(self) -> None:
-        """Begins to open the device where that is the host, for a caller that has other work to do meanwhile. What fails
-        here fails again where the device is needed."""
+        """Begins to open the device where that is the host, for a caller that has other work to do meanwhile. What
+        fails here fails again where the device is needed."""
 
         def work() -> None:
             with suppress(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +21,9 @@ class LibraryFunc:
 
     __qd_func__ = True
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Any) -> None:
         self.fn, self.name, self.doc = fn, fn.__name__, fn.__doc__ or ""
-        self.params = tuple(inspect.signature(fn).parameters)
+        self.params = fn.__code__.co_varnames[: fn.__code__.co_argcount]
 
     @property
     def source(self) -> FunctionSource:

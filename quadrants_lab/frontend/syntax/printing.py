@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from string import Formatter
 
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.context import Context
@@ -102,6 +101,8 @@ def _template(cx: Context, node: ast.Call) -> str | None:
 
 
 def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
+    from string import Formatter
+
     named: dict[str, ast.expr] = {str(k): a for k, a in enumerate(call.args)}
     named.update({k.arg: k.value for k in call.keywords if k.arg is not None})
     try:
