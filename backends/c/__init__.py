@@ -21,6 +21,7 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("c",)
+begin = cpu.begin
 CAPABILITIES = Capabilities(on_host=True)
 
 

@@ -46,6 +46,13 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
     return Device(threads, cache)
 
 
+def begin(cache: DiskCache) -> None:
+    """Begins what opening a device would wait for."""
+    from quadrants_lab.backends.cpu import jit
+
+    jit.begin(cache)
+
+
 @cache
 def target_key() -> str:
     """What object code depends on besides kernel and options: processor, LLVM, frame layout, and our own sources."""

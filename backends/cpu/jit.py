@@ -37,7 +37,7 @@ class _Late:
     """llvmlite's binding of LLVM, imported when something of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        load_library()
+        load_ahead()
         with importing():
             found = getattr(import_module("llvmlite.binding"), name)
         setattr(self, name, found)
@@ -45,7 +45,12 @@ class _Late:
 
 
 @cache
-def load_library() -> None:
+def load_ahead() -> None:
+    """Begins to load LLVM."""
+    forks.start(_load_library, name="LLVM")
+
+
+def _load_library() -> None:
     """Loads LLVM's 100 MB, while other threads run: where llvmlite does it, no thread runs Python. What fails here is
     llvmlite's to tell."""
     with suppress(AttributeError, OSError):
@@ -262,6 +267,20 @@ def runtime(cache: DiskCache | None = None) -> Code:
             python = {name: _python_address(name) for name in _PYTHON_SYMBOLS}
             _runtime.append(link(obj, _FOR_KERNELS + _FOR_PYTHON, python))
         return _runtime[0]
+
+
+def begin(cache: DiskCache) -> None:
+    """Begins to make the runtime's code, for a caller that has Python to run meanwhile: LLVM needs none. What fails
+    here fails again where the code is needed."""
+    if not _runtime:
+        with suppress(Exception):
+            target(cache)
+            forks.start(_try_runtime, cache, name="runtime")
+
+
+def _try_runtime(cache: DiskCache) -> None:
+    with suppress(Exception):
+        runtime(cache)
 
 
 def _runtime_object(cache: DiskCache) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
 from itertools import count
@@ -78,7 +78,6 @@ class Session:
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None
-        self._opening = forks.lock()
         _sessions.add(self)
 
     @contextmanager
@@ -97,23 +96,17 @@ class Session:
     @property
     def device(self) -> Device:
         """Made when it is first needed, because it loads the code generator or a driver."""
-        with self._opening:
-            if self._device is None:
-                which = {} if self.settings.device is None else {"number": self.settings.device}
-                self._device = self.backend.open_device(self.settings.threads, self.cache, **which)
-                self._device.set_seed(self.settings.random_seed)
-            return self._device
+        if self._device is None:
+            which = {} if self.settings.device is None else {"number": self.settings.device}
+            self._device = self.backend.open_device(self.settings.threads, self.cache, **which)
+            self._device.set_seed(self.settings.random_seed)
+        return self._device
 
-    def open_device(self) -> None:
-        """Begins to open the device where that is the host, for a caller that has other work to do meanwhile. What
-        fails here fails again where the device is needed."""
-
-        def work() -> None:
-            with suppress(Exception):
-                self.device  # noqa: B018
-
-        if self._device is None and self.backend.CAPABILITIES.on_host:
-            forks.start(work, name="device")
+    def begin(self) -> None:
+        """Begins what the device will wait for, where a caller has other work to do meanwhile."""
+        begin = getattr(self.backend, "begin", None)
+        if begin is not None and self._device is None:
+            begin(self.cache)
 
     @property
     def backend(self) -> Backend:

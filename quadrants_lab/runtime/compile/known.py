@@ -46,7 +46,7 @@ def compiled_kernel(
         first = disk_cache.key("asked", sources.of_ir(), *options, repr(how), *seen.texts)
         if seen.sure and (found := _found(first, source, specs, mode, session)) is not None:
             return found
-    session.open_device()
+    session.begin()
     with importing():
         from quadrants_lab.runtime.compile.compile import compile_kernel
 
