@@ -116,10 +116,13 @@ def choose(fn: Function, number: int) -> None:
 
 
 def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
-    """In a chunk function, once buffers are open: where the worker adds to, and whether plainly, where that is not
-    known by `choose`."""
+    """In a chunk function, once buffers are open: where the worker adds to, and whether plainly. ``known``: "plain" or
+    "atomic" by `choose`; "alone" where one thread runs the whole task, to the elements themselves."""
     if known == "atomic":
         body.alone = ""
+    if known == "alone":
+        body.copies |= {t.buffer.name: ("true", "") for t in found}
+        return
     if not found or known == "atomic":
         return
     fn = body.fn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import partial
 
 from quadrants_lab.analysis.ranges import Ranges
@@ -49,6 +50,7 @@ def module(
     plan = coloured(lower(kernel, lowering(options, widths), options))
     kernel = plan.kernel
     maker = _Maker(plan, options, Module(triple, data_layout))
+    maker.alone = {n for n, t in enumerate(kernel.tasks) if not widths[n] and _runs_alone(t, *grains[n])}
     mod = maker.mod
     fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
@@ -62,7 +64,8 @@ def module(
             fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
             entry, total = maker.bounds(fn, task, number)
-            reached = copies.ask(entry, task, maker.targets[number], total) if maker.targets[number] else []
+            asks = maker.targets[number] and maker.ways(task, number) != ("alone",)
+            reached = copies.ask(entry, task, maker.targets[number], total) if asks else []
             shared = shares.Shares(entry, in_order[number], room)
             grain, timed = grains[number]
             if widths[number]:
@@ -110,8 +113,16 @@ def _grain(task: N.Offload) -> tuple[int, int]:
     return max(1, CHUNK_CYCLES // max(1, cycles)), 0
 
 
+def _runs_alone(task: N.Offload, grain: int, timed: int) -> bool:
+    """Whether one thread is known to run the whole task in every launch (`qd_parallel`)."""
+    total = None if timed or task.kind == "serial" else fixed_total(task)
+    return total is not None and total <= grain
+
+
 class _Maker:
-    """What the functions of one module share."""
+    """What the functions of one module share. ``alone``: numbers of tasks of which `_runs_alone` says so."""
+
+    alone: Set[int] = frozenset()
 
     def __init__(self, plan: Coloured, options: CompileOptions, mod: Module) -> None:
         self.kernel = kernel = plan.kernel
@@ -172,11 +183,19 @@ class _Maker:
     def range(self, task: N.Offload, number: int, steps: tuple[N.Block, ...]) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order; each row runs the
         ``steps`` one after the other."""
-        twice = self.targets[number] and sum(1 for _ in walk(task.body)) <= SHORT
-        for which in ("plain", "atomic") if twice else ("",):
+        ways = self.ways(task, number)
+        if len(ways) == 1:
+            self._range(self.chunk(number), task, number, steps, ways[0])
+            return
+        for which in ways:
             self._range(self.chunk(number, which), task, number, steps, which)
-        if twice:
-            copies.choose(self.chunk(number), number)
+        copies.choose(self.chunk(number), number)
+
+    def ways(self, task: N.Offload, number: int) -> tuple[str, ...]:
+        """How sums at places from data are known to run: a function for each way, see `copies.open`."""
+        if not self.targets[number] or sum(1 for _ in walk(task.body)) > SHORT:
+            return ("",)
+        return ("alone",) if number in self.alone else ("plain", "atomic")
 
     def _range(
         self, fn: Function, task: N.Offload, number: int, steps: tuple[N.Block, ...], which: str
