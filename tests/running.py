@@ -26,7 +26,7 @@ from quadrants_lab.ir.types import DType, f32, f64, i32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import RECORDER, Trace
 from quadrants_lab.runtime.backend import backend
-from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, counting_ir, make_ir
+from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, counting_ir, make_ir, tasks_ir
 from quadrants_lab.runtime.interpret.interpreter import Result, interpret
 from quadrants_lab.runtime.launch.plan import Live
 
@@ -257,7 +257,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
     for buffer in lowered.kernel.buffers.values():
         if buffer.grad:
             names[buffer.grad] = f"{names[buffer.name]}.grad"
-    counting = counting_ir(reverse[-1].kernel, lowered.kernel, opts) if reverse else None
+    counting = counting_ir(reverse[-1].kernel, tasks_ir(lowered.kernel, opts), opts) if reverse else None
     return Interpreted(job, fp, stages(FORWARD), reverse, counting, names)
 
 

@@ -13,7 +13,7 @@ from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, counting_ir, make_ir
+from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, counting_ir, make_ir, tasks_ir
 from quadrants_lab.runtime.interpret.interpreter import interpret
 from quadrants_lab.runtime.launch.plan import Live
 
@@ -23,7 +23,7 @@ def hessian_vector(run: Interpreted, way: Arrays) -> tuple[Arrays, Arrays]:
     job = run.job
     made = with_tangents(run.forward[0].kernel, adjoints=True)
     forward, reverse = make_ir(made, FORWARD, OPTIONS), make_ir(made, REVERSE, OPTIONS)
-    counting = counting_ir(reverse, made, OPTIONS)
+    counting = counting_ir(reverse, tasks_ir(made, OPTIONS), OPTIONS)
     arrays = job.arrays(f64)
     found = {name: np.zeros_like(job.floats[name]) for name in job.grads}
     named = {buffer: arrays[name] for buffer, name in run.names.items() if name in arrays}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
@@ -277,7 +278,9 @@ def _path(of: Any) -> str:
 
 
 def _is_ours(module: str) -> bool:
-    return module == "quadrants_lab" or module.startswith("quadrants_lab.")
+    """Whether our sources tell of what is in the module; the programs that come with the package are as any user's."""
+    ours = module == "quadrants_lab" or module.startswith("quadrants_lab.")
+    return ours and not module.startswith("quadrants_lab.kernels.")
 
 
 def _is_builtin(value: Any) -> bool:
@@ -297,7 +300,7 @@ def _is_opaque(value: Any) -> bool:
     if kind in _VALUES or kind in (float, list, dict, tuple, np.ndarray) or isinstance(value, (Enum, np.generic)):
         return False
     if isinstance(value, type) or kind is types.FunctionType:
-        return not (value.__module__ in ("builtins", "numpy") or _is_ours(value.__module__))
+        return not (value.__module__ in ("builtins", "numpy", "typing") or _is_ours(value.__module__))
     if _is_ours(kind.__module__):
         return bool(getattr(value, "__qd_func__", False) or getattr(value, "__qd_bound__", False))
     return not (_is_builtin(value) or kind is types.GenericAlias or hasattr(kind, "_fields"))
@@ -311,6 +314,8 @@ def _by_value(owner: Any, name: str) -> bool:
         return name in ("name", "value") and static(kind, name) is static(Enum, name)
     if isinstance(owner, types.FunctionType):
         return _is_ours(owner.__module__)
+    if isinstance(owner, type) and _is_ours(owner.__module__):  # not one that a program has made
+        return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
     named = name in getattr(kind, "_fields", ())
     return named or kind in (*_VALUES, float, list, dict, tuple, np.ndarray, DType) or isinstance(owner, np.generic)
 

@@ -33,9 +33,9 @@ from quadrants_lab.autodiff.second import (
     with_tangents,
 )
 from quadrants_lab.autodiff.warned import warn
-from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.errors import WARNED, QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.frontend.source import SEEN, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import Telling
@@ -52,6 +52,7 @@ from quadrants_lab.runtime.compile.compiled import (
     DUAL,
     FORWARD,
     REVERSE,
+    Begun,
     Clock,
     Compiled,
     Counter,
@@ -96,7 +97,7 @@ def _trace_again(compiled: Compiled) -> pipeline.Trace:
         made = compiled.lowered.kernel  # as it was: by now the source may refer to other values
         kernel = make_ir(made, compiled.mode, compiled.options)
         if compiled.counter is not None:
-            counting_ir(kernel, made, compiled.options)
+            counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
     return trace
 
 
@@ -122,9 +123,19 @@ def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     """The IR that a backend gets, from the front end's. For a gradient it checks the data-access rule (an error where a
     value is provably gone) and warns about derivative paths that end on the way."""
+    return _in_mode(tasks_ir(kernel, options), mode, options)
+
+
+@room.roomy
+def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+    """The front end's kernel as what every mode is made of: tasks, of which none has a race."""
     kernel = forward_ir(kernel, options)
     check_races(kernel)
-    kernel = pipeline.run(kernel, pipelines.TASKS, options.verify)
+    return pipeline.run(kernel, pipelines.TASKS, options.verify)
+
+
+@room.roomy
+def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     dead = dead_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
     kernel = tangents_ir(kernel, options)
     if mode == DUAL:
@@ -170,12 +181,12 @@ def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 
 
 @room.roomy
-def counting_ir(kernel: N.Kernel, made: N.Kernel, options: CompileOptions) -> N.Kernel | None:
-    """The counting slice of a sized reverse kernel, or None; ``made`` is what the front end made."""
+def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N.Kernel | None:
+    """The counting slice of a sized reverse kernel, or None; ``tasks``: see `tasks_ir`."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
-        whole = tangents_ir(pipeline.run(forward_ir(made, options), pipelines.TASKS), options)
+        whole = tangents_ir(tasks, options)
         keeps = pipelines.kept_by(whole)
         slices = forward_slices(pipeline.run(whole, pipelines.before_reverse(options)), keeps)
     counting = counting_kernel(kernel, slices)
@@ -208,18 +219,23 @@ def lowered_kernel(
 
 def compile_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
-    second: bool = False,
+    second: bool = False, begun: Begun | None = None,
 ) -> Compiled:  # fmt: skip
-    """Compiles one specialisation for the session's device; errors leave nothing behind."""
-    options = compile_options(session)
+    """Compiles one specialisation for the session's device; errors leave nothing behind. ``begun``: by another mode of
+    the kernel."""
+    of = compile_options(session), constant, second
     with pipeline.recorded_apart(f"{source.name}, {mode}") as trace:
         at = [perf_counter()]
-        how = options, constant, second, session.telling
-        lowered = room.call(lambda: lowered_kernel(source, specs, *how), session.lock)
-        options = reproducible(lowered.kernel, options)
-        at.append(perf_counter())
-        kernel = make_ir(lowered.kernel, mode, options)
-        counting = counting_ir(kernel, lowered.kernel, options) if mode == REVERSE else None
+        if begun is None:
+            lowered = room.call(lambda: lowered_kernel(source, specs, *of, session.telling), session.lock)
+            options = reproducible(lowered.kernel, of[0])
+            at.append(perf_counter())
+            begun = Begun(of, lowered, tasks_ir(lowered.kernel, options), tuple(WARNED.get() or ()), SEEN.get())
+        else:
+            lowered, options = begun.lowered, reproducible(begun.lowered.kernel, of[0])
+            at.append(perf_counter())
+        kernel = _in_mode(begun.tasks, mode, options)
+        counting = counting_ir(kernel, begun.tasks, options) if mode == REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
             counter = None if counting is None else _counter(counting, DEPTH, options, session)
@@ -230,8 +246,9 @@ def compile_kernel(
     front, passes, code = (b - a for a, b in pairwise(at))
     clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
-        mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key
-    )
+        mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key,
+        begun=begun,
+    )  # fmt: skip
 
 
 def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:

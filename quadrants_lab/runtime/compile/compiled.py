@@ -17,6 +17,8 @@ from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
+    from quadrants_lab.errors import Given
+    from quadrants_lab.frontend.seen import Seen
     from quadrants_lab.passes.pipeline import Trace
 
 LARGE = 1000  # statements of a kernel whose machine code takes a second or more
@@ -50,6 +52,19 @@ class Clock:
 
 
 @dataclass(slots=True)
+class Begun:
+    """What is the same in every mode of a kernel. ``of``: its options, and how derivatives flow; ``lowered``: what the
+    front end made; ``tasks``: the same as tasks without races; ``warned``: what was told on the way; ``seen``: what it
+    was made of, where that is known for certain."""
+
+    of: tuple[CompileOptions, bool, bool]
+    lowered: Lowered
+    tasks: N.Kernel
+    warned: tuple[Given, ...] = ()
+    seen: Seen | None = None
+
+
+@dataclass(slots=True)
 class Compiled:
     """One specialisation, loaded. ``kernel`` is the IR that became code; ``lowered`` what the front end made."""
 
@@ -66,6 +81,7 @@ class Compiled:
     recorded: Trace | None = None  # of the passes that made it, where somebody recorded
     key: str = ""  # see `ir_key`
     looked: dict[int, Trace] = field(default_factory=dict)  # what was made for who looks, by kernel's id
+    begun: Begun | None = None  # where this process compiled it
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""

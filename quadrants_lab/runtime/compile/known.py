@@ -25,7 +25,7 @@ from quadrants_lab.frontend.source import SEEN, FunctionSource
 from quadrants_lab.frontend.specs import Spec
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, load_cached
+from quadrants_lab.runtime.compile.compiled import Begun, Clock, Compiled, Counter, load_cached
 from quadrants_lab.runtime.session import Session, compile_options
 
 _MOST_LISTS = 8  # of names: values decide which ways a kernel's source goes
@@ -35,15 +35,16 @@ _PLAIN = (type(None), bool, int, float, str, tuple, list, dict, frozenset)
 
 def compiled_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
-    second: bool = False,
+    second: bool = False, other: Compiled | None = None,
 ) -> Compiled:  # fmt: skip
-    """See `compile.compile_kernel`; from the disk cache where that knows the kernel."""
+    """See `compile.compile_kernel`; from the disk cache where that knows the kernel. ``other``: the kernel in another
+    mode, whose beginning is this one's where Python's answers are what they were."""
     how = mode, constant, second
-    first, seen = "", None
-    if session.cache.folder is not None and not _recorded() and sources.of_ir():
-        seen = Seen(source, specs)
-        options = repr(compile_options(session)), session.settings.backend
-        first = disk_cache.key("asked", sources.of_ir(), *options, repr(how), *seen.texts)
+    first, seen = "", None if _recorded() else Seen(source, specs)
+    options = compile_options(session)
+    if seen is not None and session.cache.folder is not None and sources.of_ir():
+        texts = repr(options), session.settings.backend, repr(how)
+        first = disk_cache.key("asked", sources.of_ir(), *texts, *seen.texts)
         if seen.sure and (found := _found(first, source, specs, mode, session)) is not None:
             return found
     session.begin()
@@ -52,16 +53,29 @@ def compiled_kernel(
 
     if seen is None or not seen.sure:
         return compile_kernel(source, specs, mode, session, constant, second)
+    begun = other.begun if other is not None else None
+    if begun is not None and not (begun.of == (options, constant, second) and _is_as_it_was(begun, seen)):
+        begun, seen = None, Seen(source, specs)
     warned: list[Given] = []
     tokens = SEEN.set(seen), WARNED.set(warned)
     try:
-        made = compile_kernel(source, specs, mode, session, constant, second)
+        for given in begun.warned if begun is not None else ():
+            warn_at(*given)
+        made = compile_kernel(source, specs, mode, session, constant, second, begun)
     finally:
         SEEN.reset(tokens[0])
         WARNED.reset(tokens[1])
-    if seen.sure:
+    if first and seen.sure:
         _keep(first, seen, made, warned, session)
     return made
+
+
+def _is_as_it_was(begun: Begun, now: Seen) -> bool:
+    """Whether the front end would make the same of the same objects."""
+    was = begun.seen
+    if was is None or not was.sure or not now.again(was.asked):
+        return False
+    return was.texts == now.texts and all(a is b for a, b in zip(was.objects, now.objects, strict=True))
 
 
 def _recorded() -> bool:

@@ -248,7 +248,9 @@ class Dispatcher:
 
             given = iter(specs)
             whole = [structured(slot, given) for slot in self.parameters]
-            compiled = compiled_kernel(self.source, whole, self.mode, now, self.constant, self.second)
+            forward = self._forward_plan(key)
+            other = None if forward is None else forward.compiled
+            compiled = compiled_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
             start = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
             compiled.clock.driver = perf_counter() - start

@@ -1,0 +1,123 @@
+"""The gradient of a kernel begins with what its launch made of the source, where Python still says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.compile import compile as compiler
+
+FACTOR = 3.0
+
+
+class Holder:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["without a disk cache", "with one"])
+def session(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[None]:
+    qd.init(arch=qd.cpu, offline_cache=request.param, offline_cache_file_path=str(tmp_path))
+    yield
+    qd.reset()
+
+
+@pytest.fixture
+def fronts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that went through the front end."""
+    names: list[str] = []
+    lower = compiler.lower
+
+    def counted(source: Any, *more: Any) -> Any:
+        names.append(source.name)
+        return lower(source, *more)
+
+    monkeypatch.setattr(compiler, "lower", counted)
+    return names
+
+
+def scalars(n: int) -> list[Any]:
+    return [qd.field(qd.f32, shape=(), needs_grad=True) for _ in range(n)]
+
+
+def test_a_source_is_lowered_once(fronts: list[str]) -> None:
+    x, y = scalars(2)
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * FACTOR * x[None]
+
+    x[None], y.grad[None] = 2.0, 1.0
+    times()
+    times.grad()
+    assert x.grad[None] == 12.0
+    assert fronts == ["times"]
+
+
+def test_a_name_that_means_another_number_by_then(fronts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = scalars(2)
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * FACTOR
+
+    times()
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    y.grad[None] = 1.0
+    times.grad()
+    assert x.grad[None] == 5.0
+    assert fronts == ["times", "times"]
+
+
+def test_a_name_that_means_another_field_of_the_same_kind(fronts: list[str]) -> None:
+    a, b, y = scalars(3)
+    held = Holder(a)
+
+    @qd.kernel
+    def add() -> None:
+        y[None] += held.x[None]
+
+    add()
+    held.x = b
+    y.grad[None] = 1.0
+    add.grad()
+    assert (a.grad[None], b.grad[None]) == (0.0, 1.0)
+    assert fronts == ["add", "add"]
+
+
+def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:
+    """Options are a part of what a kernel is made of."""
+    x, y = scalars(2)
+
+    @qd.kernel
+    def double() -> None:
+        y[None] = 2.0 * x[None]
+
+    double()
+    qd.reset()
+    qd.init(arch=qd.cpu, debug=True)
+    x, y = scalars(2)
+    y.grad[None] = 1.0
+    double()
+    double.grad()
+    assert x.grad[None] == 2.0
+    assert fronts == ["double", "double"]
+
+
+def test_what_was_told_of_the_source_is_told_of_the_gradient() -> None:
+    x, y = scalars(2)
+
+    @qd.kernel
+    def rounded() -> None:
+        n = 1
+        n = x[None] * 0.5
+        y[None] = x[None] * n
+
+    with pytest.warns(qd.QuadrantsWarning) as launched:
+        rounded()
+    with pytest.warns(qd.QuadrantsWarning) as of_gradient:
+        rounded.grad()
+    assert {str(w.message) for w in launched} <= {str(w.message) for w in of_gradient}
