@@ -232,3 +232,18 @@ kernel sums(n: i32) forward next %40 {
     assert isinstance(task, N.Offload)
     (found,) = copies.targets(exe.kernel, task)
     assert (found.fixed, found.sums) == ((5,), 1)
+
+
+@pytest.mark.parametrize("count", [16, COUNT])
+def test_a_task_that_is_too_short_for_threads_adds_plainly(count):
+    at, y = qd.field(qd.i32, shape=count), qd.field(qd.f32, shape=4)
+    at.from_numpy((np.arange(count) % 4).astype(np.int32))
+
+    @qd.kernel
+    def scatter():
+        for i in at:
+            y[at[i]] += 1.0
+
+    scatter()
+    np.testing.assert_array_equal(y.to_numpy(), count / 4)
+    assert ("atomicrmw" in scatter.code("llvm")) == (count == COUNT)
