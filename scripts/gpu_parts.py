@@ -193,6 +193,64 @@ def scatter() -> None:
         print(f"{what}, 2^20 f32: {took * 1e3:.3f} ms, one by one {single * 1e3:.3f} ms, ratio {single / took:.1f}")
 
 
+def sums(arch: Any = qd.cuda) -> None:
+    """Long loops that only add up and their gradients, which the threads of a warp share, beside the same loops of a
+    number of trips that is not known when they are compiled."""
+    import numpy as np
+
+    start(arch)
+    trips = qd.field(qd.i32, ())
+
+    def bodies(n: int, known: bool) -> tuple[Any, Any]:
+        x, out = (qd.field(qd.f32, n, needs_grad=True) for _ in range(2))
+        x.from_numpy(np.linspace(0.0, 1.0, n, dtype=np.float32))
+
+        @qd.kernel
+        def k():
+            for i in x:
+                force = 0.0
+                for j in range(n if qd.static(known) else trips[None]):
+                    d = x[j] - x[i]
+                    force += d / qd.sqrt(d * d + 1e-3)
+                out[i] = force
+
+        return k, out
+
+    def product(rows: int, columns: int, known: bool) -> tuple[Any, Any]:
+        a, x = (qd.field(qd.f32, shape, needs_grad=True) for shape in ((rows, columns), columns))
+        out = qd.field(qd.f32, rows, needs_grad=True)
+        a.fill(0.5)
+        x.fill(0.25)
+
+        @qd.kernel
+        def k():
+            for i in out:
+                sum = 0.0
+                for j in range(columns if qd.static(known) else trips[None]):
+                    sum += a[i, j] * x[j]
+                out[i] = sum
+
+        return k, out
+
+    for what, n, make in (
+        ("n-body, 16384", 16384, partial(bodies, 16384)),
+        ("matrix of 1024 x 1024 with a vector", 1024, partial(product, 1024, 1024)),
+        ("matrix of 65536 x 1024 with a vector", 1024, partial(product, 65536, 1024)),
+    ):
+        trips[None] = n
+        took, found = [], []
+        for known in (True, False):
+            kernel, out = make(known)
+            kernel()
+            out.grad.fill(1.0)
+            kernel.grad()
+            took.append((clock(kernel, qd.sync), clock(kernel.grad, qd.sync)))
+            found.append(out.to_numpy())
+        assert np.allclose(*found, rtol=1e-4, atol=1e-2)
+        for mode, shared, alone in zip(("forward", "gradient"), *took, strict=True):
+            print(f"{what}, {mode}: {shared * 1e3:.3f} ms, alone {alone * 1e3:.3f} ms, ratio {alone / shared:.1f}")
+
+
 def vulkan() -> None:
     """The driver's Vulkan beside its CUDA; nothing where there is no Vulkan."""
     from quadrants_lab.errors import QuadrantsError
@@ -382,7 +440,8 @@ def small() -> None:
 
 
 PARTS: dict[str, Callable[[], None]] = {
-    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "scatter": scatter, "vulkan": vulkan,
+    "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "scatter": scatter, "sums": sums,
+    "vulkan": vulkan,
     "endurance": endurance, "memory": memory,
     "differences": differences, "small": small,
 }  # fmt: skip

@@ -57,6 +57,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "tapes": (own("tapes"), 60),
         "blocks": (own("blocks"), 90),
         "scatter": (own("scatter"), 60),
+        "sums": (own("sums"), 60),
         "vulkan": (own("vulkan"), 90),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),

@@ -32,8 +32,9 @@ from quadrants_lab.ir.walk import end_of, rewrite, types_of, uses, walk
 # Up to how many iterations a loop is shared, and from how many trips for each of the threads on, by what it reads: rows
 # of its own, which threads that share it read at once, and one thread a line at a time; elements that neighbouring
 # iterations read at once, and threads that share a loop do not; what all iterations read. Measured on an H200 by
-# matrix-vector products and n-body sums.
+# matrix-vector products, n-body sums and their gradients.
 ROWS, COLUMNS, SAME = (1 << 22, 2), (1 << 12, 16), (1 << 15, 16)
+ROWS_OF_SUMS = (1 << 22, 16)  # where the loop adds to elements too: neighbouring iterations meet there
 _SUMS = (f32, f64, i32, u32)  # what threads that run together can add up
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
@@ -96,8 +97,9 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
-    """`ROWS`, `COLUMNS` or `SAME`."""
+    """`ROWS`, `ROWS_OF_SUMS`, `COLUMNS` or `SAME`."""
     mine, limits = {p.id for p in task.indices}, SAME
+    adds = any(isinstance(s, N.Effect) for s in walk(loop.body))
     about = {id: {id} for id in (*mine, loop.index.id)}  # a value -> the indices that it depends on
     for s in walk(task.body):
         about.setdefault(s.id, set()).update(*(about.get(i, ()) for i in s.operands()))
@@ -106,7 +108,7 @@ def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
             if task.indices[-1].id in last and loop.index.id not in last:
                 limits = COLUMNS if loop.index.id in set().union(*others) else limits
             elif loop.index.id in last and any(mine & o for o in others) and limits is SAME:
-                limits = ROWS
+                limits = ROWS_OF_SUMS if adds else ROWS
     return limits
 
 
