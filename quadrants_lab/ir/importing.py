@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,14 +11,15 @@ from contextlib import contextmanager
 @contextmanager
 def importing() -> Iterator[None]:
     """For a ``with`` around imports. What modules make stays, so a search among it finds nothing to free: what there is
-    counts as old afterwards, else the next search would go through all of it."""
-    collected = gc.isenabled()
+    counts as old afterwards, else the next search would go through all of it. Not where all were imported before: what
+    is young then is the program's own, and searches among what is old take the longest."""
+    collected, known = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
         if collected:
-            if not gc.get_freeze_count():
+            if len(sys.modules) > known and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
