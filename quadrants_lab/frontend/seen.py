@@ -17,12 +17,15 @@ import types
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from itertools import chain
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from quadrants_lab.frontend.source import FunctionSource, function_source, meaning
 from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 
 _MOST_BYTES = 1 << 20  # of an array that is told by value
@@ -32,6 +35,15 @@ _ABSENT = object()
 
 class UnsureError(Exception):
     """There is no text for what was met."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """Of a `Seen` that was sure; ``objects``: each finds one, or None where it is gone, which it does not keep."""
+
+    texts: list[str]
+    asked: tuple[tuple[int, str], ...]
+    objects: list[Callable[[], Any]]
 
 
 class Seen:
@@ -75,6 +87,16 @@ class Seen:
         except Exception:
             self.sure = False
         return self.sure
+
+    def answers(self) -> Answers | None:
+        """What was told so far; None where that is not the whole truth."""
+        return Answers(self.texts[:], tuple(self.asked), [*map(_weakly, self.objects)]) if self.sure else None
+
+    def repeats(self, answers: Answers) -> bool:
+        """Asks the same as this process did before; whether it heard the same of the same objects."""
+        if not self.again(answers.asked) or self.texts != answers.texts:
+            return False
+        return all(was() is now for was, now in zip(answers.objects, self.objects, strict=True))
 
     def look(self, value: Any) -> None:
         """To be called when the front end uses a Python object otherwise than by reading a name of it."""
@@ -236,7 +258,8 @@ class Seen:
             self._tell(member)
 
     def _values(self, value: Any) -> None:
-        self._parts(f"values {value.shape}", (value.to_list(),))
+        rows = value.to_list() if len(value.shape) > 1 else [value.to_list()]
+        self._parts(f"values {value.shape}", chain(*rows))
 
     def _of_struct(self, value: Any) -> None:
         self._tell(value.struct_type)
@@ -281,6 +304,14 @@ def _is_ours(module: str) -> bool:
     """Whether our sources tell of what is in the module; the programs that come with the package are as any user's."""
     ours = module == "quadrants_lab" or module.startswith("quadrants_lab.")
     return ours and not module.startswith("quadrants_lab.kernels.")
+
+
+def _weakly(value: Any) -> Callable[[], Any]:
+    """Finds the object, which it keeps where Python has no weak references to its kind."""
+    try:
+        return ref(value)
+    except TypeError:
+        return lambda: value
 
 
 def _is_builtin(value: Any) -> bool:

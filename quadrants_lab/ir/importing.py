@@ -11,15 +11,15 @@ from contextlib import contextmanager
 @contextmanager
 def importing() -> Iterator[None]:
     """For a ``with`` around imports. What modules make stays, so a search among it finds nothing to free: what there is
-    counts as old afterwards, else the next search would go through all of it. Not where all were imported before: what
-    is young then is the program's own, and searches among what is old take the longest."""
+    counts as old afterwards, else the next search would go through all of it. Where nothing is imported, all stays as
+    it is: Python would put off its search among what is old each time."""
     collected, known = gc.isenabled(), len(sys.modules)
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if collected:
-            if len(sys.modules) > known and not gc.get_freeze_count():
+            if len(sys.modules) != known and not gc.get_freeze_count():
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -86,6 +88,39 @@ def test_a_name_that_means_another_field_of_the_same_kind(fronts: list[str]) -> 
     add.grad()
     assert (a.grad[None], b.grad[None]) == (0.0, 1.0)
     assert fronts == ["add", "add"]
+
+
+def test_a_vector_of_numbers(fronts: list[str]) -> None:
+    x, y = scalars(2)
+    factors = qd.Vector([2.0, 3.0])
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * factors[1]
+
+    times()
+    y.grad[None] = 1.0
+    times.grad()
+    assert x.grad[None] == 3.0
+    assert fronts == ["times"]
+
+
+def test_an_object_that_the_program_is_done_with_goes() -> None:
+    x, y = scalars(2)
+    held = Holder(2.0)
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * held.x
+
+    times()
+    y.grad[None] = 1.0
+    times.grad()
+    gone = ref(held)
+    held = Holder(3.0)
+    times()
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:

@@ -230,7 +230,8 @@ def compile_kernel(
             lowered = room.call(lambda: lowered_kernel(source, specs, *of, session.telling), session.lock)
             options = reproducible(lowered.kernel, of[0])
             at.append(perf_counter())
-            begun = Begun(of, lowered, tasks_ir(lowered.kernel, options), tuple(WARNED.get() or ()), SEEN.get())
+            tasks, seen = tasks_ir(lowered.kernel, options), SEEN.get()
+            begun = Begun(of, lowered, tasks, tuple(WARNED.get() or ()), None if seen is None else seen.answers())
         else:
             lowered, options = begun.lowered, reproducible(begun.lowered.kernel, of[0])
             at.append(perf_counter())

@@ -18,7 +18,7 @@ from quadrants_lab.runtime.session import Session
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.errors import Given
-    from quadrants_lab.frontend.seen import Seen
+    from quadrants_lab.frontend.seen import Answers
     from quadrants_lab.passes.pipeline import Trace
 
 LARGE = 1000  # statements of a kernel whose machine code takes a second or more
@@ -54,14 +54,14 @@ class Clock:
 @dataclass(slots=True)
 class Begun:
     """What is the same in every mode of a kernel. ``of``: its options, and how derivatives flow; ``lowered``: what the
-    front end made; ``tasks``: the same as tasks without races; ``warned``: what was told on the way; ``seen``: what it
-    was made of, where that is known for certain."""
+    front end made; ``tasks``: the same as tasks without races; ``warned``: what was told on the way; ``answers``: what
+    it was made of, where that is known for certain."""
 
     of: tuple[CompileOptions, bool, bool]
     lowered: Lowered
     tasks: N.Kernel
     warned: tuple[Given, ...] = ()
-    seen: Seen | None = None
+    answers: Answers | None = None
 
 
 @dataclass(slots=True)

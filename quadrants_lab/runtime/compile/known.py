@@ -25,7 +25,7 @@ from quadrants_lab.frontend.source import SEEN, FunctionSource
 from quadrants_lab.frontend.specs import Spec
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.compile.compiled import Begun, Clock, Compiled, Counter, load_cached
+from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, load_cached
 from quadrants_lab.runtime.session import Session, compile_options
 
 _MOST_LISTS = 8  # of names: values decide which ways a kernel's source goes
@@ -54,8 +54,10 @@ def compiled_kernel(
     if seen is None or not seen.sure:
         return compile_kernel(source, specs, mode, session, constant, second)
     begun = other.begun if other is not None else None
-    if begun is not None and not (begun.of == (options, constant, second) and _is_as_it_was(begun, seen)):
-        begun, seen = None, Seen(source, specs)
+    if begun is not None:
+        answers = begun.answers if begun.of == (options, constant, second) else None
+        if answers is None or not seen.repeats(answers):
+            begun, seen = None, Seen(source, specs)
     warned: list[Given] = []
     tokens = SEEN.set(seen), WARNED.set(warned)
     try:
@@ -68,14 +70,6 @@ def compiled_kernel(
     if first and seen.sure:
         _keep(first, seen, made, warned, session)
     return made
-
-
-def _is_as_it_was(begun: Begun, now: Seen) -> bool:
-    """Whether the front end would make the same of the same objects."""
-    was = begun.seen
-    if was is None or not was.sure or not now.again(was.asked):
-        return False
-    return was.texts == now.texts and all(a is b for a, b in zip(was.objects, now.objects, strict=True))
 
 
 def _recorded() -> bool:
