@@ -33,7 +33,8 @@ class _Runtime:
     """The runtime's functions, and the threads that they start."""
 
     def __init__(self, cache: DiskCache | None) -> None:
-        address = jit.runtime(cache).address
+        self.code = jit.runtime(cache)  # for as long as a device or a thread needs it, at the end of the process, too
+        address = self.code.address
         self.launch = _launch_type(address["qd_launch"])
         self._reset = _reset_type(address["qd_reset"])
         self.start = _start_type(address["qd_start"])
@@ -47,6 +48,10 @@ class _Runtime:
         self.reset()
         forks.in_child(self._forked)
         atexit.register(self.stop)
+
+    def __del__(self) -> None:  # where atexit began without it
+        if hasattr(self, "workers"):
+            self.stop()
 
     def reset(self) -> None:
         self._reset(time.CLOCK_MONOTONIC, SIG_SETMASK, object.__basicsize__)

@@ -200,3 +200,30 @@ print("parent", parallel.launch())
 """)
     )
     assert out == "parent 0\nchild 0 0\nchild's exit 0\nparent 0\n"
+
+
+def test_exit_where_the_first_launch_is_a_handler_of_atexit(tmp_path: Path) -> None:
+    """Python calls no handler that is registered by then."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"""
+import atexit, sys
+sys.path[:0] = [{str(TESTS.parent)!r}]
+import numpy as np
+import quadrants_lab as qd
+
+qd.init(arch=qd.cpu, offline_cache=False)
+
+@qd.kernel
+def double(x: qd.types.ndarray()):
+    for i in x:
+        x[i] *= 2.0
+
+@atexit.register
+def launch():
+    x = np.ones(3)
+    double(x)
+    print(x)
+"""
+    )
+    assert finish(Child(sys.executable, "-X", "faulthandler", "-u", str(program))) == "[2. 2. 2.]\n"
