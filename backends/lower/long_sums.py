@@ -83,7 +83,7 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
     if begin is None or end is None or begin < 0:
         return None
     most, trips = _limits(task, loop)
-    if end - begin < trips * together:
+    if end - begin < trips * together or not loop.index.type.holds(end + together):
         return None
     box = [(known[low], known[high]) for _, low, high in task.box() if low in known and high in known]
     if len(box) < len(task.indices) or not 0 < prod(high - low for low, high in box) <= most:
@@ -93,7 +93,17 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
     if late is None or not _adds(task, loop, classes):
         return None
     early = tuple(s for s in task.body[:at] if not isinstance(s, N.Effect))
-    return _Sum(loop, begin, early, (*late, *task.body[at + 1 : -1]))
+    after = (*late, *task.body[at + 1 : -1])
+    if not loop.carried and _places(after, N.Write, classes) & _places(loop.body, N.Load, classes):
+        return None  # without a sum nobody waits until all have read
+    added = _places(loop.body, N.Atomic, classes)
+    after = rewrite(after, lambda s: _met(s) if isinstance(s, N.Atomic) and classes[s.buffer] in added else s)
+    return _Sum(loop, begin, early, after)
+
+
+def _places(block: N.Block, kind: type[N.Access], classes: Mapping[str, str]) -> set[str]:
+    """What accesses of the kind touch."""
+    return {classes[s.buffer] for s in walk(block) if isinstance(s, kind)}
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:

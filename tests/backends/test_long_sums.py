@@ -142,6 +142,7 @@ LOOP = """kernel k() forward {
         ({"BEFORE": "store @y[%2], %4\n%3: f32 = load @y[%5]"}, False),
         ({"BEFORE": "%3: f32 = atomic add @y[%2], %4"}, False),
         ({"TRIPS": "500"}, False),
+        ({"TRIPS": "2147483640"}, False),  # the index goes past what it can hold
         ({"ITERATIONS": "100000"}, False),
         ({"ITERATIONS": "100000", "BODY": "%13: f32 = load @a[%2, %7]\n%14: f32 = add %8, %13"}, True),  # rows
         ({"ITERATIONS": "10000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, False),  # columns
@@ -154,3 +155,37 @@ def test_which_loops(change: dict[str, str], shared: bool) -> None:
     for name, part in (usual | change).items():
         text = text.replace(name, part)
     assert shares(parse_kernel(text)) == shared
+
+
+ADDS = """kernel k() reverse {
+  buffer @x: field f32[1000]
+  buffer @y: field f32[1000]
+  buffer @z: field f32[1000]
+
+  offload struct_for bounds {
+    %0: i32 = const 0
+    %1: i32 = const 1000
+    yield %0, %1
+  } do (%2: i32 'i') {
+    %3: f32 = load @x[%2]
+    %4: i32 = const 0
+    %5: i32 = const 1000
+    for %6: i32 'j' in %4..%5 {
+      %7: f32 = load @READ[%6]
+      %8: f32 = atomic add @z[%2], %7 private
+      yield
+    }
+    %9: f32 = atomic add @z[%2], %3 private
+    store @x[%2], %3
+    yield
+  }
+}
+"""
+
+
+def test_nobody_is_alone_with_what_the_loop_adds_to() -> None:
+    """Not behind the loop either. And nobody waits there where there is no sum: others may read what is stored."""
+    kernel = lower_long_sums(32)(parse_kernel(ADDS.replace("READ", "y")))
+    assert [s.private for s in walk(kernel.body) if isinstance(s, N.Atomic)] == [False, False]
+    overwritten = parse_kernel(ADDS.replace("READ", "x"))
+    assert lower_long_sums(32)(overwritten) is overwritten
