@@ -70,10 +70,11 @@ def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
     in a block that is not full a loop may end before 0."""
     b.span = loop.span
     first, end, step = b.op("add", loop.begin, place), b.op("max", loop.end, b.const(0, i32)), b.const(group, i32)
-    body = rewrite(loop.body, _met)
+    body = rewrite(loop.body, met)
     b.add(replace(loop, begin=first, end=end, body=body, step=step, reverse=False, threads=False))
     b.add(N.Barrier(b.fresh()))
 
 
-def _met(s: N.Stmt) -> N.Stmt:
+def met(s: N.Stmt) -> N.Stmt:
+    """The threads of one iteration meet at elements that were that iteration's own."""
     return replace(s, private=False, reach=-1, sweep=0) if isinstance(s, N.Atomic) else s

@@ -22,6 +22,8 @@ from dataclasses import replace
 from math import prod
 
 from quadrants_lab.analysis.alias import memory_classes
+from quadrants_lab.analysis.effects import touched
+from quadrants_lab.backends.lower.blocks import met
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -94,16 +96,14 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
         return None
     early = tuple(s for s in task.body[:at] if not isinstance(s, N.Effect))
     after = (*late, *task.body[at + 1 : -1])
-    if not loop.carried and _places(after, N.Write, classes) & _places(loop.body, N.Load, classes):
-        return None  # without a sum nobody waits until all have read
-    added = _places(loop.body, N.Atomic, classes)
-    after = rewrite(after, lambda s: _met(s) if isinstance(s, N.Atomic) and classes[s.buffer] in added else s)
+    written, read, added = (
+        {classes[b] for b in touched(block, by)}
+        for block, by in ((after, N.Write), (loop.body, N.Load), (loop.body, N.Atomic))
+    )
+    if not loop.carried and written & read:
+        return None  # without a sum the first thread does not wait until all have read
+    after = rewrite(after, lambda s: met(s) if isinstance(s, N.Access) and classes[s.buffer] in added else s)
     return _Sum(loop, begin, early, after)
-
-
-def _places(block: N.Block, kind: type[N.Access], classes: Mapping[str, str]) -> set[str]:
-    """What accesses of the kind touch."""
-    return {classes[s.buffer] for s in walk(block) if isinstance(s, kind)}
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
@@ -128,7 +128,7 @@ def _late(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> list[N.St
     late: list[N.Stmt] = []
     written: set[str] = set()
     for s in (*before, loop):
-        if any(isinstance(inner, N.Access) and classes[inner.buffer] in written for inner in walk((s,))):
+        if any(classes[b] in written for b in touched((s,))):
             return None
         if isinstance(s, N.Store):
             late.append(s)
@@ -173,7 +173,7 @@ def _task(b: Builder, task: N.Offload, found: _Sum, together: int) -> N.Offload:
             for p, init in zip(loop.carried, loop.inits, strict=True)
         )
         parts = tuple(b.param(p.type, p.name) for p in loop.results)
-        shared = rewrite(loop.body, _met)
+        shared = rewrite(loop.body, met)
         b.add(
             replace(loop, id=b.fresh(), begin=start, inits=inits, body=shared, results=parts, reverse=False,
                     step=b.const(together, t))
@@ -185,8 +185,3 @@ def _task(b: Builder, task: N.Offload, found: _Sum, together: int) -> N.Offload:
         b.yield_()
     b.span = None
     return replace(task, bounds=tuple(bounds), indices=(*task.indices, place), body=tuple(body))
-
-
-def _met(s: N.Stmt) -> N.Stmt:
-    """The threads of one iteration meet at elements that were that iteration's own."""
-    return replace(s, private=False, reach=-1, sweep=0) if isinstance(s, N.Atomic) else s
