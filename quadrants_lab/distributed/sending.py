@@ -105,8 +105,10 @@ def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
     return (made, made.grad, made.value_and_grad)[side]
 
 
-def _sourced(fn: Callable[..., Any], file: str, lines: list[str]) -> FunctionSource:
-    """The source of a function from another process, whose file need not be here."""
+def _sourced(fn: FunctionType, file: str, lines: list[str]) -> FunctionSource:
+    """The source of a function from another process, whose file need not be here. cloudpickle 3.1.3 leaves out which
+    one it was."""
+    fn.__code__ = fn.__code__.replace(co_filename=file)
     linecache.cache[file] = sum(map(len, lines)), None, lines, file  # no mtime: checkcache leaves it alone
     return function_source(fn)
 
