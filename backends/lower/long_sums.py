@@ -96,12 +96,7 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
         return None
     early = tuple(s for s in task.body[:at] if not isinstance(s, N.Effect))
     after = (*late, *task.body[at + 1 : -1])
-    written, read, added = (
-        {classes[b] for b in touched(block, by)}
-        for block, by in ((after, N.Write), (loop.body, N.Load), (loop.body, N.Atomic))
-    )
-    if not loop.carried and written & read:
-        return None  # without a sum the first thread does not wait until all have read
+    added = {classes[b] for b in touched(loop.body, N.Atomic)}
     after = rewrite(after, lambda s: met(s) if isinstance(s, N.Access) and classes[s.buffer] in added else s)
     return _Sum(loop, begin, early, after)
 
@@ -180,6 +175,9 @@ def _task(b: Builder, task: N.Offload, found: _Sum, together: int) -> N.Offload:
         )  # fmt: skip
         for whole, part in zip(loop.results, parts, strict=True):
             b.add(N.Together(whole.id, whole.type, "add", part.id, threads=together))
+        if not loop.carried:  # the first thread may overwrite what others read, and waits for nobody without a sum
+            here = b.add(N.Together(b.fresh(), i32, "add", b.cast(first, i32), threads=together))
+            first = b.op("and", first, b.op("ne", here, b.const(0, i32)))
         with b.when(first):
             b.stmts += found.after
         b.yield_()

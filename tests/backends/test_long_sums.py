@@ -78,6 +78,30 @@ def test_values_and_gradients(session: None) -> None:
     np.testing.assert_allclose(x.grad.to_numpy(), g_x, rtol=1e-10)
 
 
+def test_the_gradient_of_a_product(session: None) -> None:
+    """Its loop carries nothing."""
+    a, x, y = (qd.field(qd.f64, s, needs_grad=True) for s in ((n, m), m, n))
+
+    @qd.kernel
+    def k():
+        for i in y:
+            s = 0.0
+            for j in range(m):
+                s += a[i, j] * x[j]
+            y[i] = s
+
+    rng = np.random.default_rng(3)
+    for field in (a, x):
+        field.from_numpy(rng.random(field.shape))
+    k()
+    y.grad.from_numpy(g := rng.random(n))
+    k.grad()
+    assert shares(k.grad.dispatcher.last.kernel)
+    np.testing.assert_allclose(a.grad.to_numpy(), g[:, None] * x.to_numpy(), rtol=1e-12)
+    np.testing.assert_allclose(x.grad.to_numpy(), g @ a.to_numpy(), rtol=1e-12)
+    assert not y.grad.to_numpy().any()
+
+
 def test_two_axes_and_integers(session: None) -> None:
     """A matrix product, of f32 and of i32."""
     for t in (qd.f32, qd.i32):
@@ -184,8 +208,11 @@ ADDS = """kernel k() reverse {
 
 
 def test_nobody_is_alone_with_what_the_loop_adds_to() -> None:
-    """Not behind the loop either. And nobody waits there where there is no sum: others may read what is stored."""
+    """Not behind the loop either, where the first thread waits for the others although there is no sum: they may still
+    have to read what it stores."""
     kernel = lower_long_sums(32)(parse_kernel(ADDS.replace("READ", "y")))
     assert [s.private for s in walk(kernel.body) if isinstance(s, N.Atomic)] == [False, False]
-    overwritten = parse_kernel(ADDS.replace("READ", "x"))
-    assert lower_long_sums(32)(overwritten) is overwritten
+    (waits,) = (s for s in walk(kernel.body) if isinstance(s, N.Together))
+    (told,) = (s for s in walk(kernel.body) if isinstance(s, N.Op) and waits.id in s.args)
+    (both,) = (s for s in walk(kernel.body) if isinstance(s, N.Op) and told.id in s.args)
+    assert [s.cond for s in walk(kernel.body) if isinstance(s, N.If)] == [both.id]
