@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import quadrants_lab as qd
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 
@@ -32,6 +33,14 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a test."""
     monkeypatch.setattr(Logical, "__init__", apart)
     monkeypatch.setattr(api, "choose", choose)
+
+
+def start(how: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    """A session: of these options of `qd.init`, or for "apart" on such a device."""
+    if how == "apart":
+        patch(monkeypatch)
+        how = {"arch": qd.vulkan, "enable_fallback": False, "offline_cache": False}
+    qd.init(**how, **options)
 
 
 def pytest_configure() -> None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._spirv.assembler import UNSIGNED
-from quadrants_lab.backends._spirv.target import GENERIC, SUMMED, Target
+from quadrants_lab.backends._spirv.target import GENERIC, Target
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.lower.tasks import lower_tasks

@@ -18,7 +18,7 @@ from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
 from quadrants_lab.backends._spirv import heap
 from quadrants_lab.backends._spirv.assembler import Function
-from quadrants_lab.backends._spirv.target import SUMMED
+from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import types_of, uses, walk

@@ -9,9 +9,7 @@ from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DType, f32, f64, i32, u32
-
-SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
+from quadrants_lab.ir.types import DType, f32, f64
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import numpy as np
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module, constant, ty
 from quadrants_lab.backends.cuda.sine import PI, ROUND
+from quadrants_lab.backends.lower.functions import SMALL
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f32
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 LARGE = 2.0**22 * 2 * float(PI)  # arguments from here on are beyond what is reduced
-SMALL = 0.0113  # x - sin x is 2**-22 there
 FEW = 4  # reductions of fewer arguments than that are not skipped
 WINDOW = 128  # further sines of a block are looked for within so many statements
 _TWO = 1 << 30  # the bit that a float has from 2 on

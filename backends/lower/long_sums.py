@@ -37,7 +37,7 @@ from quadrants_lab.ir.walk import end_of, rewrite, types_of, uses, walk
 # matrix-vector products, n-body sums and their gradients.
 ROWS, COLUMNS, SAME = (1 << 22, 2), (1 << 12, 16), (1 << 15, 16)
 ROWS_OF_SUMS = (1 << 22, 16)  # where the loop adds to elements too: neighbouring iterations meet there
-_SUMS = (f32, f64, i32, u32)  # what threads that run together can add up
+SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
 
@@ -138,7 +138,7 @@ def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
     used, made = uses(task.body), {s.id: s for s in loop.body if isinstance(s, N.Op)}
     for p, last in zip(loop.carried, loop.body[-1].operands(), strict=True):
         sum = made.get(last)
-        if p.type not in _SUMS or sum is None or sum.prim not in ("add", "sub") or used[last] != 1:
+        if p.type not in SUMMED or sum is None or sum.prim not in ("add", "sub") or used[last] != 1:
             return False
         if used.get(p.id) != 1 or (p.id != sum.args[0] and (sum.prim == "sub" or p.id != sum.args[1])):
             return False

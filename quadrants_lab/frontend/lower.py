@@ -15,6 +15,7 @@ from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import Context, Frame, Telling
 from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import with_adjoint
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import need
 from quadrants_lab.ir.types import DType
@@ -95,6 +96,6 @@ def _ndarray(cx: Context, name: str, spec: NdarraySpec) -> N.Buffer:
     ndim = spec.ndim + len(spec.element_shape)
     buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
     if spec.grad:
-        return N.with_adjoint(cx.buffers, buffer)
+        return with_adjoint(cx.buffers, buffer)
     cx.buffers[name] = buffer
     return buffer

@@ -12,7 +12,7 @@ identity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from typing import Any
 
@@ -448,20 +448,6 @@ class Buffer:
     def extent_type(self) -> DType:
         """The dtype of the extents of an ndarray."""
         return i64 if self.wide else i32
-
-
-def with_adjoint(buffers: dict[str, Buffer], made: Buffer) -> Buffer:
-    """The buffer, put into the kernel's, with an adjoint beside it if it is of floating point."""
-    made.grad = f"{made.name}.grad" if made.dtype.is_float else ""
-    buffers[made.name] = made
-    if made.grad:
-        buffers[made.grad] = replace(made, name=made.grad, grad="")
-    return made
-
-
-def unused(names: Iterable[str], taken: Container[str]) -> str:
-    """The first of the names that is not taken."""
-    return next(name for name in names if name not in taken)
 
 
 @dataclass(slots=True)

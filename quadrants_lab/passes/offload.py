@@ -7,6 +7,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.effects import written
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import with_adjoint
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import free_values, substitute, types_of
@@ -130,7 +131,7 @@ class _Offloader:
             name = f"{N.buffer_name(self.names[i]) or 'value'}.temp"
             if name in self.buffers:
                 name = f"{name}{i}"
-            self.temps[i] = N.with_adjoint(self.buffers, N.Buffer(name, "temp", self.b.types[i], 0, ()))
+            self.temps[i] = with_adjoint(self.buffers, N.Buffer(name, "temp", self.b.types[i], 0, ()))
         return self.temps[i]
 
     def stored(self, task: N.Offload) -> N.Offload:

@@ -20,6 +20,7 @@ from math import prod
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
@@ -334,7 +335,7 @@ class _Task:
         if i not in self.slots:
             known = self.names.get(i) or str(getattr(self.defs.get(i), "name", ""))
             first = f"{N.buffer_name(known) or 'value'}.each"
-            name = N.unused(chain((first,), (f"{first}{n}" for n in count(1))), self.buffers)
+            name = unused(chain((first,), (f"{first}{n}" for n in count(1))), self.buffers)
             self.slots[i] = self.buffers[name] = self.memory(name, self.b.types[i], (self.task.block_dim,))
         return self.slots[i]
 

@@ -150,11 +150,7 @@ N = 1 << 16
 @pytest.fixture(params=[*sessions("cuda"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def any_session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """CUDA, or Vulkan with the functions of a device that has a unit for them."""
-    if request.param != "apart":
-        qd.init(**request.param)
-    else:
-        apart.patch(monkeypatch)
-        qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
+    apart.start(request.param, monkeypatch)
     yield "vulkan" if request.param == "apart" else "cuda"
     qd.reset()
 

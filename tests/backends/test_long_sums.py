@@ -20,11 +20,7 @@ n, m = 37, 1003
 
 @pytest.fixture(params=[*sessions("cuda"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if request.param != "apart":
-        qd.init(**request.param, default_fp=qd.f64)
-    else:
-        apart.patch(monkeypatch)
-        qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False, default_fp=qd.f64)
+    apart.start(request.param, monkeypatch, default_fp=qd.f64)
     yield
     qd.reset()
 

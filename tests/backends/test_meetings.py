@@ -23,11 +23,7 @@ PLACES = {
 
 @pytest.fixture(params=[*sessions("cpu", "cuda", "vulkan"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if request.param == "apart":
-        apart.patch(monkeypatch)
-        qd.init(arch=qd.vulkan, enable_fallback=False, offline_cache=False)
-    else:
-        qd.init(**request.param)
+    apart.start(request.param, monkeypatch)
     yield
     qd.reset()
 

@@ -15,6 +15,7 @@ from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, Value
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.types import DType, i32
 
 SUBGROUP = 32  # threads of a subgroup, on every backend
@@ -56,7 +57,7 @@ def _known(find: Callable[[Context], int]) -> Lower:
 
 def _array(cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType) -> Mem:
     _here(cx, call)
-    name = N.unused((f"shared{n}" for n in count()), cx.buffers)
+    name = unused((f"shared{n}" for n in count()), cx.buffers)
     cx.buffers[name] = buffer = N.Buffer(name, "shared", dtype, len(shape), shape)
     return Mem(buffer, "SharedArray")
 

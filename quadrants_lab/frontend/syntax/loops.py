@@ -22,6 +22,7 @@ from quadrants_lab.frontend.values.leaves import is_local, leaf_names, leaves, m
 from quadrants_lab.frontend.values.sparse import known
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import walk
@@ -223,8 +224,8 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
 
 def _temporary(cx: Context, name: str, value: Num) -> N.Buffer:
     """A launch temporary for a local, with its adjoint if it can have one."""
-    called = N.unused((f"{N.buffer_name(name)}.tmp{n}" for n in count_from()), cx.buffers)
-    return N.with_adjoint(cx.buffers, N.Buffer(called, "temp", value.type, 0, ()))
+    called = unused((f"{N.buffer_name(name)}.tmp{n}" for n in count_from()), cx.buffers)
+    return with_adjoint(cx.buffers, N.Buffer(called, "temp", value.type, 0, ()))
 
 
 # --- serial loops -----------------------------------------------------------------------------------------------

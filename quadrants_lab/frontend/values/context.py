@@ -35,6 +35,7 @@ from quadrants_lab.frontend.values.values import (
     Value,
 )
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
@@ -301,7 +302,7 @@ class Context:
 
     def unused(self, name: str) -> str:
         """The name, with a number behind it where a buffer has it already."""
-        return N.unused(chain((name,), (f"{name}.{n}" for n in count(2))), self.buffers)
+        return unused(chain((name,), (f"{name}.{n}" for n in count(2))), self.buffers)
 
     def field(self, obj: Any, text: str) -> N.Buffer:
         """The buffer of a field, and with it that of its gradient."""
