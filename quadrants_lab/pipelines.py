@@ -104,7 +104,7 @@ def primal(options: CompileOptions, keeps: Keeps = NOTHING) -> Passes:
     saves = (save_overwritten(keeps),) if keeps else ()  # it knows tasks by their numbers
     watched: Passes = ()
     if options.check_races or options.debug:
-        watched = (watch_races(options.check_aliases, options.suspect_races), dce, *SIMPLIFY)
+        watched = (watch_races(options.aliases, options.suspect_races), dce, *SIMPLIFY)
     return (*saves, *watched, lower_custom_jvp, *_MARKS, drop_unused_gradients)
 
 

@@ -155,7 +155,7 @@ class Body(ABC):
 
     def tag(self, buffer: N.Buffer) -> str:
         """What an access to the buffer says about what it does not overlap."""
-        return self.scopes.tag(memory.scope_of(buffer))
+        return self.scopes.tag(buffer.name)
 
     def operate(self, prim: str, type: DType, a: str, b: str, flags: str | None = None) -> str:
         """A binary primitive on values that are not in the IR."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadrants_lab.analysis.alias import shared_arrays
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -76,14 +77,17 @@ def widen(b: Body, id: int) -> str:
 
 class Scopes:
     """Alias scopes of a module: a field, a launch temporary, a returned slot and an adstack are each disjoint from
-    everything else; ndarrays, which the caller may pass twice, share one scope. A local needs none."""
+    everything else; ndarrays that the caller may pass twice share one scope. A local needs none."""
 
     def __init__(self, kernel: N.Kernel) -> None:
-        names = (scope_of(b) for b in kernel.buffers.values() if b.kind != "local")
-        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(names))}
+        shared = shared_arrays(kernel)
+        memory = [b.name for b in kernel.buffers.values() if b.kind != "local"]
+        self.of = {name: "ndarrays" if name in shared else f"@{name}" for name in memory}
+        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(self.of.values()))}
 
-    def tag(self, name: str) -> str:
-        n = self.numbers.get(name)
+    def tag(self, buffer: str) -> str:
+        """The metadata of a load from the buffer, or of a store to it."""
+        n = self.numbers.get(self.of.get(buffer, ""))
         k = len(self.numbers)
         return "" if n is None or k < 2 else f", !alias.scope !{1 + k + n}, !noalias !{1 + 2 * k + n}"
 
@@ -98,10 +102,6 @@ class Scopes:
             others = ", ".join(f"!{1 + m}" for m in range(k) if m != n)
             out.append(f"!{1 + 2 * k + n} = !{{{others}}}")
         return out
-
-
-def scope_of(buffer: N.Buffer) -> str:
-    return "ndarrays" if buffer.kind == "ndarray" else "@" + buffer.name
 
 
 # --- loads and stores -------------------------------------------------------------------------------------------

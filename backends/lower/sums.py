@@ -23,7 +23,7 @@ class Target:
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
     """Those of a task of a kernel, but for buffers that may be one array: its elements would have two copies."""
-    used, classes = uses(task.body), memory_classes(kernel.buffers)
+    used, classes = uses(task.body), memory_classes(kernel)
     others: list[N.Access] = []
     sums: dict[str, list[N.Atomic]] = {}
     for s in walk(task.body):

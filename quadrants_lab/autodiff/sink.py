@@ -26,7 +26,7 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
     """
     if not any(isinstance(s, N.If) and s.results for s in walk(kernel.body)):
         return kernel
-    b, classes = Builder(kernel.next_id), memory_classes(kernel.buffers)
+    b, classes = Builder(kernel.next_id), memory_classes(kernel)
     nil = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.type.is_float and not s.value}
 
     def block(stmts: N.Block) -> N.Block:

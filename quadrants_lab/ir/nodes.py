@@ -474,7 +474,7 @@ class Kernel:
     """``body`` holds plain statements and `Offload`s in program order; after `offload` only `Offload`s.
 
     ``next_id`` is larger than every id in use. ``mode``: "forward", "reverse", "count", or "dual"
-    (values and their tangents).
+    (values and their tangents). ``aliased``: several array arguments that its atomics go to may be the same memory.
     """
 
     name: str
@@ -485,6 +485,7 @@ class Kernel:
     mode: str = "forward"
     span: Span | None = None
     functions: dict[str, Function] = field(default_factory=dict)
+    aliased: bool = False
 
     @property
     def tasks(self) -> tuple[Offload, ...]:

@@ -12,10 +12,10 @@ class CompileOptions:
     contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` checks integer division and
     every push. It implies ``asserts``, which evaluates the user's asserts, ``check_out_of_bound``, which checks
     indices, and ``check_races``, under which iterations of parallel loops leave marks where they read and write; with
-    ``check_aliases`` ndarrays of one dtype are taken for the same memory there, and with ``suspect_races`` small marks
-    tell first whether there may be a race at all. ``ad_stack_size`` forces every adstack to that many slots (0: sized
-    by analysis). ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip: of
-    loops over at most 32-bit floats, and of others. ``on_host``: one thread runs
+    ``suspect_races`` small marks tell first whether there may be a race at all. ``aliases``: array arguments may be the
+    same memory; a launch whose arguments overlap asks for that. ``ad_stack_size`` forces every adstack to that many
+    slots (0: sized by analysis). ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much
+    a trip: of loops over at most 32-bit floats, and of others. ``on_host``: one thread runs
     a block of threads, and tasks over sparse layouts run over cells."""
 
     default_ip: DType = i32
@@ -24,7 +24,7 @@ class CompileOptions:
     debug: bool = False
     check_out_of_bound: bool = False
     check_races: bool = False
-    check_aliases: bool = False
+    aliases: bool = False
     suspect_races: bool = False
     asserts: bool = False
     ad_stack_size: int = 0

@@ -226,6 +226,7 @@ class _Parser:
         self.expect("(")
         args = self.many(self.arg, ")")
         mode = self.take("word", "a mode")
+        aliased = self.found("aliased")
         next_id = self.id() if self.found("next") else -1
         self.expect("{")
         span = self.span()
@@ -244,7 +245,7 @@ class _Parser:
         if self.row < len(self.lines):
             raise self.error("unexpected text after the kernel")
         next_id = _number(body, next_id)
-        return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span, functions)
+        return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span, functions, aliased)
 
     def function(self) -> N.Function:
         self.scan()

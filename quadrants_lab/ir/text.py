@@ -34,7 +34,7 @@ def statement_lines(kernel: N.Kernel, spans: bool = False, links: bool = False) 
     """The kernel's text line by line."""
     args = ", ".join(f"{arg_name(a.name)}: {a.type}" for a in kernel.args)
     span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
-    header = f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"
+    header = f"kernel {kernel.name}({args}) {kernel.mode}{' aliased' * kernel.aliased} next %{kernel.next_id} {{{span}"
     out: list[Line] = [(header, None), *((f"  {_buffer(b)}", None) for b in kernel.buffers.values())]
     for f in kernel.functions.values():
         inner: list[Line] = [(f"  function @{f.name} ({', '.join(map(_param, f.params))}) -> {f.type} {{", None)]

@@ -23,7 +23,7 @@ def cse(kernel: N.Kernel) -> N.Kernel:
 
 class _Cse:
     def __init__(self, kernel: N.Kernel) -> None:
-        self.classes = memory_classes(kernel.buffers)
+        self.classes = memory_classes(kernel)
         self.ids: dict[int, int] = {}
         self.seen: dict[Hashable, int] = {}
         self.state: dict[str, int] = {}  # memory class -> number of the write after which it is as it is

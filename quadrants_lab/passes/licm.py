@@ -23,7 +23,7 @@ def licm(kernel: N.Kernel) -> N.Kernel:
 
 class _Licm:
     def __init__(self, kernel: N.Kernel) -> None:
-        classes = memory_classes(kernel.buffers)
+        classes = memory_classes(kernel)
         changing = written((kernel.body,), classes)
         self.steady = {name for name, memory in classes.items() if memory not in changing}
         self.ranges = Ranges(kernel)

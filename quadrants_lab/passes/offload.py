@@ -46,7 +46,7 @@ class _Offloader:
         self.b = Builder(kernel.next_id, types_of(kernel.body))
         self.buffers = dict(kernel.buffers)
         self.temps: dict[int, N.Buffer] = {}  # value -> the temporary that holds it
-        classes = memory_classes(kernel.buffers)
+        classes = memory_classes(kernel)
         last_write: dict[str, int] = {}
         loads: dict[int, tuple[str, int]] = {}  # top-level load -> memory, place
         for n, s in enumerate(kernel.body):

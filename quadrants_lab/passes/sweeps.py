@@ -27,7 +27,7 @@ def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int
     number = {step: n for n, step in enumerate(dict.fromkeys(str(a.at[-1]) for a in sums))}
     if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
         return {}
-    classes = memory_classes(info.kernel.buffers)
+    classes = memory_classes(info.kernel)
     near: dict[str, list[Access]] = {}
     for a in own:
         near.setdefault(classes[a.stmt.buffer], []).append(a)

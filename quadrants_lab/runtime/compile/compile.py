@@ -203,6 +203,8 @@ def lowered_kernel(
     """What the front end makes; ``constant``: with no derivative flowing from anything that it loads; ``second``: to be
     differentiated twice."""
     lowered = lower(source, specs, options, telling)
+    if options.aliases:
+        lowered = replace(lowered, kernel=replace(lowered.kernel, aliased=True))
     if constant:
         b = Builder(lowered.kernel.next_id)
         body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
