@@ -21,10 +21,11 @@ _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
     """By id of an atomic on one of ``buffers``, whose atomics have a reach, its ``sweep`` where that is not 0. Those
-    with the first one's index in the last axis are part of the rest."""
+    with the first one's index along the rows are part of the rest."""
+    last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
-    number = {step: n for n, step in enumerate(dict.fromkeys(str(a.at[-1]) for a in sums))}
+    number = {step: n for n, step in enumerate(dict.fromkeys(_along(a, last) for a in sums))}
     if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
         return {}
     classes = memory_classes(info.kernel)
@@ -35,10 +36,9 @@ def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int
         loads = [a for a in group if isinstance(a.stmt, N.Load)]
         if any(may_follow(info, a, load) for load in loads for a in group if not isinstance(a.stmt, N.Load)):
             return {}  # what a step reads another one may have written
-    last = symbol(task.indices[-1].id)
     found: dict[int, int] = {}
     for a in sums:
-        step = number[str(a.at[-1])]
+        step = number[_along(a, last)]
         others = [b for b in near[classes[a.stmt.buffer]] if not _adds(b)]
         if step and _along(a, last) and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
             found[a.stmt.id] = step
@@ -49,6 +49,10 @@ def _adds(a: Access) -> bool:
     return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
 
 
-def _along(a: Access, last: str) -> bool:
-    """Whether iterations of a row go to elements side by side."""
-    return abs(a.at[-1].terms.get(last, 0)) == 1 and not any(last in form.terms for form in a.at[:-1])
+def _along(a: Access, last: str) -> str:
+    """The index along the axis in which iterations of a row go to elements side by side, or, behind which there are
+    constant indices, to the same component of these; "" where there is no such axis."""
+    axes = [n for n, form in enumerate(a.at) if last in form.terms]
+    if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1 or any(form.terms for form in a.at[axes[0] + 1 :]):
+        return ""
+    return str(a.at[axes[0]])
