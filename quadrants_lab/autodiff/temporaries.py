@@ -9,7 +9,7 @@ from quadrants_lab.autodiff.keeps import NOTHING, Keeps, restored_temporaries
 from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, rewritten, walk
+from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, walk
 
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
@@ -36,13 +36,6 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
 def map_origins(block: N.Block) -> N.Block:
     """The block with every statement naming itself as the forward statement that it comes from."""
     return rewrite(block, lambda s: replace(s, adjoint_of=s.id))
-
-
-def drop_unread_temporaries(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that every launch temporary which is written is also read."""
-    read = touched(kernel.body, N.Load)
-    unread = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - read
-    return rewritten(kernel, lambda s: () if isinstance(s, N.Write) and s.buffer in unread else s)
 
 
 def _only_writes(task: N.Offload, buffers: set[str]) -> N.Offload:
