@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import field
 
-from quadrants_lab.autodiff.activity import flows, links
+from quadrants_lab.autodiff.activity import flows
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
@@ -56,7 +57,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
             g.loads.setdefault(s.buffer, []).append(s)
         elif isinstance(s, N.Write):
             g.stored.setdefault(s.value, []).append(s)
-        for a, b in links(s):
+        for a, b in merges(s):
             g.next.setdefault(a, []).append((b, None))
     for v, writes in g.stored.items():
         for w in writes:

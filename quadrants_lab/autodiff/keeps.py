@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 
-from quadrants_lab.analysis.boxes import Box, Loop, size_types
+from quadrants_lab.analysis.boxes import Box, Ids, size_types, task_over
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -148,11 +148,13 @@ def copied(
 ) -> N.Offload:
     """The task that copies the box between its buffer and one of its scratch buffers, whichever way."""
     b.span, b.adjoint_of = saved.written, N.NO_ID
-    with Loop(b, saved.box, size_types(args, buffers)) as loop:
-        at = {saved.buffer: loop.index}
-        value = b.load(buffers[source], at.get(source, loop.within))
-        b.store(buffers[target], at.get(target, loop.within), value)
-    return loop.task()
+
+    def copy(index: Ids, within: Ids) -> None:
+        at = {saved.buffer: index}
+        value = b.load(buffers[source], at.get(source, within))
+        b.store(buffers[target], at.get(target, within), value)
+
+    return task_over(b, saved.box, size_types(args, buffers), copy)
 
 
 def without_checkpoints(task: N.Offload) -> N.Offload:

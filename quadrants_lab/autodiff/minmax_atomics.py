@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 
 from quadrants_lab.analysis.accesses import Accesses
-from quadrants_lab.analysis.boxes import Box, Loop, box_of, size_types
+from quadrants_lab.analysis.boxes import Box, Ids, box_of, size_types, task_over
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
@@ -47,10 +48,10 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """For one buffer of one task: ``counts`` is scratch memory that has, for each element of ``box``, how many
-    iterations won it."""
+    """Scratch memory ``counts`` that has, for each element of ``box`` of the ``buffer``, the number of iterations of
+    one task that won it."""
 
-    of: str
+    buffer: str
     counts: N.Buffer
     box: Box
 
@@ -83,16 +84,11 @@ class MinmaxAtomics:
     def cleared(self) -> list[N.Offload]:
         """Tasks that set the counts to 0."""
         b = self.b
-        return self._over_boxes(lambda w, loop: b.store(w.counts, loop.within, b.const(0, i32)))
+        return self._over_boxes(lambda w, index, within: b.store(w.counts, within, b.const(0, i32)))
 
-    def _over_boxes(self, build: Callable[[Winners, Loop], None]) -> list[N.Offload]:
+    def _over_boxes(self, build: Callable[[Winners, Ids, Ids], None]) -> list[N.Offload]:
         """A task over each buffer's box."""
-        found = []
-        for w in self.winners.values():
-            with Loop(self.b, w.box, self.types) as loop:
-                build(w, loop)
-            found.append(loop.task())
-        return found
+        return [task_over(self.b, w.box, self.types, partial(build, w)) for w in self.winners.values()]
 
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
         """The task once more, without effects, counting the winners."""
@@ -110,10 +106,10 @@ class MinmaxAtomics:
         """Tasks that clear the derivative, in the buffer ``of[buffer]``, of each element that an iteration won."""
         b = self.b
 
-        def clear(w: Winners, loop: Loop) -> None:
-            derivative = self.buffers[of[w.of]]
-            with b.when(b.op("ne", b.load(w.counts, loop.within), b.const(0, i32))):
-                b.store(derivative, loop.index, b.const(0, derivative.dtype))
+        def clear(w: Winners, index: Ids, within: Ids) -> None:
+            derivative = self.buffers[of[w.buffer]]
+            with b.when(b.op("ne", b.load(w.counts, within), b.const(0, i32))):
+                b.store(derivative, index, b.const(0, derivative.dtype))
 
         return self._over_boxes(clear)
 

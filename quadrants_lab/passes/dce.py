@@ -1,4 +1,4 @@
-"""`dce`: what nothing needs is dropped."""
+"""`dce`: dead code elimination."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def dce(kernel: N.Kernel) -> N.Kernel:
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
-    """The buffers without temporaries that neither a statement nor a remaining buffer names, as its grad or dual."""
+    """The buffers without the temporaries that no statement accesses and that are no grad or dual of another buffer."""
     if all(b.kind != "temp" for b in buffers.values()):
         return buffers
     named = touched(body)
