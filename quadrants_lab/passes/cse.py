@@ -27,7 +27,7 @@ class _Cse:
         self.seen: dict[Hashable, int] = {}
         self.state: dict[str, int] = {}  # memory class -> number of the last write to it
         self.writes = 0
-        self.known: dict[int, tuple[N.Block, set[str]]] = {}  # id of a block -> the block, memory classes that it writes
+        self.known: dict[int, tuple[N.Block, set[str]]] = {}  # id of a block -> the block, memory that it writes
 
     def written(self, s: N.Stmt) -> set[str]:
         """Memory classes that the blocks of the statement write. No block is walked twice."""

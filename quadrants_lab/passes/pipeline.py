@@ -1,4 +1,4 @@
-"""Runs passes over a kernel and, when somebody listens, records what each one did."""
+"""Runs passes over a kernel, and records what each one did when a trace is active."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """What the passes did, in the order in which they ran; kernels are held by reference. ``now``: what is at work."""
+    """The steps of passes in the order in which they ran. ``now`` names what is running."""
 
     steps: list[Step] = field(default_factory=list)
     now: str = ""
@@ -37,7 +37,8 @@ _OUTER: ContextVar[tuple[Trace, str] | None] = ContextVar("quadrants_lab_outer_r
 
 @contextmanager
 def recorded_apart(what: str) -> Iterator[Trace | None]:
-    """Where somebody records, the passes of this context in a trace of their own; the outer one says what they do."""
+    """Records the passes of this context in a trace of their own, while the outer trace shows ``what`` runs. None where
+    no trace is active."""
     outer = RECORDER.get()
     if outer is None:
         yield None
@@ -54,7 +55,7 @@ def recorded_apart(what: str) -> Iterator[Trace | None]:
 
 @contextmanager
 def unrecorded(what: str) -> Iterator[None]:
-    """Tells who records that ``what`` begins; its passes belong to no trace."""
+    """Shows in the outer trace that ``what`` runs, and records none of its passes."""
     begin(what)
     token = RECORDER.set(None)
     try:
@@ -64,13 +65,13 @@ def unrecorded(what: str) -> Iterator[None]:
 
 
 def begin(name: str) -> None:
-    """Tells who records what begins now."""
+    """Shows in the outer trace, if there is one, what runs now."""
     if (outer := _OUTER.get()) is not None:
         outer[0].now = f"{outer[1]}: {name}"
 
 
 def pass_name(fn: Pass) -> str:
-    """The name that a pass shows: that of its function, with spaces."""
+    """The name of a pass in traces: that of its function, with spaces."""
     return str(getattr(fn, "__name__", fn)).replace("_", " ")
 
 
