@@ -1,4 +1,4 @@
-"""What the reverse would keep if nothing were recomputed or narrowed: the "before" of the launch report."""
+"""The stacks that the reverse would need if nothing were recomputed or narrowed: the "before" of the launch report."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from quadrants_lab.ir.walk import types_of
 
 @dataclass(slots=True)
 class Unreduced:
-    """``kernel``: the forward slices with a stack for each value in a loop that the reverse needs; there is no reverse
-    code. ``home``: the block that defines each value, as (owner, number of the block)."""
+    """The forward slices, with a stack for each value in a loop that the reverse needs, but without reverse code.
+    ``home`` maps each value to the key of its scope."""
 
     kernel: N.Kernel
     home: dict[int, tuple[int, int]]
 
 
 def unreduced(forward: N.Kernel) -> Unreduced:
-    """For an offloaded forward kernel. Loop indices, constants and arguments are at hand in any case."""
+    """The unreduced stacks of an offloaded forward kernel. Loop indices, constants and arguments need none."""
     kernel = prepared(forward)
     active = active_values(kernel)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
@@ -36,7 +36,7 @@ def unreduced(forward: N.Kernel) -> Unreduced:
         home.update((v, scope.key) for v, scope in scopes.of.items())
         rev = reversed_statements(task.body, active, with_grad)
         needed = dict.fromkeys(d.value for d in demands(task.body, rev, active))
-        kept = [v for v in needed if scopes.of[v].loops and not scopes.at_hand(v)]
+        kept = [v for v in needed if scopes.of[v].loops and not scopes.is_available(v)]
         allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
         ahead = forward_slice(task, {a.primal: a.id for a in allocas}, b)
         tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
