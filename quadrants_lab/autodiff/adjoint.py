@@ -2,7 +2,8 @@
 
 The adjoint of a loop-carried value is carried by the reversed loop. What the body of an if or loop adds to the adjoint
 of a value from outside is a result of the reversed if, or carried by the reversed loop. So adjoints are values, not
-memory, until they are added to the gradient of a buffer. """
+memory, until they are added to the gradient of a buffer.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ The reverse needs operands of non-linear operations, indices of memory that carr
 trip counts. Values of the task's outermost block and loop indices are available in the reverse. For the others, a
 minimum vertex cut over the dataflow from the values that cannot be recomputed to the needed ones chooses what is
 stashed; the needed values behind the cut are recomputed. The capacity of a value is its size in bytes, times a factor
-for each loop around its definition. """
+for each loop around its definition.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class StashPlan:
     in ifs outside all loops, which become results of the ifs, and ``recompute`` those that are computed again.
     ``segments`` has the checkpointed loops in which values are stashed, by id, inner ones first. ``needed`` has all
     demands, and ``demand`` the first one of each stashed or exported value. ``graph`` maps each value that is not
-    available to the operands from which it can be computed again, or to None. """
+    available to the operands from which it can be computed again, or to None.
+    """
 
     reversed: set[int]
     stash: list[int] = field(default_factory=list)

@@ -25,7 +25,8 @@ def forward(kernel: N.Kernel) -> N.Kernel:
     Tangents are computed beside their values, and pass through loops and ifs as further carried values and results. A
     value that does not depend on a dual, or reaches none, has no tangent. Behind a task with an atomic min or max stand
     more tasks, which give the result its winners' tangent. Values keep their ids; the statements of a tangent name the
-    statement that they differentiate. """
+    statement that they differentiate.
+    """
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     duals = {name: x.dual for name, x in kernel.buffers.items() if x.dual}
@@ -161,8 +162,8 @@ class _Tangents:
         self.of.update((s.carried[n].id, p.id) for n, p in zip(chosen, carried, strict=True))
         body = self._arm(s.body, s.carried, chosen)
         results = tuple(self._param(s.results[n]) for n in chosen)
-        more = {"carried": (*s.carried, *carried), "inits": (*s.inits, *inits), "results": (*s.results, *results)}
-        self.b.stmts.append(replace(s, body=body, **more))
+        loop = replace(s, carried=(*s.carried, *carried), inits=(*s.inits, *inits), body=body)
+        self.b.stmts.append(replace(loop, results=(*s.results, *results)))
         self.of.update((s.results[n].id, p.id) for n, p in zip(chosen, results, strict=True))
 
     def _param(self, p: N.Param) -> N.Param:

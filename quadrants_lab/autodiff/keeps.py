@@ -5,7 +5,8 @@ In front of a task that overwrites such values the forward kernel copies the box
 into scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. Behind the
 adjoint of such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks
 had. If a task itself reads what it later overwrites, the box is put back before its adjoint, whose forward slice
-repeats the task's writes if it also reads them. In the end the memory is as the launch left it. """
+repeats the task's writes if it also reads them. In the end the memory is as the launch left it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Keeps:
     ``before`` has pairs (number of a task, buffer) where the task reads elements that it then overwrites, so that they
     are put back before its adjoint. ``repeated`` has the pairs where it may also read what it wrote, so that its
     adjoint repeats the writes in the forward slice. ``temporaries`` maps launch temporaries that cannot be computed
-    again to the scratch buffers that keep them. """
+    again to the scratch buffers that keep them.
+    """
 
     saved: tuple[Saved, ...] = ()
     before: frozenset[tuple[int, str]] = frozenset()

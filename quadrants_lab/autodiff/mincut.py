@@ -17,7 +17,8 @@ def min_vertex_cut(
     """The vertices of least total capacity whose removal separates ``sources`` from ``sinks``.
 
     The cut may contain sources and sinks. Of all minimum cuts it is the one nearest to the sinks. ``capacity`` has
-    every vertex and its weight, a positive integer. The result is deterministic for the same order of the input. """
+    every vertex and its weight, a positive integer. The result is deterministic for the same order of the input.
+    """
     residual: dict[int, dict[int, int]] = {}
     infinite = sum(capacity.values()) + 1
 

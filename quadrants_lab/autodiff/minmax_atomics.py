@@ -7,7 +7,8 @@ subgradient, and array libraries take it for a maximum.) The old value has no sh
 
 First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient, and
 then `settled` clears it where an iteration won; where the old value won it stays. Forward mode is the transpose:
-`settled` clears the tangent where an iteration won, and then the winners' shares are added. """
+`settled` clears the tangent where an iteration won, and then the winners' shares are added.
+"""
 
 from __future__ import annotations
 

@@ -4,16 +4,17 @@ The forward slice runs the loop without pushes inside, and pushes the carried va
 reverse goes through the segments from the last to the first: from the kept carried values it runs the forward slice of
 the segment again, with its pushes, and then its adjoint. So a stack in the loop needs slots for one segment only, and a
 stack of starting values one slot a segment. Source: the two-level scheme of Griewank and Walther, Evaluating
-Derivatives, chapter 12. """
+Derivatives, chapter 12.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.analysis.needs import Needs, only
 from quadrants_lab.autodiff.refusals import check_again
-from quadrants_lab.autodiff.scopes import Scope, Scopes
+from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -65,11 +66,6 @@ def segments_of(
         found[loop.id] = segment = segment_of(loop, scopes, needed, list(found.values()))
         needed += segment.outside
     return found
-
-
-def home(scope: Scope, segments: Mapping[int, Segment]) -> int:
-    """The innermost segmented loop around the scope, or NO_ID."""
-    return next((owner for owner in scope.owners() if owner in segments), N.NO_ID)
 
 
 def pruned(block: N.Block, live: set[int]) -> N.Block:

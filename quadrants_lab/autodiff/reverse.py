@@ -15,7 +15,6 @@ from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.recursive_checkpointing import home
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
@@ -35,7 +34,8 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
     in reverse order. An adjoint holds the stacks, the forward slice with its pushes, and the reverse code, which is
     guarded if there are stacks. Values keep their ids in the forward slice; reverse code names the statement that it is
     the adjoint of. ``keeps`` says what the forward kernel kept of the memory that it overwrites: tasks around the
-    adjoints put that back step by step, and in the end restore what the launch had left. """
+    adjoints put that back step by step, and in the end restore what the launch had left.
+    """
     if not has_gradients(kernel):
         nothing = warning(
             "QL0400",
@@ -181,7 +181,7 @@ def _reverse_task(
     demand = plan.demand
     allocas = [_alloca(b, scopes, v, demand[v].why, demand[v].by, scopes.defs[v].span) for v in plan.stash]
     stacks = {a.primal: a.id for a in allocas}
-    homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
+    homes = {v: next((o for o in scopes.of[v].owners() if o in plan.segments), N.NO_ID) for v in plan.stash}
     why = "start of each segment of the checkpointed loop"
     loops = [(s, s.loop) for s in plan.segments.values()]
     starts = {loop.id: [(v, _alloca(b, scopes, v, why, loop, loop.span)) for v in s.starts] for s, loop in loops}

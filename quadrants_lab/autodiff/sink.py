@@ -22,7 +22,8 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
     The derivative of a value that an if reads from outside is a result of the reversed if, and 0 in the arm that does
     not use the value. Without this pass such zeros would be added to memory. A product with 0 counts as 0, also where
     the other factor is infinite outside the arm, because the derivative does not depend on that factor there. Private
-    sums stay where they are, since loops over them become vectors. """
+    sums stay where they are, since loops over them become vectors.
+    """
     if not any(isinstance(s, N.If) and s.results for s in walk(kernel.body)):
         return kernel
     b, classes = Builder(kernel.next_id), memory_classes(kernel.buffers)

@@ -1,4 +1,5 @@
-"""The forward slice of a task: its statements without side effects, with the pushes of stashed values."""
+"""The forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce` removes
+those that the reverse does not need."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Slicer:
     ``stacks`` maps a stashed value to its stack, and ``home`` to the innermost segmented loop around it (NO_ID: the
     task), which is the only place that pushes it. ``starts`` has the segmented loops. With ``counts`` (for counting)
     the slice of the task pushes everything, and an empty guard stands behind each segment. Writes to the buffers
-    ``repeated`` stay in the slice. With ``whole`` all statements stay: it is the forward task itself. """
+    ``repeated`` stay in the slice. With ``whole`` all statements stay: it is the forward task itself.
+    """
 
     b: Builder
     stacks: Mapping[int, int]
@@ -105,18 +107,13 @@ def again(stmt: N.Stmt, repeated: AbstractSet[str]) -> N.Stmt | None:
     return N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span) if isinstance(stmt, N.Atomic) else None
 
 
-def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:
-    """The slice of the task's body, without a terminator, with a push behind each definition of a stashed value. `dce`
-    removes what is not needed."""
-    return Slicer(b, stacks, {}, {}).block(task.body[:-1], None, N.NO_ID)
-
-
 def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder) -> tuple[N.Block, dict[int, int]]:
     """Makes values that are defined in ifs (outside of all loops) visible in the task's outermost block, as results of
     those ifs.
 
     Returns the new body and, for each value, its id in the outermost block. If the other arm ran, the result is 0,
-    which nothing reads, because the reverse takes the same arm. """
+    which nothing reads, because the reverse takes the same arm.
+    """
     known: dict[int, int] = {}
     handed: dict[int, list[tuple[int, int, N.Param]]] = {}  # if -> (arm, value, result that it becomes)
     for v in values:

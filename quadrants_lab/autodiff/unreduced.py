@@ -8,7 +8,7 @@ from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.scopes import scopes_of
-from quadrants_lab.autodiff.slice import forward_slice
+from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import types_of
@@ -38,6 +38,7 @@ def unreduced(forward: N.Kernel) -> Unreduced:
         needed = dict.fromkeys(d.value for d in demands(task.body, rev, active))
         kept = [v for v in needed if scopes.of[v].loops and not scopes.is_available(v)]
         allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
-        ahead = forward_slice(task, {a.primal: a.id for a in allocas}, b)
+        slicer = Slicer(b, {a.primal: a.id for a in allocas}, {}, {})
+        ahead = slicer.block(task.body[:-1], None, N.NO_ID)
         tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
     return Unreduced(replace(kernel, body=tuple(tasks), next_id=b.next_id), home)

@@ -5,7 +5,8 @@ A loop of t trips becomes one of ceil(t / n) trips. Its body is n copies of the 
 that tests whether there is such a trip, within the if of the copy before. So what a copy starts from is computed by
 plain operations from what the first one starts from, and the minimum cut need not stash it. The adstacks have 1/n of
 the slots, for (n - 1)/n of a forward pass more. This is checkpointing with segments of n trips that are held in
-registers. """
+registers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from quadrants_lab.autodiff.reverse import plans
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import end_of, rename, rewritten, types_of, walk
+from quadrants_lab.ir.walk import emit_copy, end_of, rewritten, types_of, walk
 
 LEAST_BYTES = 32  # stashed in a trip; for less the second computation does not pay
 MOST_STATEMENTS = 160  # in all copies of a body together
@@ -111,11 +112,7 @@ def _further(
     with b.block() as then:
         index = b.op("add", loop.index.id, b.const(n, loop.index.type), name=loop.index.name)
         ids = {loop.index.id: index, **{p.id: v for p, v in zip(loop.carried, values, strict=True)}}
-        copy = rename(loop.body, b.fresh, ids)
-        b.types.update({new: b.types[old] for old, new in ids.items()})
-        b.stmts += copy[:-1]
-        end = end_of(copy)
-        b.yield_(*_further(b, loop, n + 1, copies, left, end.values))
+        b.yield_(*_further(b, loop, n + 1, copies, left, emit_copy(b, loop.body, ids)))
     with b.block() as orelse:
         b.yield_(*values)
     results = tuple(b.param(p.type, p.name) for p in loop.carried)

@@ -16,7 +16,8 @@ class Builder:
     """Appends statements to the innermost open block.
 
     ``types`` maps every id that the builder knows to its dtype. ``span`` and ``adjoint_of``, while they are set, go to
-    each new statement. """
+    each new statement.
+    """
 
     def __init__(self, next_id: int, types: dict[int, DType] | None = None) -> None:
         self.next_id = next_id

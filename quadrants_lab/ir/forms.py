@@ -2,7 +2,8 @@
 
 ``{field}`` stands for a field, shown as its annotation or the kind behind a colon says, and ``{a+b:Kind}`` for two
 fields that are shown together. ``{field?}`` is empty if the field has its default; else it is a space, the field's
-name, and its value (a true `bool` has the name only). ``{field?word}`` shows another word than the name. """
+name, and its value (a true `bool` has the name only). ``{field?word}`` shows another word than the name.
+"""
 
 from __future__ import annotations
 

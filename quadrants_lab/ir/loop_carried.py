@@ -43,9 +43,9 @@ def merges(stmt: Stmt) -> list[tuple[int, int]]:
         for block in stmt.blocks():
             pairs += _yielded(block, stmt.results)
     elif isinstance(stmt, Loop):
-        for targets in (stmt.carried, stmt.results):
-            pairs += [(i, p.id) for i, p in zip(stmt.inits, targets, strict=True)]
-            pairs += _yielded(stmt.body, targets)
+        pairs += [(i, c.id) for i, c in zip(stmt.inits, stmt.carried, strict=True)]
+        pairs += [(i, r.id) for i, r in zip(stmt.inits, stmt.results, strict=True)]
+        pairs += _yielded(stmt.body, stmt.carried) + _yielded(stmt.body, stmt.results)
     return pairs
 
 

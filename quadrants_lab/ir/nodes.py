@@ -6,7 +6,8 @@ are `Param`s with ids of their own. Operands are ids. Ids are stable across pass
 by another of the same meaning keeps its id, so users need no rewriting.
 
 Statements are treated as immutable: a pass makes new ones (`dataclasses.replace`), and an unchanged block stays the
-same object. """
+same object.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ class Atomic(Read, Write, Value):
     ``expected``. ``private``: no other iteration of the task touches this element, so a plain read-modify-write is
     enough. ``reach``: only iterations whose first index is at most so far from this one's touch it; -1 where that is
     not known. ``sweep``, if it is not 0: the iterations may make this atomic in a loop of its own before all else,
-    since its operands can be computed again, and atomics of the same number in one row go to different elements. """
+    since its operands can be computed again, and atomics of the same number in one row go to different elements.
+    """
 
     form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}"
     op: Word
@@ -173,7 +175,8 @@ class AdStackAlloca(Effect):
 
     ``primal`` is the id of the forward value that is pushed, ``name`` its variable, and ``reason`` says in words which
     use made the stack necessary. ``size`` is its capacity in slots, after `determine_ad_stack_size`. With
-    ``count_only`` pushes only count (in the counting slice). """
+    ``count_only`` pushes only count (in the counting slice).
+    """
 
     form = "adstack_alloca {id:StackId}: {type}{name} primal {primal}{count_only?}{size?} reason {reason}"
     type: DType
@@ -354,7 +357,8 @@ class Offload(Stmt):
     buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
 
     `lower_tasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
-    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis. """
+    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
+    """
 
     form = "offload {kind}{block_dim?} bounds {bounds} do ({indices}) {body}"
     kind: Word
@@ -411,7 +415,8 @@ class Buffer:
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
     as the last launch left it), "marks" (the same, but all kernels that use the same array share it), or "block" (a
     part for each block along the first axis, which writes before it reads). A field with ``role`` "activity" has the
-    activity of the cells of a sparse layout. """
+    activity of the cells of a sparse layout.
+    """
 
     name: str
     kind: str
@@ -467,7 +472,8 @@ class Kernel:
     """A kernel. ``body`` has plain statements and `Offload`s in program order, and only `Offload`s after `offload`.
 
     ``next_id`` is larger than every id in use. ``mode``: "forward", "reverse", "both" (a launch and its gradient),
-    "count" (of pushes), or "dual" (values and their tangents). """
+    "count" (of pushes), or "dual" (values and their tangents).
+    """
 
     name: str
     args: tuple[Arg, ...]

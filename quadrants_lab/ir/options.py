@@ -18,7 +18,8 @@ class CompileOptions:
 
     ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis). ``ad_unroll`` has the most trips
     of a loop that the gradient makes one: for loops over floats of at most 32 bits, and for others. ``on_host``: one
-    thread runs a block of threads, and tasks over sparse layouts run over cells. """
+    thread runs a block of threads, and tasks over sparse layouts run over cells.
+    """
 
     default_ip: DType = i32
     default_fp: DType = f32

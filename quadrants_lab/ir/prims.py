@@ -7,7 +7,8 @@ A derivative has one expression for each operand: the operand's share of the adj
 the operands ``a``, ``b``, ``c`` and the result ``r``. Every expression is linear in ``g``, so forward mode reads the
 same column: the tangent of the result is the sum of the expressions, each with ``g`` replaced by the operand's tangent.
 None means that no derivative reaches the operand. The names in an expression are the primal values that it needs; the
-to-be-recorded analysis of reverse mode reads them. Comments state the convention at kinks. """
+to-be-recorded analysis of reverse mode reads them. Comments state the convention at kinks.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, i32, u1, wrapped
+from quadrants_lab.ir.types import DType, convert, i32, u1, wrapped
 
 Evaluate = Callable[..., Any]
 
@@ -34,7 +35,8 @@ class Prim:
     i64), "machine" (two of one integer dtype, in lowered kernels only), "fptoint" (float in, integer out). ``llvm`` has
     spellings for (float, signed, unsigned): an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a short sequence
     that the emitter knows by that name, or "" where the rule excludes the kind or `backends.lower` replaces the
-    primitive. ``cost`` is a rough number of cycles. """
+    primitive. ``cost`` is a rough number of cycles.
+    """
 
     name: str
     arity: int
@@ -124,20 +126,10 @@ def _int_pow(a: int, b: int) -> int:
 
 
 def _cast(t: DType, a: Any) -> Any:
-    if t.kind == "b":
-        return np.bool_(a != 0)
-    if t.is_float:
+    if t.is_float:  # numpy rounds once, also from i64
         with np.errstate(all="ignore"):
             return t.numpy(a)
-    if isinstance(a, np.floating):  # saturate, NaN to 0
-        if np.isnan(a):
-            return t.numpy(0)
-        info = np.iinfo(t.numpy)
-        if a >= info.max:
-            return t.numpy(info.max)
-        if a <= info.min:
-            return t.numpy(info.min)
-    return _wrap(t, int(a))
+    return t.numpy(convert(a.item(), t))
 
 
 def _bitcast(t: DType, a: Any) -> Any:

@@ -3,7 +3,8 @@
 Source and IR are trees, and the functions that lower, rewrite, print and emit them are recursive. Python stops
 recursion after a thousand frames, too early for an `if` with 140 arms. `call` runs such work in the current thread. If
 the stack is too small, it runs the work again in a thread with a large stack and a high recursion limit. Few programs
-are that deep; the others only pay for measuring the depth of the stack. """
+are that deep; the others only pay for measuring the depth of the stack.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """SizeExpr: the symbolic depth of an adstack, evaluated before each launch against live data.
 
 These are plain data; `quadrants_lab.adstack` builds, simplifies and evaluates them. A variable (`SizeVar`) is the id of
-a loop or task index, which an enclosing `SizeRange` binds. """
+a loop or task index, which an enclosing `SizeRange` binds.
+"""
 
 from __future__ import annotations
 

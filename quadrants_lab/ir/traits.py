@@ -2,7 +2,8 @@
 
 The annotation of a field says what it holds: an `Id` or `Ids` is an operand, a `Block` a region, `Params` are values
 that regions see, or, if they are named ``results``, values that are visible behind the statement. ``form`` is the text
-of the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes. """
+of the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 It accepts every kernel that `nodes` describes, and rejects every one that `nodes` rules out. Rules that cannot be
 decided statically (indices are in bounds, pushes and pops balance along every path) are checked only as far as they are
-certain. """
+certain.
+"""
 
 from __future__ import annotations
 
@@ -298,9 +299,9 @@ class _Verifier:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
-        held = [self.visible[s.value]] if isinstance(s, N.Write) else []
-        held += [s.type] if isinstance(s, N.Value) else []
-        self.need(all(t is b.dtype for t in held), f"'{s.buffer}' holds {b.dtype}", s)
+        types = [self.visible[s.value]] if isinstance(s, N.Write) else []
+        types += [s.type] if isinstance(s, N.Value) else []
+        self.need(all(t is b.dtype for t in types), f"'{s.buffer}' holds {b.dtype}", s)
 
     def atomic(self, s: N.Atomic) -> None:
         t = s.type

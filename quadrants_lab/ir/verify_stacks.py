@@ -19,7 +19,8 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
 
     The rules: a stack that is read or popped is pushed somewhere in the task. Where the depth is known (outside of
     loops, and behind an If whose arms agree), no empty stack is popped or read. In a kernel of mode "reverse" or "both"
-    every stack that is not count_only is empty at the end. """
+    every stack that is not count_only is empty at the end.
+    """
     pushed = set()
     reads = []
     depths: Depths = {}

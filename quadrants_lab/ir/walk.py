@@ -192,6 +192,14 @@ def renamed(stmt: S, fresh: Callable[[], int], ids: dict[int, int] | None = None
     return made
 
 
+def emit_copy(b: Builder, block: Block, ids: dict[int, int]) -> tuple[int, ...]:
+    """Appends a copy of the block with fresh ids, see `rename`; returns the values that it yields."""
+    *stmts, end = rename(block, b.fresh, ids)
+    b.types.update({new: b.types[old] for old, new in ids.items()})
+    b.stmts += stmts
+    return end.operands()
+
+
 def map_offloads(kernel: Kernel, fn: Callable[[Offload], Offload]) -> Kernel:
     """The kernel with ``fn`` applied to each task."""
     body = same_or(kernel.body, [fn(s) if isinstance(s, Offload) else s for s in kernel.body])

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
 
+import numpy as np
+
 from quadrants_lab.ir.nodes import Const, Op, Value
 from quadrants_lab.ir.types import DType, u1, wrapped
 
@@ -195,21 +197,8 @@ def pow_small(f: Facts, s: Op) -> Rewritten:
 
 
 def holds(outer: DType, inner: DType) -> bool:
-    """Every value of ``inner`` is one of ``outer``."""
-    if outer is inner or inner is u1:
-        return True
-    if outer is u1:
-        return False
-    if outer.is_float:
-        digits = {16: 11, 32: 24, 64: 53}
-        if inner.is_float:
-            return outer.bits >= inner.bits
-        return digits[outer.bits] >= inner.bits - (inner.kind == "i")
-    if inner.is_float:
-        return False
-    if outer.kind == inner.kind:
-        return outer.bits >= inner.bits
-    return inner.kind == "u" and outer.bits > inner.bits
+    """Whether every value of ``inner`` is one of ``outer``. (numpy takes f64 for one that holds 64-bit integers.)"""
+    return np.can_cast(inner.numpy, outer.numpy) and not (outer.is_float and inner.is_int and inner.bits == 64)
 
 
 def cast_cast(f: Facts, s: Op) -> Rewritten:

@@ -25,14 +25,16 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """The steps of passes in the order in which they ran. ``now`` names what is running."""
+    """The steps of passes in the order in which they ran. ``now`` names what is running. ``outer`` is the trace that
+    shows the work of this one under the name ``what``."""
 
     steps: list[Step] = field(default_factory=list)
     now: str = ""
+    outer: Trace | None = None
+    what: str = ""
 
 
 RECORDER: ContextVar[Trace | None] = ContextVar("quadrants_lab_recorder", default=None)
-_OUTER: ContextVar[tuple[Trace, str] | None] = ContextVar("quadrants_lab_outer_recorder", default=None)
 
 
 @contextmanager
@@ -43,14 +45,13 @@ def recorded_apart(what: str) -> Iterator[Trace | None]:
     if outer is None:
         yield None
         return
-    trace = Trace()
-    token, named = RECORDER.set(trace), _OUTER.set((outer, what))
+    trace = Trace(outer=outer, what=what)
+    token = RECORDER.set(trace)
     try:
         yield trace
         outer.now = ""
     finally:
         RECORDER.reset(token)
-        _OUTER.reset(named)
 
 
 @contextmanager
@@ -66,8 +67,9 @@ def unrecorded(what: str) -> Iterator[None]:
 
 def begin(name: str) -> None:
     """Shows in the outer trace, if there is one, what runs now."""
-    if (outer := _OUTER.get()) is not None:
-        outer[0].now = f"{outer[1]}: {name}"
+    trace = RECORDER.get()
+    if trace is not None and trace.outer is not None:
+        trace.outer.now = f"{trace.what}: {name}"
 
 
 def pass_name(fn: Pass) -> str:

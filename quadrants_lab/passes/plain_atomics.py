@@ -28,15 +28,10 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
     if not chosen:
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
-
     made = rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
-    ordered = {s.id for s in walk(marked.body) if isinstance(s, N.For) and s.threads and _holds(s, chosen)}
+    loops = (s for s in walk(marked.body) if isinstance(s, N.For) and s.threads)
+    ordered = {loop.id for loop in loops if any(s.id in chosen for s in walk(loop.body))}
     return rewritten(made, lambda s: replace(s, threads=False) if isinstance(s, N.For) and s.id in ordered else s)
-
-
-def _holds(loop: N.For, chosen: set[int]) -> bool:
-    """Whether the loop over threads has one of the atomics, so that from now on its iterations have an order."""
-    return any(s.id in chosen for s in walk(loop.body))
 
 
 def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:

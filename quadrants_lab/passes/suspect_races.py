@@ -16,7 +16,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rename, renamed, walk
+from quadrants_lab.ir.walk import emit_copy, renamed, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
 _SPARSE = 64  # elements of the buffers for each iteration, above which counting marked elements takes too long
@@ -117,10 +117,7 @@ class Suspecting:
 
     def _ends(self, task: N.Offload) -> tuple[int, ...]:
         """Emits the bounds of the task; the ids that they yield."""
-        *made, last = rename(task.bounds, self.b.fresh, {})
-        for s in made:
-            self.b.add(s)
-        return last.operands()
+        return emit_copy(self.b, task.bounds, {})
 
     def _is_dense(self) -> int | None:
         """Emits whether the task has so many iterations that counting marked elements is cheap beside them. None where

@@ -14,7 +14,7 @@ import numpy as np
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import end_of, rename, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import emit_copy, end_of, rewrite, substitute, types_of, walk
 
 MOST_TRIPS = 16
 MOST_STATEMENTS = 400  # in all copies of the body together
@@ -69,8 +69,5 @@ def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None
     values = loop.inits
     for _ in range(trips):
         ids = {p.id: v for p, v in zip(loop.carried, values, strict=True)}
-        copy = rename(loop.body, b.fresh, ids)
-        b.types.update({new: b.types[old] for old, new in ids.items()})
-        b.stmts += copy[:-1]
-        values = end_of(copy).values
+        values = emit_copy(b, loop.body, ids)
     ends.update((p.id, ends.get(v, v)) for p, v in zip(loop.results, values, strict=True))
