@@ -16,6 +16,7 @@ from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
+from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.ir import nodes as N
@@ -43,8 +44,8 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
     if not has_gradients(kernel):
         return NOTHING
     info = accesses_of(kernel)
-    loads = [a for a in info.of.values() if isinstance(a.stmt, N.Load) and not kernel.buffers[a.stmt.buffer].passing]
-    if not any(may_follow(info, r, w) for r in loads for w in _writes(info, r.stmt.buffer)):
+    reads = [a for a in info.of.values() if _may_repeat(a.stmt) and not kernel.buffers[a.stmt.buffer].passing]
+    if not any(_may_be_lost(info, r, w) for r in reads for w in _writes(info, r.stmt.buffer)):
         return NOTHING
     saved: dict[tuple[str, int], Conflict] = {}
     before: set[tuple[int, str]] = set()
@@ -69,6 +70,11 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
                 repeated.add((number, buffer))
     copies = tuple(_saved(info, c, n) for n, c in enumerate(saved.values()))
     return Keeps(copies, frozenset(before), frozenset(repeated), temporaries)
+
+
+def _may_repeat(s: N.Access) -> bool:
+    """Whether a gradient may read what this statement read."""
+    return isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op in MINMAX)
 
 
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
@@ -103,8 +109,15 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
             if isinstance(read.stmt, N.Atomic) and not compared:
                 raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
-                if write.number > read.number if compared else may_follow(info, read, write):
+                if _may_be_lost(info, read, write):
                     yield Conflict(read, write, task if primal else None)
+
+
+def _may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
+    """Whether the write may go to the element after the read. The result of an atomic is that of its whole task."""
+    if isinstance(read.stmt, N.Atomic):
+        return write.number > read.number
+    return may_follow(info, read, write)
 
 
 def check_data_access(
