@@ -16,7 +16,6 @@ from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
-from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
@@ -67,7 +66,7 @@ _MARKS: Passes = (privatize_atomics, mark_reach)
 
 # Forward mode: from tasks to values and their tangents.
 TANGENT: Passes = (
-    forward, lower_custom_jvp, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, drop_unused_gradients
+    forward, lower_custom_jvp, *SIMPLIFY, dce, *_MARKS, drop_unused_gradients
 )  # fmt: skip
 
 # The first derivative of a kernel that is to be differentiated twice; `to_be_differentiated` follows.
@@ -75,7 +74,7 @@ FIRST: Passes = (forward, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (
-    lower_custom_jvp, dce, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, sink_sums, dce, narrow_stacks,
+    lower_custom_jvp, dce, *SIMPLIFY, dce, *_MARKS, sink_sums, dce, narrow_stacks,
     determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
 )  # fmt: skip
 
@@ -159,7 +158,7 @@ PASSES: dict[str, Pass] = {
         check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload, licm,
         plain_atomics, _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics,
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
-        unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, drop_unread_temporaries, sink_sums,
+        unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
         split_pushing, put_back, lower_blocks(64), lower_long_sums(32), lower_atomics({u32: INTEGER, f32: ("add",)}),
         lower_casts(), lower_failures, lower_counts, lower_division(),

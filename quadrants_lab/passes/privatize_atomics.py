@@ -1,4 +1,4 @@
-"""`privatize_atomics`: atomics on elements that no other iteration touches need not be atomic."""
+"""`privatize_atomics`: marks atomics on elements that no other iteration touches; they need not be atomic."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from quadrants_lab.ir.walk import map_offloads, rewrite_in
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one axis in
-    every access of the task to that buffer, so two iterations never meet. Arrays that may be the same memory
-    (`met_by_atomics`) do not count. Serial tasks are private."""
+    """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one
+    axis in every access of the task to that buffer, so that two iterations never meet. Arrays that may be the same
+    memory (`met_by_atomics`) have no private atomics. In serial tasks all are private."""
     return map_offloads(kernel, lambda task: _task(kernel, task))
 
 
@@ -32,6 +32,7 @@ def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
         return own <= same
 
     private = {b for b in atomics if alone(b)}
+
     def one(s: N.Stmt) -> N.Stmt:
         return replace(s, private=True) if isinstance(s, N.Atomic) and s.buffer in private and not s.private else s
 
