@@ -18,12 +18,12 @@ from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as sessions
 from quadrants_lab.runtime.compile import compile as compiler
-from quadrants_lab.runtime.compile import known
+from quadrants_lab.runtime.compile import kernel_cache
 from quadrants_lab.runtime.compile.compiled import Compiled
 
 FOLDER = Path(os.environ.get("KNOWN_CACHE") or tempfile.mkdtemp(prefix="known-"))
 counts = {"compiled": 0, "compared": 0}
-compile_kernel, compiled_kernel, begin = compiler.compile_kernel, known.compiled_kernel, sessions.Session.__init__
+compile_kernel, cached_kernel, begin = compiler.compile_kernel, kernel_cache.cached_kernel, sessions.Session.__init__
 
 
 def counted(*args: Any, **more: Any) -> Compiled:
@@ -50,7 +50,7 @@ def parts(made: Compiled) -> dict[str, Any]:
 
 def compared(source: Any, *how: Any) -> Compiled:
     before = counts["compiled"]
-    found = compiled_kernel(source, *how)
+    found = cached_kernel(source, *how)
     if counts["compiled"] == before:
         counts["compared"] += 1
         was, now = parts(found), parts(compile_kernel(source, *how))
@@ -60,7 +60,7 @@ def compared(source: Any, *how: Any) -> Compiled:
 
 
 compiler.compile_kernel = counted
-known.compiled_kernel = compared
+kernel_cache.cached_kernel = compared
 sessions.Session.__init__ = kept  # type: ignore[method-assign]
 
 

@@ -17,7 +17,8 @@ from quadrants_lab.analysis.algebra import INT64_MAX, ZERO, fold, reads_variable
 from quadrants_lab.ir import sizeexpr as S
 
 Number = int | npt.NDArray[np.int64]
-Apply = Callable[[str, Any, Any], Any]  # applies an operation, saturating
+Apply = Callable[[str, Number, Number], Number]  # applies an operation, saturating
+_FOLD: Any = fold  # takes and returns integers
 Box = Mapping[S.SizeVar, tuple[int, int]]  # of each variable begin and end; no range is empty
 
 
@@ -134,7 +135,7 @@ def _greatest_element(
             high = low + 1
         else:
             var = variables[0]
-            found = _linear(e, var, value, fold) if len(variables) == 1 and var not in seen else None
+            found = _linear(e, var, value, _FOLD) if len(variables) == 1 and var not in seen else None
             if found is None or found[0] != 1:
                 return None
             seen.add(var)

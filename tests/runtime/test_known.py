@@ -20,7 +20,7 @@ from quadrants_lab.backends import sources
 from quadrants_lab.backends.disk_cache import BEGIN
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import compile as compiler
-from quadrants_lab.runtime.compile import known
+from quadrants_lab.runtime.compile import kernel_cache
 
 OF_IR = sources.of_ir  # which no other test has
 
@@ -360,7 +360,7 @@ def test_what_is_damaged_is_not_read(program: Program, monkeypatch: pytest.Monke
     program(text)
     records = {path: path.read_bytes() for path in program.cache.iterdir() if pickled(path.read_bytes())}
     assert len(records) == 2
-    monkeypatch.setattr(known._Reader, "find_class", lambda *a: pytest.fail("it was read"))
+    monkeypatch.setattr(kernel_cache._Reader, "find_class", lambda *a: pytest.fail("it was read"))
     for path, whole in records.items():
         path.write_bytes(whole[:-1])
     assert program(text) == 6
@@ -377,9 +377,9 @@ def test_a_record_makes_nothing_but_data() -> None:
     import os
     import pickle
 
-    for harm in (os.system, eval, known.import_module, qd.init):
+    for harm in (os.system, eval, kernel_cache.import_module, qd.init):
         with pytest.raises(pickle.UnpicklingError, match="no data of ours"):
-            known._Reader(pickle.dumps(harm), []).load()
+            kernel_cache._Reader(pickle.dumps(harm), []).load()
 
 
 PROCESS = """

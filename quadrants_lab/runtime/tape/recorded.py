@@ -13,8 +13,8 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.interop import dlpack as lent
 from quadrants_lab.runtime.interop.arrays import Tensor
-from quadrants_lab.runtime.launch.bounds_snapshot import memory_version
 from quadrants_lab.runtime.launch.observe import Observer, unwatched
+from quadrants_lab.runtime.launch.read_versions import field_version
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -154,7 +154,7 @@ class Recorded(Launches):
 def version(memory: Memory) -> Any:
     """What is another after each write; None where nobody knows: the tensor is gone, or made in inference mode."""
     if not isinstance(memory.foreign, Tensor):
-        return memory_version(memory) if memory.foreign else memory.version
+        return field_version(memory)
     tensor = memory.foreign.of()
     return None if tensor is None or tensor.is_inference() else tensor._version
 
