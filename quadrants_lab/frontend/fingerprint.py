@@ -22,7 +22,6 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from itertools import chain
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -41,13 +40,13 @@ class IndescribableError(Exception):
     """An object has no description."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A complete fingerprint without its objects: each of ``objects`` returns one, or None where it has been freed."""
+    """A complete fingerprint that keeps no objects alive: ``ids`` has their ids."""
 
-    texts: list[str]
+    texts: tuple[str, ...]
     reads: tuple[tuple[int, str], ...]
-    objects: list[Callable[[], Any]]
+    ids: tuple[int, ...]
 
 
 class Fingerprint:
@@ -92,13 +91,13 @@ class Fingerprint:
         """None where the fingerprint is incomplete."""
         if not self.complete:
             return None
-        return Snapshot(self.texts[:], tuple(self.reads), [*map(_weak_reference, self.objects)])
+        return Snapshot(tuple(self.texts), tuple(self.reads), tuple(map(id, self.objects)))
 
     def matches(self, earlier: Snapshot) -> bool:
-        """Repeats the reads of an earlier fingerprint of this process; whether the same objects gave the same texts."""
-        if not self.replay(earlier.reads) or self.texts != earlier.texts:
-            return False
-        return all(was() is now for was, now in zip(earlier.objects, self.objects, strict=True))
+        """Repeats the reads of an earlier fingerprint of this process; whether the same objects gave the same texts.
+        An id may have been reused, but not that of a field or of another object that the IR refers to: the front end's
+        result keeps those alive. Others count only for their description, which is in the texts."""
+        return self.replay(earlier.reads) and self.snapshot() == earlier
 
     def use(self, value: Any) -> None:
         """To be called when the front end uses a Python object otherwise than by reading an attribute."""
@@ -295,14 +294,6 @@ def _is_ours(module: str) -> bool:
     """Whether the package's sources, whose hash is part of the key, describe the module; its kernels/ are user code."""
     ours = module == "quadrants_lab" or module.startswith("quadrants_lab.")
     return ours and not module.startswith("quadrants_lab.kernels.")
-
-
-def _weak_reference(value: Any) -> Callable[[], Any]:
-    """A weak reference, or a strong one where Python has no weak references to the type."""
-    try:
-        return ref(value)
-    except TypeError:
-        return lambda: value
 
 
 def _is_builtin(value: Any) -> bool:

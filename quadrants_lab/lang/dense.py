@@ -170,7 +170,7 @@ class Dense:
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         if memory.watchers:
-            memory.writing(key)
+            memory.before_write(key)
         memory.array[key] = value
         memory.version = memory.python_wrote = memory.version + 1
 

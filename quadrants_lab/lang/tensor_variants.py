@@ -11,7 +11,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
-from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, settled
+from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, resolve_tensors
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.value_and_grad import ValueAndGrad
@@ -42,7 +42,7 @@ class TensorVariants:
             def slots() -> list[AnySlot]:
                 left = iter(kinds)
                 made = [p.slot() for p in self.parameters]
-                return [settled(slot, left) for slot in made] if kinds else made
+                return [resolve_tensors(slot, left) for slot in made] if kinds else made
 
             forward, reverse = (
                 Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS, make_plan)

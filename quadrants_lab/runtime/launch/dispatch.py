@@ -15,7 +15,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.aliases import same_memory
-from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, structured
+from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.arguments.signature import (
     ArgumentError,
     ArraySlot,
@@ -248,7 +248,7 @@ class Dispatcher:
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
             given = iter(specs)
-            whole = [structured(slot, given) for slot in self.parameters]
+            whole = [spec_of(slot, given) for slot in self.parameters]
             forward = self._forward_plan(key)
             other = None if forward is None else forward.compiled
             compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)

@@ -11,7 +11,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import memory_of
-from quadrants_lab.runtime.interop import dlpack as lent
+from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.arrays import Tensor
 from quadrants_lab.runtime.launch.observe import Observer, unwatched
 from quadrants_lab.runtime.launch.read_versions import field_version
@@ -128,7 +128,7 @@ class Recorded(Launches):
                 if followed.grad is not None:
                     _follow(followed.grad, self.inputs.values())
                     followed.grad.write(..., 0)
-                    lent.signal_stream(followed.grad)
+                    dlpack.signal_stream(followed.grad)
             for tensor, given in outputs:
                 if given is not None and tensor.grad is not None:
                     tensor.grad.copy_(given)
@@ -174,4 +174,4 @@ def _inside(tensor: Any, address: int) -> bool:
 def _follow(memory: Memory, tensors: Iterable[Any]) -> None:
     """On a GPU: what is launched next comes after what torch has put into its stream."""
     if isinstance(memory, Imported):
-        lent.wait_stream(memory, next(lent.stream_of(t) for t in tensors if t.is_cuda))
+        dlpack.wait_stream(memory, next(dlpack.stream_of(t) for t in tensors if t.is_cuda))
