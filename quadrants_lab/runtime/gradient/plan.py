@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-import numpy as np
-
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.analysis.effects import touched
@@ -18,7 +16,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
 from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
@@ -246,23 +244,17 @@ class GradientPlan(Plan):
             dependencies = None  # the counting slice may read buffers that were kept
         if dependencies is None or dependencies != self.last_dependencies:
             self.last_dependencies = None  # in case of an interrupt before the depths are set
-            if not self.readable(args) or not self.resize(args):
+            if not self.resize(args):
                 return False
             self.last_dependencies = dependencies
         if guard.possible:
             guard.keep(args)
         return True
 
-    def readable(self, args: Sequence[Any]) -> bool:
-        """Whether the arguments that the depths depend on have types that `resize` can read."""
-        return all(
-            isinstance(args[n], (int, float)) if is_scalar else memory_of(args[n]) is not None
-            or isinstance(args[n], np.ndarray)
-            for n, is_scalar, _ in self.follows_args
-        )
-
     def resize(self, args: Sequence[Any]) -> bool:
         """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
+        if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.follows_args if is_scalar):
+            return False
         operands = self.operands(args)
         for name, operand in operands.items():
             buffer = self.kernel.buffers[name]

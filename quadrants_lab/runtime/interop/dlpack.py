@@ -26,7 +26,7 @@ _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's
 
 
 def _device(session: Session) -> Any:
-    """The device; where it `can_import`, it also has ``lend``, ``wait_stream``, ``signal_stream``, ``stream_number``."""
+    """The device; where it `can_import` it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``."""
     return session.device
 
 

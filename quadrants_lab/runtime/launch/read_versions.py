@@ -13,6 +13,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 
@@ -49,6 +50,7 @@ class ReadVersions:
 
     def __init__(self, plan: Plan) -> None:
         at = {slot.name: n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)}
+        elements = [len(getattr(spec, "element_shape", ())) for spec in flat_specs(plan.compiled.specs)]
         found: list[TripCount] = []
         if plan.owner.gradient is not None and plan.differentiable:
             from quadrants_lab.autodiff.trips import other_reads, trip_counts
@@ -69,8 +71,9 @@ class ReadVersions:
             elif c.steers:
                 part = f"content_version(a{n})"
             else:
-                self.space["ndarrays"] = plan.owner.ndarray_classes
-                part = f"((a{n}._memory.serial, a{n}._memory.version) if a{n}.__class__ in ndarrays else None)"
+                ours = f"ndarray{elements[n]}"
+                self.space[ours] = plan.owner.ndarray_classes[elements[n]]
+                part = f"(((m := a{n}._memory).serial, m.version) if a{n}.__class__ is {ours} else None)"
             self.parts.append(part)
         self.of_arguments = len(self.fields) < len(self.counts)
         names, versions = ", ".join(f"a{n}" for n in range(len(plan.slots))), "".join(f"{p}, " for p in self.parts)

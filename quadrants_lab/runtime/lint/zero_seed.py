@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
-_CHUNK = 4096
 _LOOKS = 8
 
 
@@ -53,10 +50,8 @@ class SeedCheck:
                 return True
         self.seed = None
         self.looks -= 1
-        if any(_any(memory.values()) for memory in self.fields):
-            return True
-        gradients = (memory_of(getattr(args[n], "grad", None)) for n in self.args)
-        return any(memory is None or _any(memory.values()) for memory in gradients)
+        gradients = (*self.fields, *(memory_of(getattr(args[n], "grad", None)) for n in self.args))
+        return any(memory is None or memory.values().any() for memory in gradients)
 
     def warning(self) -> GradientWarning:
         """The warning that all seeds are 0."""
@@ -72,8 +67,3 @@ class SeedCheck:
             span,
         )
 
-
-def _any(array: npt.NDArray[Any]) -> bool:
-    """Whether an element is not 0; stops at the first chunk that has one."""
-    flat = array.reshape(-1)
-    return any(flat[k : k + _CHUNK].any() for k in range(0, flat.size, _CHUNK))
