@@ -127,7 +127,7 @@ class RemoteDevice:
         """Hands the device what the host changed."""
         ahead, self.ahead = self.ahead, []
         for memory in ahead:
-            memory.send()
+            memory.upload()
 
     def take_home(self, nbytes: int) -> Any:
         """Memory for a piece; MemoryError where there is not that much."""

@@ -153,7 +153,7 @@ class Dense:
         return self._tangent
 
     def __getitem__(self, key: Any) -> Any:
-        if not self._memory.session.quiet:
+        if not self._memory.session.unobserved:
             self._live()
         if key.__class__ is int and 0 <= key < self._length:
             return self._item(key)
@@ -163,14 +163,14 @@ class Dense:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         memory = self._memory
-        if not memory.session.quiet:
+        if not memory.session.unobserved:
             self._live()
         if value.__class__ is not self._low.__class__ or not self._low <= value <= self._high:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         if memory.watchers:
-            memory.writing(key)
+            memory.before_write(key)
         memory.array[key] = value
         memory.version = memory.python_wrote = memory.version + 1
 
@@ -282,18 +282,18 @@ class Dense:
 
     def _live(self) -> Memory:
         memory = self._memory
-        if not memory.session.quiet:
+        if not memory.session.unobserved:
             if not memory.session.alive:
                 raise self._unusable()
-            for tell in memory.session.touched:
-                tell(self)
+            for observer in memory.session.field_observers:
+                observer(self)
         return memory  # type: ignore[no-any-return]  # that of NOWHERE is never alive
 
     def _unusable(self) -> QuadrantsRuntimeError:
         """Why its memory cannot be used."""
         if self._memory is not NOWHERE:
-            over: QuadrantsRuntimeError = self._memory.session.over(repr(self))
-            return over
+            ended: QuadrantsRuntimeError = self._memory.session.ended_error(repr(self))
+            return ended
         return QuadrantsRuntimeError(
             f"{self!r} has no memory yet",
             code="QL2022",

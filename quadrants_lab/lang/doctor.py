@@ -62,7 +62,7 @@ def _checked(
     wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}
     loss.fill(0)
     read: list[Any] = []
-    with warnings.catch_warnings(record=True) as told, unwatched(), now.telling(read.append), watch(launches):
+    with warnings.catch_warnings(record=True) as told, unwatched(), now.observing_fields(read.append), watch(launches):
         warnings.simplefilter("always", QuadrantsWarning)
         try:
             program()

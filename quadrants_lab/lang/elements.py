@@ -13,7 +13,7 @@ from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
 from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
-from quadrants_lab.runtime.arguments.fitting import held
+from quadrants_lab.runtime.arguments.fitting import fitted_array
 
 
 class Elements(Dense):
@@ -65,7 +65,7 @@ class Elements(Dense):
             raise QuadrantsRuntimeTypeError(
                 f"an element of {self!r} has shape {self.element_shape}, the value is {what}", code="QL2023"
             )
-        return held(array, self.dtype, self, whole)
+        return fitted_array(array, self.dtype, self, whole)
 
 
 class MatrixField(Elements, Field):
@@ -154,9 +154,9 @@ class Entry:
     def fill(self, val: Any) -> None:
         memory, only = self.field._live(), self.field._only()
         element = self.field._element(val, whole=True)
-        memory.writing(self._everywhere())
+        memory.before_write(self._everywhere())
         memory.array[self._everywhere() if only is None else (only.reshape(self.field.shape), *self.at)] = element
-        memory.wrote()
+        memory.after_write()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, as ``dtype`` where one is given."""

@@ -19,7 +19,7 @@ def shared(memory: Memory) -> npt.NDArray[Any]:
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
     if not memory.foreign:
-        memory.writing(SHARED)
+        memory.before_write(SHARED)
         memory.foreign = True
     return memory.array
 

@@ -15,7 +15,7 @@ from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, Quad
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.runtime.arguments.fitting import INTEGERS, held
+from quadrants_lab.runtime.arguments.fitting import INTEGERS, fitted_array
 
 Array = npt.NDArray[Any]
 
@@ -77,7 +77,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
                 "the rows of a matrix are sequences of numbers, all of one length", code="QL2111"
             )
         dtype = None if dt is None else as_dtype(dt)
-        return made(values if dtype is None else held(values, dtype, _named(values, dtype)), dtype)
+        return made(values if dtype is None else fitted_array(values, dtype, _named(values, dtype)), dtype)
 
     # --- what it is
 
@@ -179,7 +179,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         """What elements become, which must be able to hold it."""
         array = np.asarray(value)
         dtype = from_numpy(self.entries.dtype)
-        return array if dtype is None or dtype.is_float else held(array, dtype, _named(self.entries, dtype))
+        return array if dtype is None or dtype.is_float else fitted_array(array, dtype, _named(self.entries, dtype))
 
     # --- arithmetic
 

@@ -11,10 +11,10 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
-from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, settled
+from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, resolve_tensors
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.together import Together
+from quadrants_lab.runtime.launch.value_and_grad import ValueAndGrad
 from quadrants_lab.runtime.plans import make_plan
 
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
@@ -31,30 +31,30 @@ class TensorVariants:
         self.graph = graph
         self.parameters = parameters
         self.tensors = any(has_tensors(p.annotation) for p in parameters)
-        self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, Together]] = {}
+        self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, ValueAndGrad]] = {}
         self.default = self.of(())
         self._tensors: list[int] | None = None
 
-    def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, Together]:
+    def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
         variant = self.made.get(kinds)
         if variant is None:
 
             def slots() -> list[AnySlot]:
                 left = iter(kinds)
                 made = [p.slot() for p in self.parameters]
-                return [settled(slot, left) for slot in made] if kinds else made
+                return [resolve_tensors(slot, left) for slot in made] if kinds else made
 
             forward, reverse = (
                 Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS, make_plan)
                 for mode in ("forward", "reverse")
             )
-            both = Together(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
+            both = ValueAndGrad(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
             forward.graph = reverse.graph = both.graph = self.graph
             variant = self.made[kinds] = forward, reverse, both
         return variant
 
-    def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, Together]:
+    def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
         """The dispatchers for these flattened arguments."""
         if self._tensors is None:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]

@@ -139,7 +139,7 @@ def _stages(plan: Plan, file: str) -> list[V.StageView]:
     own, options = plan.session.settings.backend, plan.compiled.options
     out: list[V.StageView] = []
     for name in _backends(plan):
-        kernel = plan.ran if name == own else plan.kernel
+        kernel = plan.last_kernel if name == own else plan.kernel
         statements = sum(1 for _ in walk(kernel.body))
         make = made if name == own and statements <= MOST_STATEMENTS else process().make
         for stage in backend(name).STAGES:
@@ -169,7 +169,7 @@ def _doc(fn: Callable[..., Any]) -> str:
 
 def _lowering(plan: Plan) -> list[pipeline.Step]:
     """What the backend's lowering changes of what ran."""
-    steps = lowering_of(plan.compiled, plan.ran, plan.session.backend).steps
+    steps = lowering_of(plan.compiled, plan.last_kernel, plan.session.backend).steps
     return [s for s in steps if s.after is not s.before]
 
 
@@ -198,8 +198,8 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
         front = V.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
-    if isinstance(plan, GradientPlan) and plan.ran is not plan.kernel:
-        gates = plan.compacted.gates
+    if isinstance(plan, GradientPlan) and plan.last_kernel is not plan.kernel:
+        gates = plan.compacted.sparse
         view.traces["gated"] = [
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
@@ -222,7 +222,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
-        live = plan.seen() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
+        live = plan.last_data() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
         view.bytes_before = bytes_before(plan, live)
         view.threads = plan.needs()[0]
     if record is not None and record.inputs is not None:

@@ -228,7 +228,7 @@ def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
     with pytest.raises(AssertionError, match=r"(?s)QL2073.*'v' holds 2, 5 were needed"):
         qd.sync()
     qd.sync()
-    plan.stamp = None
+    plan.last_dependencies = None
     for _ in range(3):
         assert gradient() == [6.0] * 20
 

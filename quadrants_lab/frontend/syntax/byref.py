@@ -8,7 +8,7 @@ from functools import partial, reduce
 from itertools import combinations
 from typing import Any
 
-from quadrants_lab.frontend.source import FunctionSource, told
+from quadrants_lab.frontend.source import FunctionSource, note_read
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import leaves, name_of
 from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, fetch, locate
@@ -50,7 +50,7 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
     """What a name, an attribute or a call of one stands for; of a call what is called."""
     if isinstance(node, ast.Attribute):
         owner = _named(source, node.value)
-        told(owner, node.attr)
+        note_read(owner, node.attr)
         return getattr(owner, node.attr)
     if isinstance(node, ast.Call):
         return _named(source, node.func)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from quadrants_lab.frontend.fingerprint import is_pure
 from quadrants_lab.frontend.op_table import PYTHON, Builtin
-from quadrants_lab.frontend.seen import is_pure
-from quadrants_lab.frontend.source import FunctionSource, unsure
+from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, decided, unpacked
@@ -180,7 +180,7 @@ def _python(
         raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
     known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
     if getattr(fn, "__qd_decorator__", False) is True and known:
-        unsure()
+        note_unknown()
         return cx.wrap(fn(*map(cx.python, args)), text)
     if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
@@ -202,7 +202,7 @@ def _python(
     if cx.static or known:
         before = len(cx.messages)
         if not is_pure(fn):
-            unsure()
+            note_unknown()
         if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
             cx.warn("QL1904", node, text=text)
         given = {k: cx.python(v) for k, v in keywords.items()}

@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
-from quadrants_lab.frontend.source import FunctionSource, told
+from quadrants_lab.frontend.source import FunctionSource, note_read
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.values import (
     ArgRef,
@@ -235,7 +235,7 @@ class Context:
         """An attribute of a Python object; AttributeError where it has none. What a launch must look at again is kept
         in ``reads``: of data-oriented objects all but the numbers that are constants of the kernel. A warning where a
         property reads a field, and no launch looks again."""
-        told(owner, name)
+        note_read(owner, name)
         found, used = self._asked(owner, name)
         kind = getattr(owner, "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
-from quadrants_lab.frontend.source import unsure
+from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, is_local, name_of
@@ -478,7 +478,7 @@ def _method(cx: Context, base: Mem | StructMem, node: ast.Attribute) -> Value:
 
 
 def _snode(cx: Context, base: Mem, node: ast.Attribute) -> Value:
-    unsure()
+    note_unknown()
     return Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode")
 
 

@@ -1,4 +1,4 @@
-"""Array arguments that are the same memory."""
+"""Array arguments that share memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrants_lab.runtime.arguments.signature import ArraySlot, Slot, memory_of
 
 
 def written_pairs(slots: Sequence[Slot], written: AbstractSet[str]) -> tuple[tuple[int, int], ...]:
-    """Positions of any two array arguments of which one at least is among the buffers ``written``."""
+    """Positions of all pairs of array arguments of which at least one is among the buffers ``written``."""
     arrays = [n for n, slot in enumerate(slots) if isinstance(slot, ArraySlot)]
     return tuple((n, m) for n, m in combinations(arrays, 2) if {slots[n].name, slots[m].name} & written)
 
@@ -38,5 +38,5 @@ def same_memory(a: Any, b: Any) -> bool:
         return np.may_share_memory(a, b)
     begins = [getattr(x, "address", None) for x in (a, b)]
     if None in begins:
-        return False  # what one is of is the host's
+        return False  # one is memory of the host, the other of a device
     return bool(begins[0] < begins[1] + b.nbytes and begins[1] < begins[0] + a.nbytes)

@@ -54,7 +54,7 @@ def restart(launches: Launches, loss: Memory) -> None:
     """Gradients as they are before the first one runs: 1 of the loss, 0 of all else."""
     for memory, grad in gradients(launches).values():
         grad.array[...] = memory is loss
-        grad.settle()
+        grad.flush()
         grad.version += 1
     for f in launches.followed.values():
         f.version = f.memory.version  # whoever made the launches again wrote what they had written

@@ -147,7 +147,7 @@ class Windows:
             frame.set_arg(name, value)
         launch(self.record, frame, self.session)
         for memory in self.memories.values():
-            memory.wrote()
+            memory.after_write()
 
     def first(self, task: int, holds: Callable[[], bool]) -> Lane | None:
         """The first iteration of the task, row by row, after which something holds that did not before; memory is then

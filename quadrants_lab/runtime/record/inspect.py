@@ -95,7 +95,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.lowered.kernel)
     from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 
-    lowering = lowering_of(compiled, plan.ran, S.current().backend).steps
+    lowering = lowering_of(compiled, plan.last_kernel, S.current().backend).steps
     # of a pass that ran twice, the last run
     steps = {step.name: step.after for step in (*trace_of(compiled).steps, *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")
@@ -112,7 +112,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     stage = stage or S.current().backend.STAGES[-1]
     if stage not in makers:
         raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
-    kernel = plan.ran if makers[stage] == own else plan.kernel
+    kernel = plan.last_kernel if makers[stage] == own else plan.kernel
     need(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
 
@@ -139,4 +139,4 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
     unstacked = [n for n in notes if not n.stacked]
-    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.seen()), launch, lanes)
+    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.last_data()), launch, lanes)

@@ -118,7 +118,7 @@ class Recorder:
         if record.inputs is None:
             record.heads = heads(plan, arrays, memories.keys())
         self._supersede(old)  # now: what did not change is not copied again
-        record.first = plan.compiled.recorded is not None and not plan.compiled.clock.launched
+        record.first = plan.compiled.trace is not None and not plan.compiled.clock.launched
         plan.compiled.clock.launched = True
         self.launches += 1
         self.last[plan.owner] = record

@@ -79,7 +79,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
             _fill(memories, record.inputs | dict.fromkeys(marks, 0))
             took.append(launch(record, frame, session))
         for name in plan.writes & memories.keys():
-            memories[name].wrote()
+            memories[name].after_write()
         return Replay(
             {name: memories[name].copy() for name in sorted(plan.writes & memories.keys())},
             {name: frame.ret(name) for name in plan.compiled.returns},

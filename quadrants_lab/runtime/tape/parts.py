@@ -35,7 +35,7 @@ class HostPart:
 
     def put(self) -> None:
         self.memory.array[self.where] = self.values
-        self.memory.settle()
+        self.memory.flush()
         self.memory.version += 1
 
     def keep(self) -> None:
@@ -63,17 +63,17 @@ class DevicePart:
         self.at = at
         self.size = size
         self.region = region
-        memory.send()
+        memory.upload()
         self.values = memory.on_device.piece(at, size)
         self.nbytes = int(self.values.nbytes)
 
     def put(self) -> None:
-        self.memory.send()
+        self.memory.upload()
         self.memory.on_device.put(self.at, self.values)
         self.memory.version += 1
 
     def keep(self) -> None:
-        self.memory.send()
+        self.memory.upload()
         self.memory.on_device.take(self.at, self.values)
 
     def again(self) -> DevicePart:

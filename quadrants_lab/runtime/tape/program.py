@@ -19,8 +19,8 @@ from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
+from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
-from quadrants_lab.runtime.launch.one_go import OneGo
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.route import context
 from quadrants_lab.runtime.tape.surroundings import surroundings
@@ -67,21 +67,21 @@ class Recording:
         reads = [read for _, plan, _ in calls for read in plan.compiled.lowered.reads]
         self.reads: Reads = tuple({(id(owner), name): (owner, name) for owner, name in reads}.values())
         self.state = state(self.reads)
-        self.one_go = OneGo(calls[0][1].session, all(plan.alike for _, plan, _ in calls))
+        self.graph_capture = GraphCapture(calls[0][1].session, all(plan.repeatable for _, plan, _ in calls))
 
     def holds(self) -> bool:
         return not self.reads or state(self.reads) == self.state
 
     def run(self) -> None:
         """Outside of a Tape."""
-        if self.one_go.start(lambda: self._launch, []):
+        if self.graph_capture.start(lambda: self._launch, []):
             for _, plan, args in self.calls:
                 plan.wrote(args)
             return
         for dispatcher, plan, args in self.calls:
             dispatcher.last = plan
             if plan.call(*args) is NotImplemented:  # it takes its arguments another way
-                self.one_go.capture = None
+                self.graph_capture.capture = None
                 dispatcher.call(*args)
 
     def _launch(self) -> None:
@@ -129,7 +129,7 @@ class Program:
 
     def _record(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         calls = Calls()
-        with watch(calls), S.current().telling(calls.touched):
+        with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
         if not why_not and surroundings((self.fn, args, kwargs), self.names) != key[-1]:

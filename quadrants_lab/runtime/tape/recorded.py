@@ -11,10 +11,10 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import memory_of
-from quadrants_lab.runtime.interop import dlpack as lent
+from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.arrays import Tensor
-from quadrants_lab.runtime.launch.bounds_snapshot import memory_version
 from quadrants_lab.runtime.launch.observe import Observer, unwatched
+from quadrants_lab.runtime.launch.read_versions import field_version
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.tape.python_writes import notice
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -128,7 +128,7 @@ class Recorded(Launches):
                 if followed.grad is not None:
                     _follow(followed.grad, self.inputs.values())
                     followed.grad.write(..., 0)
-                    lent.signal_stream(followed.grad)
+                    dlpack.signal_stream(followed.grad)
             for tensor, given in outputs:
                 if given is not None and tensor.grad is not None:
                     tensor.grad.copy_(given)
@@ -154,7 +154,7 @@ class Recorded(Launches):
 def version(memory: Memory) -> Any:
     """What is another after each write; None where nobody knows: the tensor is gone, or made in inference mode."""
     if not isinstance(memory.foreign, Tensor):
-        return memory_version(memory) if memory.foreign else memory.version
+        return field_version(memory)
     tensor = memory.foreign.of()
     return None if tensor is None or tensor.is_inference() else tensor._version
 
@@ -174,4 +174,4 @@ def _inside(tensor: Any, address: int) -> bool:
 def _follow(memory: Memory, tensors: Iterable[Any]) -> None:
     """On a GPU: what is launched next comes after what torch has put into its stream."""
     if isinstance(memory, Imported):
-        lent.wait_stream(memory, next(lent.stream_of(t) for t in tensors if t.is_cuda))
+        dlpack.wait_stream(memory, next(dlpack.stream_of(t) for t in tensors if t.is_cuda))

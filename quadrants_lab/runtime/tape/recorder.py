@@ -178,7 +178,7 @@ class Launches(Keeper):
             self.dead_paths.launched(plan, args)
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
-                reverse.ready_foreign(args)
+                reverse.before_foreign(args)
                 route.differentiate(reverse, args)
                 kept_args = _copied(reverse, args)
             if route.quick:
@@ -249,7 +249,7 @@ class Launches(Keeper):
                 plan, args, number = step.launch
                 last = plan.owner.last
                 try:
-                    _again(plan.owner.launch, plan.guarded, args, number, quiet=True)
+                    _again(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
                 finally:
                     plan.owner.last = last
             elif step.repeat is not None:

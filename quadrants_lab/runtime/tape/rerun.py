@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.one_go import OneGo
+from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape import back
 from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import Part
@@ -71,8 +71,10 @@ class Rerun:
         self.versions: dict[int, int] = {}
         self.final: list[Part] = []
         routes = [step.route for step in steps if step.route is not None]
-        alike = all(r.plan.alike and (r.reverse is None or r.reverse.alike) and not r.keeps for r in routes)
-        self.one_go = OneGo(routes[0].plan.session, alike)
+        repeatable = all(
+            r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) and not r.keeps for r in routes
+        )
+        self.graph_capture = GraphCapture(routes[0].plan.session, repeatable)
 
     def launch(self, route: Route, args: tuple[Any, ...]) -> Any:
         """Launches what is next, as the step that it was; NotImplemented, and the end of it, where it is another."""
@@ -103,7 +105,8 @@ class Rerun:
 
     def differentiate(self) -> bool:
         """Runs the gradients of all steps in one go, where the device can do that; else False."""
-        if self.one_go.capture is None or not self.one_go.start(self._ready, [_given(s) for s in self.steps]):
+        graph = self.graph_capture
+        if graph.capture is None or not graph.start(self._ready, [_given(s) for s in self.steps]):
             return False
         for step in self.steps:
             if step.route is not None and step.route.reverse is not None:

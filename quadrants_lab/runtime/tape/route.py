@@ -73,7 +73,7 @@ class Route:
         """The launches have a gradient."""
         self.reverse = reverse
         places = reverse.places(args)
-        written = accesses(reverse.kernel)[1] if reverse.alike else places.keys()
+        written = accesses(reverse.kernel)[1] if reverse.repeatable else places.keys()
         self.loaded = [(n, p) for n, p in places.items() if n not in written and not isinstance(p, tuple)]
         self.used = [p for n, p in places.items() if (n, p) not in self.loaded]
         self.reads = [

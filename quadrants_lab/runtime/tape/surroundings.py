@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.runtime.arguments.signature import Same, template_key
+from quadrants_lab.runtime.arguments.signature import Identity, template_key
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
@@ -50,7 +50,7 @@ class _Look:
         if kind in _NUMBERS:
             self.found.append(template_key(value))
         elif id(value) in self.seen:
-            self.found.append(Same(value))
+            self.found.append(Identity(value))
         elif isinstance(value, _CONTAINERS):
             self.seen[id(value)] = value
             self.found.append((kind, len(value)))
@@ -78,16 +78,16 @@ class _Look:
         elif isinstance(value, partial):
             self.at((value.func, value.args, value.keywords))
         else:
-            self.found.append(Same(value))
+            self.found.append(Identity(value))
             if hasattr(value, "__qd_ndarray__"):
-                self.found.append(Same(value.grad))
+                self.found.append(Identity(value.grad))
             if not any(hasattr(value, mark) for mark in _OURS):
                 self._attributes(value)
 
     def _function(self, fn: Any) -> None:
         inner = getattr(fn, "__wrapped__", None)
         if fn.__code__.co_filename.startswith(_LIBRARIES):
-            self.found.append(Same(fn) if inner is None else fn.__code__)
+            self.found.append(Identity(fn) if inner is None else fn.__code__)
         else:
             self.found.append(fn.__code__)
             names = _names(fn.__code__)
