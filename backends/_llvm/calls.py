@@ -1,4 +1,4 @@
-"""Functions of a lowered kernel: each is one of the module, made where it is first called."""
+"""Calls of a lowered kernel's functions. Each becomes a function of the module when it is first called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def call(b: Body, s: N.Call) -> None:
 
 
 def _make(caller: Body, f: N.Function, symbol: str) -> None:
-    """Emits the function without fast-math flags: some of its sums compute the rounding errors of other sums."""
+    """Emits the function, without fast-math flags: some of its sums compute the rounding errors of other sums."""
     names = [f"%p{n}" for n in range(len(f.params))]
     params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
     b = copy(caller)

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.lanes.body import LaneBody
 
 
-_AHEAD = 1024  # bytes
+_AHEAD = 1024  # bytes between what is accessed and what is prefetched
 
 
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
 def _in_a_row(b: LaneBody, index: tuple[int, ...]) -> bool:
-    """Whether neighbouring lanes name neighbouring elements."""
+    """Whether neighbouring lanes access neighbouring elements."""
     return bool(index) and index[-1] in b.linear and b.shared(*index[:-1])
 
 
 def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
-    """Address of the first lane's element, which may lie outside where that lane takes no part."""
+    """Address of the first lane's element. It may lie outside of the buffer where that lane takes no part."""
 
     def offset() -> str:
         last = index[-1]
@@ -48,7 +48,7 @@ def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> st
 
 
 def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
-    """A vector of addresses, right in the lanes that take part."""
+    """A vector of the elements' addresses, valid in the lanes that take part."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
     v = ty(t, b.width).text
@@ -70,7 +70,7 @@ def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> s
 
 
 def _as(b: LaneBody, id: int, t: DType) -> str:
-    """An index as a vector of ``t``, which is wide enough for what is in range."""
+    """An index as a vector of ``t``, which is wide enough for an index that is in range."""
     source = b.types[id]
     if source.bits == t.bits:
         return b.vector(id)
@@ -81,7 +81,8 @@ def _as(b: LaneBody, id: int, t: DType) -> str:
 
 
 def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
-    """Address of the elements of a varying access: of the first (True), or of each; see `scalar.address`."""
+    """Where the elements of a divergent access are: (the address of the first, True) if they lie in a row, else (a
+    vector of addresses, False). ``base``: see `scalar.address`."""
     if buffer.kind == "heap":
         return _slot(b, buffer, index[0])
     base = base or b.pointer(buffer.name)
@@ -93,7 +94,7 @@ def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
 
 
 def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
-    """As `where`: of the elements of a slot, or of one in each lane."""
+    """As `where`, for adstacks: all lanes are at one slot, or each is at its own."""
     base = b.pointer(buffer.name)
     if b.shared(slot):
         at = b.fn.let(f"mul i64 {b.values[slot]}, {b.stride}")
@@ -146,14 +147,13 @@ def load(b: LaneBody, s: N.Load) -> None:
         return
     at, row = where(b, buffer, s.index)
     if row and buffer.kind != "heap":
-        _ask_ahead(b, s.type, at, written=False)
+        _prefetch(b, s.type, at, written=False)
     b.define(s.id, s.type, read(b, s.type, at, row, b.tag(buffer)))
 
 
-def _ask_ahead(b: LaneBody, t: DType, at: str, written: bool) -> None:
-    """Asks for what later groups read or write, a line of the cache at a time: accesses under a mask do not wake the
-    prefetcher of every processor (Zen 5 reads four times as slowly without). An address that is nobody's does no
-    harm."""
+def _prefetch(b: LaneBody, t: DType, at: str, written: bool) -> None:
+    """Prefetches what later groups read or write, a line of the cache at a time: accesses under a mask do not start the
+    prefetcher of every processor (Zen 5 reads four times as slowly without). An invalid address does no harm."""
     for line in range(_AHEAD, _AHEAD + b.width * t.nbytes, 64):
         place = b.fn.let(f"getelementptr i8, ptr {at}, i64 {line}")
         b.fn.call("void", "llvm.prefetch.p0", ("ptr", place), ("i32", str(int(written))), ("i32", "3"), ("i32", "1"))
@@ -161,7 +161,7 @@ def _ask_ahead(b: LaneBody, t: DType, at: str, written: bool) -> None:
 
 def store(b: LaneBody, s: N.Store) -> None:
     buffer = b.kernel.buffers[s.buffer]
-    if s.buffer in b.split:
+    if s.buffer in b.per_lane:
         v, place = ty(buffer.dtype, b.width).text, b.pointer(s.buffer)
         value = b.either(b.mask, b.vector(s.value), b.fn.let(f"load {v}, ptr {place}"), buffer.dtype)
         b.fn.put(f"store {v} {value}, ptr {place}")
@@ -171,7 +171,7 @@ def store(b: LaneBody, s: N.Store) -> None:
         return
     at, row = where(b, buffer, s.index)
     if row and buffer.kind != "heap":
-        _ask_ahead(b, buffer.dtype, at, written=True)
+        _prefetch(b, buffer.dtype, at, written=True)
     write(b, buffer.dtype, at, row, b.vector(s.value), b.tag(buffer))
 
 
@@ -195,7 +195,7 @@ def reduced(b: LaneBody, op: str, t: DType, value: str) -> str:
 
 
 def _taking_part(b: LaneBody, op: str, t: DType, value: str) -> str:
-    """The value, and what changes nothing in the lanes that take no part."""
+    """The value in the lanes that take part, the operation's identity in the others."""
     rest = identity("add" if op == "sub" else op, t)
     return b.either(b.mask, value, constant(ty(t, b.width), rest), t)
 
@@ -208,7 +208,7 @@ def _combine(b: LaneBody, op: str, t: DType, old: str, value: str, flags: str | 
 
 
 def atomic(b: LaneBody, s: N.Atomic) -> None:
-    """The old value is not defined: a task that uses one does not run in lanes."""
+    """The old value gets no definition: a task that uses one does not run in lanes."""
     t, value = s.type, b.vector(s.value)
     partial = b.partials.get(s.buffer)
     if partial is not None:
@@ -227,7 +227,7 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
     at, row = where(b, buffer, s.index, base)
     if s.private:
         if row:
-            _ask_ahead(b, t, at, written=True)
+            _prefetch(b, t, at, written=True)
         old = read(b, t, at, row, b.tag(buffer))
         write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
     else:
@@ -236,7 +236,7 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
 
 
 def _one_by_one(b: LaneBody, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
-    """A change a lane, for lanes may meet."""
+    """Makes the change for one lane after the other, because lanes may change the same element."""
     fn, w = b.fn, b.width
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
