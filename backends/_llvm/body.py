@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm import calls, control, memory, ops
+from quadrants_lab.backends._llvm import control, memory, ops
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, memory_type, ty
 from quadrants_lab.backends.layout import WORD, FrameLayout
 from quadrants_lab.ir import nodes as N
@@ -216,10 +218,34 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
     b.define(s.id, s.type, value)
 
 
+def _call(b: Body, s: N.Call) -> None:
+    symbol = f"qd.{s.function}"
+    if symbol not in b.fn.module.defined:
+        _define(b, b.kernel.functions[s.function], symbol)
+    args = ((ty(b.types[i]).text, b.values[i]) for i in s.args)
+    b.define(s.id, s.type, b.fn.call(ty(s.type).text, symbol, *args))
+
+
+def _define(caller: Body, f: N.Function, symbol: str) -> None:
+    """Makes a function of the kernel one of the module, without fast-math flags: some of its sums compute the rounding
+    errors of other sums."""
+    names = [f"%p{n}" for n in range(len(f.params))]
+    params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
+    b = copy(caller)
+    b.fn = caller.fn.module.function(symbol, f"define internal {ty(f.type).text} @{symbol}({params})")
+    b.values, b.types, b.offsets, b.fast, b.polls = {}, {}, {}, "", False
+    b.ranges = Ranges(replace(b.kernel, body=f.body))
+    for p, x in zip(f.params, names, strict=True):
+        b.define(p.id, p.type, x)
+    (value,) = b.block(f.body)
+    b.fn.put(f"ret {ty(f.type).text} {value}")
+    b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+
+
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: lambda b, s: b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value)),
     N.Op: _op,
-    N.Call: calls.call,
+    N.Call: _call,
     N.ArgLoad: lambda b, s: b.define(s.id, s.type, b.arg(s.arg, s.type)),
     N.ShapeOf: _shape,
     N.Builtin: lambda b, s: b.define(s.id, s.type, b.builtin(s.what)),

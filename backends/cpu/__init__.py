@@ -13,7 +13,7 @@ from quadrants_lab.backends.lazily import lazily
 from quadrants_lab.ir.importing import importing
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.cpu.device import Device
+    from quadrants_lab.backends.cpu.device import CpuDevice
 
 STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the machine code, with its size
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True)
@@ -38,12 +38,12 @@ def devices() -> list[str]:
     return [f"{platform.machine()}, {processors()} threads"]
 
 
-def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
+def open_device(threads: int = 0, cache: DiskCache | None = None) -> CpuDevice:
     """This process's processors. ``threads``: most threads of a launch, 0 for all. ``cache``: the runtime's code."""
     with importing():
-        from quadrants_lab.backends.cpu.device import Device
+        from quadrants_lab.backends.cpu.device import CpuDevice
 
-    return Device(threads, cache)
+    return CpuDevice(threads, cache)
 
 
 def begin(cache: DiskCache) -> None:

@@ -173,11 +173,15 @@ class _Maker:
             shares.open(body, task)
             rows(body, task, "%begin", "%end", partial(_row, steps))
             fn.start("leave")
-            shares.close(body, task, lambda p, body=body: memory.read(body, p.dtype, p.ptr))
+            shares.close(body, task, partial(_partial_result, body))
             fn.put("ret void")
             fn.close()
         if len(ways) > 1:
             copies.choose(self._chunk(number), number)
+
+
+def _partial_result(body: CpuBody, p: memory.Partial) -> str:
+    return memory.read(body, p.dtype, p.ptr)
 
 
 def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:

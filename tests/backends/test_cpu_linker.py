@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
 from pathlib import Path
 
@@ -152,7 +151,7 @@ def test_what_llvm_says_of_the_processor_is_kept(
     assert name
     other = asked._replace(features="+other")
     monkeypatch.setattr(jit, "_target", [])
-    cache.put(name, json.dumps(other).encode())
+    cache.put(name, repr(tuple(other)).encode())
     assert jit.target(cache) == other
     monkeypatch.setattr(jit, "_target", [])
     monkeypatch.setattr(jit, "_system", lambda: None)

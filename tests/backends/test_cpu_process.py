@@ -18,8 +18,8 @@ import os, signal, sys, threading, time
 sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}]
 import numpy as np
 from cpu_rig import bind, device, load
-from quadrants_lab.backends.cpu.device import Device
-from quadrants_lab.backends.cpu.executable import Status
+from quadrants_lab.backends.cpu.device import CpuDevice
+from quadrants_lab.backends.launch import Status
 
 SERIAL = '''kernel k() forward {{
   buffer @go: field i32[]
@@ -160,7 +160,7 @@ def test_exit(after: str) -> None:
     out = finish(
         start(f"""
 go[...] = 1
-own = [Device(n) for n in (1, 2, 4)]
+own = [CpuDevice(n) for n in (1, 2, 4)]
 for _ in range(50):
     parallel.launch()
 {after}
