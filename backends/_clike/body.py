@@ -21,7 +21,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import uses
 
-LONGEST = 80  # characters of an expression that waits to become part of another
+LONGEST = 80  # the most characters of an expression that becomes part of another
 _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.Leave)
 
 
@@ -81,8 +81,8 @@ class Body:
         self.values[s.id] = e
         alone = self._waiting.get(s.id)
         named = self.named and s.name and not alone
-        if at_once or alone is None or named or (len(e.text) > LONGEST and not alone) or (alone and self._again(s)):
-            self.settle(s, at_once)
+        if at_once or alone is None or named or (len(e.text) > LONGEST and not alone) or (alone and self._reusable(s)):
+            self.assign(s, at_once)
             return
         self.variables.waiting.add(s.id)
         if e.memory:
@@ -92,12 +92,12 @@ class Body:
         """Whether anything reads a value."""
         return bool(self._uses.get(id))
 
-    def settle(self, s: N.Stmt, fresh: bool = False) -> None:
+    def assign(self, s: N.Stmt, fresh: bool = False) -> None:
         """Assigns the value of a statement to a variable: a ``fresh`` one, or one whose old value nothing reads any
         more."""
         self._pending.pop(s.id, None)
         e, label, t = self.values[s.id], getattr(s, "name", ""), self.type_name(self.types[s.id])
-        name = "" if fresh else self._again(s)
+        name = "" if fresh else self._reusable(s)
         self.variables.waiting.discard(s.id)
         self.variables.written(s)
         with self.owned(s.id):
@@ -116,7 +116,7 @@ class Body:
         self.values[id] = X.variable(name, t, assigned=True)
         self.variables.hold(name, id, label, t)
 
-    def _again(self, s: N.Stmt) -> str:
+    def _reusable(self, s: N.Stmt) -> str:
         """An existing variable for a value: the one that must hold it in the end, or one of the same name that it is
         computed from; else ""."""
         reads, label, t = self.variables.reads(s), getattr(s, "name", ""), self.type_name(self.types[s.id])
@@ -161,7 +161,7 @@ class Body:
         for stmt in block[:-1]:
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
-                self._settle_others(stmt)
+                self._assign_others(stmt)
             for i in stmt.operands():  # they are part of another expression from here on
                 self._pending.pop(i, None)
             if stmt.blocks():
@@ -189,7 +189,7 @@ class Body:
             if self._uses.get(s.id) == 1 and len(readers.get(s.id, ())) == 1:
                 (reader,) = readers[s.id]
                 alone = lines if isinstance(reader, N.Yield) else s.id in getattr(reader, "inits", ())
-                if alone or self._beside(s, reader):
+                if alone or self._on_one_line(s, reader):
                     found[s.id] = alone
         return found
 
@@ -201,13 +201,13 @@ class Body:
             self._writes[s.id] = known
         return known
 
-    def _settle_others(self, s: N.Stmt) -> None:
+    def _assign_others(self, s: N.Stmt) -> None:
         own, changed = s.operands(), self.changed(s)
         for i, other in [*self._pending.items()]:
             if i not in own and (changed is None or changed in self.values[i].reads):
-                self.settle(other)
+                self.assign(other)
 
-    def _beside(self, a: N.Stmt, b: N.Stmt) -> bool:
+    def _on_one_line(self, a: N.Stmt, b: N.Stmt) -> bool:
         """Whether both come from one source line; constants and values from adstacks fit in any."""
         kept = isinstance(a, N.Load) and self.kernel.buffers[a.buffer].kind in ("heap", "local")
         if isinstance(a, N.Const) or kept or a.span is None or b.span is None:

@@ -170,11 +170,11 @@ def atomic(b: Body, s: N.Atomic) -> None:
         flags = (b.fast or "reassoc ") if buffer.role == "share" else None
         write(b, t, ptr, combine(b, s.op, t, old, value, flags), tag)
     else:
-        old = either(b, s.op, t, ptr, value, tag, alone)
+        old = modify_unless_alone(b, s.op, t, ptr, value, tag, alone)
     b.define(s.id, t, old)
 
 
-def either(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
+def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
     """As `modify`, by a plain read and write where the i1 ``alone`` says that no other thread changes the element."""
 
     def plainly() -> str:

@@ -1,4 +1,4 @@
-"""Building blocks of LLVM IR text: types with their lanes, constants, a function under construction, a module."""
+"""The text of LLVM IR: types with their lanes, constants, functions and modules under construction."""
 
 from __future__ import annotations
 

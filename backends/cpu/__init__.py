@@ -1,4 +1,4 @@
-"""The CPU: kernels become machine code in this process, run by the calling thread and worker threads."""
+"""The CPU: kernels become machine code in this process, which the calling thread and worker threads run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ load = lazily("cpu.executable", "load")
 
 
 def probe() -> str:
-    """Empty when kernels can run here, else the sentence why not."""
+    """The empty string where kernels can run on this machine, else the reason why not."""
     if find_spec("llvmlite") is None:
         return "The cpu backend needs the package llvmlite: pip install llvmlite."
     machine = platform.machine().lower().replace("amd64", "x86_64")
@@ -47,7 +47,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> CpuDevice:
 
 
 def begin(cache: DiskCache) -> None:
-    """Begins what opening a device would wait for."""
+    """Begins the work that opening a device would wait for."""
     from quadrants_lab.backends.cpu import jit
 
     jit.begin(cache)
@@ -55,7 +55,7 @@ def begin(cache: DiskCache) -> None:
 
 @cache
 def target_key() -> str:
-    """What object code depends on besides kernel and options: processor, LLVM, frame layout, and our own sources."""
+    """What object code depends on besides kernel and options: the processor, LLVM, and the sources of the compiler."""
     from quadrants_lab.backends.cpu import jit
     from quadrants_lab.backends.sources import digest
 

@@ -33,7 +33,7 @@ _names = itertools.count()
 _lock = forks.lock()  # one thread at a time uses LLVM's JIT and the start-up code
 
 
-class _Late:
+class _LazyModule:
     """llvmlite.binding, imported when one of its attributes is first used."""
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +61,7 @@ def _load_library() -> None:
             ctypes.CDLL(None).dlopen(os.fsencode(library), os.RTLD_NOW)
 
 
-llvm: Any = _Late()
+llvm: Any = _LazyModule()
 
 
 class Target(NamedTuple):
@@ -204,7 +204,7 @@ def _linker() -> Any:
 
 def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
     """Links an object against ``imports`` and the libraries of the process."""
-    if linker.usable(machine()):
+    if linker.usable(architecture()):
         with suppress(ValueError, LookupError, struct.error):
             return Code(*linker.linked(obj, exports, imports))
     with _lock:
@@ -241,7 +241,7 @@ _PYTHON_SYMBOLS = (
 
 
 @cache
-def machine() -> str:
+def architecture() -> str:
     return "aarch64" if triple_and_layout()[0].split("-")[0] in ("aarch64", "arm64") else "x86_64"
 
 
@@ -277,12 +277,12 @@ def _try_runtime(cache: DiskCache) -> None:
 def _runtime_object(cache: DiskCache) -> bytes:
     """The object of the runtime. Instruction selection at level 0 takes a quarter of the time and costs 0.01 us a
     launch."""
-    texts = _runtime_texts(machine())
+    texts = _runtime_texts(architecture())
     name = disk_cache.key("runtime", target_key(), hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), *texts)
     kept = cache.get(name)
     if kept is not None:
         return kept
-    module = runtime_module(machine(), *triple_and_layout())
+    module = runtime_module(architecture(), *triple_and_layout())
     target_machine()
     obj = bytes(_machine(*target()[2:4], 0).emit_object(module))
     cache.put(name, obj)

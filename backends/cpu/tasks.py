@@ -32,9 +32,9 @@ from quadrants_lab.ir.walk import walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
-PIECE = 1024  # iterations of a row whose elements stay in the nearest cache from step to step
-BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for what a block shares
-SHORT = 200  # statements of a task whose sums at places from data are chosen once a chunk
+PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
+BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
+SHORT = 200  # the most statements of a task that gets one function with plain sums and one with atomic sums
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
 
@@ -151,7 +151,8 @@ class _Maker:
         return chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
     def _ways(self, task: N.Offload, number: int) -> tuple[str, ...]:
-        """How sums at places from data are known to run: a function for each way, see `copies.open`."""
+        """The ways in which sums at places from data may run, each of which gets a function of its own; see
+        `copies.open`."""
         if not self.targets[number] or sum(1 for _ in walk(task.body)) > SHORT:
             return ("",)
         (grain, timed), total = self.grains[number], fixed_total(task)
@@ -220,7 +221,7 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
         return [Layout(u64, lanes=width > 0) for width in found]
 
     def lower_lanes(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that elementary functions of what differs between lanes are calls; others are the C library's."""
+        """Guarantees that elementary functions of divergent values are calls; others are left to the C library."""
         return lower_divergent_math(kernel, found)
 
     roots = (lower_formulas(own=ESTIMATED),) if options.fast_math else ()
@@ -241,7 +242,7 @@ def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
 
 
 def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
-    """The kernel's object."""
+    """The kernel's object code."""
     lines, _ = module(kernel, options, widths, *jit.triple_and_layout()).lines()
     return jit.compiled("\n".join(lines), vectorisable(kernel, widths))
 

@@ -74,8 +74,8 @@ class X:
 class Scope:
     """A computation under construction on floats (or integers) of dtype ``t``.
 
-    ``int``: the signed integer as wide; ``digits``: bits of the significand; ``tiny``, ``most``: least and greatest
-    positive normal number; ``split_limit``: up to where `product` is exact.
+    ``int``: the signed integer of the same width; ``digits``: bits of the significand; ``tiny``, ``most``: least and
+    greatest positive normal number; ``split_limit``: the greatest operand for which `product` is exact.
     """
 
     def __init__(self, t: DType, wide: bool) -> None:

@@ -13,7 +13,7 @@ from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.disk_cache import DiskCache
 
-pytestmark = pytest.mark.skipif(not linker.usable(jit.machine()), reason="other systems have LLVM's linker")
+pytestmark = pytest.mark.skipif(not linker.usable(jit.architecture()), reason="other systems have LLVM's linker")
 
 PROGRAM = """
 import sys

@@ -20,25 +20,8 @@ import numpy as np
 from cpu_rig import bind, device, load
 from quadrants_lab.backends.cpu.device import CpuDevice
 from quadrants_lab.backends.launch import Status
+from stage_kernels import FOREVER
 
-SERIAL = '''kernel k() forward {{
-  buffer @go: field i32[]
-  offload serial bounds {{
-    yield
-  }} do () {{
-    %1: i32 = const 0
-    while carry (%2: i32 = %1) {{
-      %3: i32 = load @go[]
-      %4: u1 = eq %3, %1
-      yield %4
-    }} do {{
-      %5: i32 = const 1
-      %6: i32 = add %2, %5
-      yield %6
-    }} -> (%7: i32)
-    yield
-  }}
-}}'''
 PARALLEL = '''kernel k() forward {{
   buffer @go: field i32[]
   buffer @x: field f64[64]
@@ -67,7 +50,7 @@ PARALLEL = '''kernel k() forward {{
 }}'''
 go = np.zeros((), np.int32)
 x = np.zeros(64)
-serial = bind(load(SERIAL), {{"go": go}})
+serial = bind(load(FOREVER), {{"go": go}})
 parallel = bind(load(PARALLEL), {{"go": go, "x": x}})
 """
 

@@ -41,7 +41,7 @@ class LaneBody(CpuBody):
         """The type of a mask."""
         return ty(u1, self.width).text
 
-    def shared(self, *ids: int) -> bool:
+    def uniform(self, *ids: int) -> bool:
         """Whether all these values are uniform."""
         return self.divergent.isdisjoint(ids)
 
@@ -73,14 +73,14 @@ class LaneBody(CpuBody):
         """0, 1, 2, ..."""
         return "<" + ", ".join(f"{ty(t).text} {n}" for n in range(self.width)) + ">"
 
-    def either(self, cond: str, a: str, b: str, t: DType) -> str:
+    def select(self, cond: str, a: str, b: str, t: DType) -> str:
         """In each lane ``a`` where the mask ``cond`` holds, else ``b``."""
         v = ty(t, self.width).text
         return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
 
-    def both(self, mask: str, cond: str) -> str:
+    def masked(self, mask: str, cond: str) -> str:
         """The lanes of ``mask`` where ``cond`` holds. In other lanes ``cond`` may be poison."""
-        return self.either(mask, cond, "zeroinitializer", u1)
+        return self.select(mask, cond, "zeroinitializer", u1)
 
     def any(self, mask: str) -> str:
         return self.fn.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", (self.truth, mask))
@@ -118,7 +118,7 @@ class LaneBody(CpuBody):
         return super().iteration()
 
     def reported(self, id: int) -> str:
-        if self.shared(id):
+        if self.uniform(id):
             return self.values[id]
         v = ty(self.types[id], self.width).text
         return self.fn.let(f"extractelement {v} {self.vector(id)}, i64 {self.lane}")
@@ -131,7 +131,7 @@ class LaneBody(CpuBody):
 
 
 def _op(b: LaneBody, s: N.Op) -> None:
-    if b.shared(s.id):
+    if b.uniform(s.id):
         HANDLERS[N.Op](b, s)
         return
     known = tuple(map(b.ranges.range, s.args))
@@ -145,8 +145,8 @@ def _op(b: LaneBody, s: N.Op) -> None:
         return
     types = tuple(ty(b.types[i], b.width) for i in s.args)
     values = [b.vector(i) for i in s.args]
-    if s.prim in _DIVIDES and not b.shared(s.args[1]):  # a lane that takes no part may hold 0 or poison
-        values[1] = b.either(b.mask, values[1], constant(types[1], 1), first)
+    if s.prim in _DIVIDES and not b.uniform(s.args[1]):  # a lane that takes no part may hold 0 or poison
+        values[1] = b.select(b.mask, values[1], constant(types[1], 1), first)
     out = ty(s.type, b.width)
     if functions.is_library(s.prim, first):
         value = functions.lane_by_lane(b, s.prim, out, tuple(values))
@@ -157,7 +157,7 @@ def _op(b: LaneBody, s: N.Op) -> None:
 
 def _builtin(b: LaneBody, s: N.Builtin) -> None:
     value = b.builtin(s.what)
-    b.define(s.id, s.type, value if b.shared(s.id) else b._count_up(value, s.type))
+    b.define(s.id, s.type, value if b.uniform(s.id) else b._count_up(value, s.type))
 
 
 LANES: dict[type, Callable[[Any, Any], None]] = {
@@ -168,8 +168,8 @@ LANES: dict[type, Callable[[Any, Any], None]] = {
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.If: lambda b, s: (scalar_control.if_ if b.shared(s.cond) else control.if_)(b, s),
-    N.For: lambda b, s: (scalar_control.for_ if b.shared(s.begin, s.end) else control.for_)(b, s),
+    N.If: lambda b, s: (scalar_control.if_ if b.uniform(s.cond) else control.if_)(b, s),
+    N.For: lambda b, s: (scalar_control.for_ if b.uniform(s.begin, s.end) else control.for_)(b, s),
     N.While: lambda b, s: (scalar_control.while_ if control.together(b, s) else control.while_)(b, s),
     N.Lane: lambda b, s: b.define(s.id, s.type, b.numbers(s.type)),
     N.Overflow: control.overflow,

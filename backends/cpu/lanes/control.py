@@ -21,7 +21,7 @@ def check(b: LaneBody, s: N.Assert) -> None:
     """Reports the first lane that fails, and ends the task."""
     fn = b.fn
     bad, good = fn.label("fail"), fn.label("ok")
-    fails = b.both(b.mask, fn.let(f"xor {b.truth} {b.vector(s.cond)}, splat (i1 true)"))
+    fails = b.masked(b.mask, fn.let(f"xor {b.truth} {b.vector(s.cond)}, splat (i1 true)"))
     fn.branch(b.any(fails), bad, good)
     fn.start(bad)
     outer, b.offsets = b.offsets, dict(b.offsets)
@@ -38,7 +38,7 @@ def _first(b: LaneBody, mask: str) -> str:
 
 def overflow(b: LaneBody, s: N.Overflow) -> None:
     """Reports the first lane that ran out of slots."""
-    if not b.shared(s.stack, s.depth):
+    if not b.uniform(s.stack, s.depth):
         b.lane = _first(b, b.mask)
     which = b.reported(s.stack)
     b.overflow(which if which[0] != "%" else b.fn.let(f"zext i32 {which} to i64"), b.reported(s.depth))
@@ -46,7 +46,7 @@ def overflow(b: LaneBody, s: N.Overflow) -> None:
 
 def together(b: LaneBody, s: N.While) -> bool:
     """Whether all lanes leave the loop in the same trip."""
-    return b.shared(s.cond[-1].operands()[0])
+    return b.uniform(s.cond[-1].operands()[0])
 
 
 def _plain(block: N.Block) -> bool:
@@ -68,7 +68,7 @@ def if_(b: LaneBody, s: N.If) -> None:
         if len(arm) == 1:
             given.append(b.given(s.results, arm[-1].operands()))
             continue
-        b.mask = b.both(outer, takes)
+        b.mask = b.masked(outer, takes)
         if _plain(arm):
             given.append(b.block(arm, s.results))
         else:
@@ -88,7 +88,7 @@ def if_(b: LaneBody, s: N.If) -> None:
             )
         b.mask = outer
     for k, r in enumerate(s.results):
-        b.define(r.id, r.type, b.either(cond, given[0][k], given[1][k], r.type))
+        b.define(r.id, r.type, b.select(cond, given[0][k], given[1][k], r.type))
 
 
 def while_(b: LaneBody, s: N.While) -> None:
@@ -103,7 +103,7 @@ def while_(b: LaneBody, s: N.While) -> None:
     b.mask = going
     owner = s.cond[-1].operands()[0]
     b.block(s.cond)
-    again = b.both(going, b.vector(owner))
+    again = b.masked(going, b.vector(owner))
     fn.branch(b.any(again), body, done)
     fn.start(body)
     b.mask = again
@@ -120,7 +120,7 @@ def while_(b: LaneBody, s: N.While) -> None:
 
 def _kept(b: LaneBody, carried: tuple[N.Param, ...], nexts: tuple[str, ...]) -> tuple[str, ...]:
     """The next carried values in the lanes that take part, the present ones in the others."""
-    return tuple(b.either(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
+    return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
 
 
 def for_(b: LaneBody, s: N.For) -> None:
@@ -129,10 +129,10 @@ def for_(b: LaneBody, s: N.For) -> None:
     outer = b.mask
     b.types[s.index.id] = s.index.type
     first, last, sign = _trips(b, s)
-    reverse = s.reverse and b.shared(s.index.id)
+    reverse = s.reverse and b.uniform(s.index.id)
 
     def enter(index: str) -> None:
-        b.mask = b.both(outer, _takes_part(b, s, index))
+        b.mask = b.masked(outer, _takes_part(b, s, index))
 
     def trips(begin: str, end: str, inits: scalar.Values, done: str) -> tuple[scalar.Values, str]:
         keep = partial(_kept, b, s.carried)
@@ -149,15 +149,15 @@ def _trips(b: LaneBody, s: N.For) -> tuple[str, str, str]:
     sign = "s" if t.kind == "i" else "u"
     v = ty(t, b.width).text
     least, most = t.limits
-    if b.shared(s.begin):
-        ends = b.either(b.mask, b.vector(s.end), b.splat(str(least), t), t)
+    if b.uniform(s.begin):
+        ends = b.select(b.mask, b.vector(s.end), b.splat(str(least), t), t)
         return b.values[s.begin], b.reduce(f"{sign}max", t, ends), sign
-    if b.shared(s.end):
-        begins = b.either(b.mask, b.vector(s.begin), b.splat(str(most), t), t)
+    if b.uniform(s.end):
+        begins = b.select(b.mask, b.vector(s.begin), b.splat(str(most), t), t)
         return b.reduce(f"{sign}min", t, begins), b.values[s.end], sign
-    some = b.both(b.mask, b.fn.let(f"icmp {sign}lt {v} {b.vector(s.begin)}, {b.vector(s.end)}"))
+    some = b.masked(b.mask, b.fn.let(f"icmp {sign}lt {v} {b.vector(s.begin)}, {b.vector(s.end)}"))
     trips = b.fn.let(f"sub {v} {b.vector(s.end)}, {b.vector(s.begin)}")
-    b.offsets["trips", s.id] = b.either(some, trips, "zeroinitializer", t)
+    b.offsets["trips", s.id] = b.select(some, trips, "zeroinitializer", t)
     return "0", b.reduce("umax", t, b.offsets["trips", s.id]), "u"
 
 
@@ -166,10 +166,10 @@ def _takes_part(b: LaneBody, s: N.For, trip: str) -> str:
     t, fn = s.index.type, b.fn
     sign = "s" if t.kind == "i" else "u"
     v = ty(t, b.width).text
-    if b.shared(s.index.id):
+    if b.uniform(s.index.id):
         b.values[s.index.id] = trip
         here = b.splat(trip, t)
-        if b.shared(s.begin):
+        if b.uniform(s.begin):
             return fn.let(f"icmp {sign}lt {v} {here}, {b.vector(s.end)}")
         return fn.let(f"icmp {sign}ge {v} {here}, {b.vector(s.begin)}")
     here = b.splat(trip, t)

@@ -67,7 +67,7 @@ _FUSED = frozenset(FUNCTIONS) - {"pow", "fmod"}
 
 
 def call(b: LaneBody, s: N.Call) -> None:
-    if b.shared(s.id):  # the function has ids of its own, which `divergent` does not mean
+    if b.uniform(s.id):  # the function has ids of its own, which `divergent` does not mean
         outer, b.divergent = b.divergent, set()
         HANDLERS[N.Call](b, s)
         b.divergent = outer

@@ -1,4 +1,4 @@
-"""Memory over lanes. An access goes to one element for all lanes, to neighbouring elements, or to any."""
+"""Memory over lanes: accesses to one element for all lanes, to neighbouring elements, or to any elements."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _AHEAD = 1024  # bytes between what is accessed and what is prefetched
 
 def _in_a_row(b: LaneBody, index: tuple[int, ...]) -> bool:
     """Whether neighbouring lanes access neighbouring elements."""
-    return bool(index) and index[-1] in b.linear and b.shared(*index[:-1])
+    return bool(index) and index[-1] in b.linear and b.uniform(*index[:-1])
 
 
-def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
+def _row_address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
     """Address of the first lane's element. It may lie outside of the buffer where that lane takes no part."""
 
     def offset() -> str:
@@ -47,7 +47,7 @@ def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> st
     return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}")
 
 
-def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
+def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
     """A vector of the elements' addresses, valid in the lanes that take part."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
@@ -74,29 +74,29 @@ def _as(b: LaneBody, id: int, t: DType) -> str:
     source = b.types[id]
     if source.bits == t.bits:
         return b.vector(id)
-    if t is i64 and b.shared(id):
+    if t is i64 and b.uniform(id):
         return b.splat(scalar.widen(b, id), t)
     op = "trunc" if source.bits > t.bits else "sext" if source.kind == "i" else "zext"
     return b.fn.let(f"{op} {ty(source, b.width).text} {b.vector(id)} to {ty(t, b.width).text}")
 
 
-def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
+def address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
     """Where the elements of a divergent access are: (the address of the first, True) if they lie in a row, else (a
     vector of addresses, False). ``base``: see `scalar.address`."""
     if buffer.kind == "heap":
         return _slot(b, buffer, index[0])
     base = base or b.pointer(buffer.name)
     if _in_a_row(b, index):
-        return _row(b, buffer, index, base), True
-    if b.shared(*index):
+        return _row_address(b, buffer, index, base), True
+    if b.uniform(*index):
         return b.spread_pointer(scalar.address(b, buffer, index, base)), False
-    return _each(b, buffer, index, base), False
+    return _addresses(b, buffer, index, base), False
 
 
 def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
-    """As `where`, for adstacks: all lanes are at one slot, or each is at its own."""
+    """As `address`, for adstacks: all lanes are at one slot, or each is at its own."""
     base = b.pointer(buffer.name)
-    if b.shared(slot):
+    if b.uniform(slot):
         at = b.fn.let(f"mul i64 {b.values[slot]}, {b.stride}")
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
     v = ty(i64, b.width).text
@@ -109,11 +109,9 @@ def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
 
 
 def read(b: LaneBody, t: DType, at: str, row: bool, tag: str = "") -> str:
-    """What the lanes that take part find at an address each, or in a row from one address on.
-
-    With llvm.masked.load LLVM 22 goes wrong: it makes one of the load and of a select by the same mask, where the
-    select stands, be it behind a store. llvm.vp.load it leaves alone, and it becomes the same instruction.
-    """
+    """Reads a vector in the lanes that take part: from an address for each lane, or in a row from one address on. It
+    must not use llvm.masked.load, which LLVM 22 may move past a store, to a select by the same mask. llvm.vp.load stays
+    in place and becomes the same instruction."""
     w, element = b.width, memory_type(t)
     v = f"<{w} x {element}>"
     suffix = f"v{w}{ty(t).suffix if t.kind != 'b' else 'i8'}"
@@ -125,7 +123,7 @@ def read(b: LaneBody, t: DType, at: str, row: bool, tag: str = "") -> str:
 
 
 def write(b: LaneBody, t: DType, at: str, row: bool, value: str, tag: str = "") -> None:
-    """Writes a vector, where lanes take part."""
+    """Writes a vector in the lanes that take part."""
     w, element = b.width, memory_type(t)
     v = f"<{w} x {element}>"
     if t.kind == "b":
@@ -138,14 +136,14 @@ def write(b: LaneBody, t: DType, at: str, row: bool, value: str, tag: str = "") 
 
 
 def load(b: LaneBody, s: N.Load) -> None:
-    if b.shared(s.id):
+    if b.uniform(s.id):
         HANDLERS[N.Load](b, s)
         return
     buffer = b.kernel.buffers[s.buffer]
     if buffer.kind == "local":
         b.define(s.id, s.type, b.fn.let(f"load {ty(s.type, b.width).text}, ptr {b.pointer(s.buffer)}"))
         return
-    at, row = where(b, buffer, s.index)
+    at, row = address(b, buffer, s.index)
     if row and buffer.kind != "heap":
         _prefetch(b, s.type, at, written=False)
     b.define(s.id, s.type, read(b, s.type, at, row, b.tag(buffer)))
@@ -163,13 +161,13 @@ def store(b: LaneBody, s: N.Store) -> None:
     buffer = b.kernel.buffers[s.buffer]
     if s.buffer in b.per_lane:
         v, place = ty(buffer.dtype, b.width).text, b.pointer(s.buffer)
-        value = b.either(b.mask, b.vector(s.value), b.fn.let(f"load {v}, ptr {place}"), buffer.dtype)
+        value = b.select(b.mask, b.vector(s.value), b.fn.let(f"load {v}, ptr {place}"), buffer.dtype)
         b.fn.put(f"store {v} {value}, ptr {place}")
         return
-    if b.shared(*s.operands()):
+    if b.uniform(*s.operands()):
         HANDLERS[N.Store](b, s)
         return
-    at, row = where(b, buffer, s.index)
+    at, row = address(b, buffer, s.index)
     if row and buffer.kind != "heap":
         _prefetch(b, buffer.dtype, at, written=True)
     write(b, buffer.dtype, at, row, b.vector(s.value), b.tag(buffer))
@@ -197,7 +195,7 @@ def reduced(b: LaneBody, op: str, t: DType, value: str) -> str:
 def _taking_part(b: LaneBody, op: str, t: DType, value: str) -> str:
     """The value in the lanes that take part, the operation's identity in the others."""
     rest = identity("add" if op == "sub" else op, t)
-    return b.either(b.mask, value, constant(ty(t, b.width), rest), t)
+    return b.select(b.mask, value, constant(ty(t, b.width), rest), t)
 
 
 def _combine(b: LaneBody, op: str, t: DType, old: str, value: str, flags: str | None = None) -> str:
@@ -219,20 +217,20 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
         return
     buffer = b.kernel.buffers[s.buffer]
     alone, base = ("", "") if s.private else b.sums(s.buffer)
-    if b.shared(*s.index):
+    if b.uniform(*s.index):
         share = reduced(b, s.op, t, _taking_part(b, s.op, t, value))
         place = scalar.address(b, buffer, s.index, base)
-        scalar.either(b, s.op, t, place, share, b.tag(buffer), alone)
+        scalar.modify_unless_alone(b, s.op, t, place, share, b.tag(buffer), alone)
         return
-    at, row = where(b, buffer, s.index, base)
+    at, row = address(b, buffer, s.index, base)
     if s.private:
         if row:
             _prefetch(b, t, at, written=True)
         old = read(b, t, at, row, b.tag(buffer))
         write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
     else:
-        at, tag = _each(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at, b.tag(buffer)
-        _one_by_one(b, t, at, value, lambda place, one: scalar.either(b, s.op, t, place, one, tag, alone))
+        at, tag = _addresses(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at, b.tag(buffer)
+        _one_by_one(b, t, at, value, lambda place, one: scalar.modify_unless_alone(b, s.op, t, place, one, tag, alone))
 
 
 def _one_by_one(b: LaneBody, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:

@@ -1,4 +1,4 @@
-"""The chunk function of a task that runs in lanes: it counts in groups of as many iterations as run side by side."""
+"""The chunk function of a task that runs in lanes. It counts in groups of the iterations that run side by side."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: in
 
 
 def groups(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: int) -> str:
-    """How many groups the iterations make."""
+    """The number of groups of ``total`` iterations."""
     size = group(fn, kernel, task, total, width)
     up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
     return fn.let(f"udiv i64 {up}, {size}")
