@@ -9,6 +9,7 @@ import pytest
 
 from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
@@ -56,7 +57,7 @@ def test_stacks(rig: Any, t: str) -> None:
     n = 500
     op = "xor %9, %9" if t == "u1" else "add %9, %9"
     exe = rig.load(stacked(t, n).replace("{OP}", op))
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    dtype = DTYPES[t].numpy
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2, n).astype(dtype) if t == "u1" else rng.integers(1, 3, n).astype(dtype)
     count = rng.integers(0, 9, n).astype(np.int32)

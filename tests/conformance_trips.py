@@ -9,6 +9,7 @@ import pytest
 from conformance_tasks import serial, stacked
 
 from quadrants_lab.backends.launch import Overflow, Status
+from quadrants_lab.ir.types import DTYPES
 
 
 def by_trips(t: str, n: int) -> str:
@@ -92,7 +93,7 @@ def test_slots_by_trips(rig: Any, t: str) -> None:
     n = 500
     op = "xor" if t == "u1" else "add"
     exe = rig.load(by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21"))
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    dtype = DTYPES[t].numpy
     rng = np.random.default_rng(3)
     x = np.array(rng.integers(0 if t == "u1" else 1, 2 if t == "u1" else 3, n)).astype(dtype)
     count = rng.integers(-1, 7, n).astype(np.int32)
@@ -289,7 +290,7 @@ def seven(t: str, n: int) -> str:
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u16", "i32", "i64"])
 def test_seven_stacks_of_a_dtype_in_step(rig: Any, t: str) -> None:
     n = 300
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
+    dtype = DTYPES[t].numpy
     x = (np.arange(n) % 3).astype(dtype)
     y = np.zeros((n, 4, 7), dtype)
     assert rig.bind(rig.load(seven(t, n)), {"x": x, "y": y}, stacks=[4] * 7).launch() == 0

@@ -10,8 +10,7 @@ import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends.heap import StackHeap
-from quadrants_lab.backends.launch import Memory
+from quadrants_lab.backends.launch import Device, Memory
 
 PRINT_WORDS = 1 << 17
 REDUCING = 1 << 12
@@ -22,7 +21,7 @@ class ArraysAlone:
     """The class of memory that launches take where they take arrays alone: nothing is of it."""
 
 
-class GpuDevice(StackHeap):
+class GpuDevice(Device):
     """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
     adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
     times a thread may go round loops before the driver stops it (0: as often as it likes). ``reducing_threads``: the
@@ -59,7 +58,6 @@ class GpuDevice(StackHeap):
         """Whether a launch may still run here for which all waiting has ended."""
 
     def forked(self) -> bool:
-        """See `quadrants_lab.backends.launch.Device`."""
         return False
 
     def set_seed(self, seed: int) -> None:

@@ -12,7 +12,7 @@ from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import IN_STEP, short
 from quadrants_lab.backends.disk_cache import Keep
-from quadrants_lab.backends.frame import LoadedKernel
+from quadrants_lab.backends.launch import Executable
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 Built = TypeVar("Built")
 
 
-class GpuExecutable(LoadedKernel):
+class GpuExecutable(Executable):
     """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``stacks``: the
     adstacks of each task in heap order. ``totals``: a task, how many iterations it has in
     every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it

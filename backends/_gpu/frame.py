@@ -8,7 +8,6 @@ see, or of what is copied to them and back around a launch) and how a launch run
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,8 +20,7 @@ from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
-from quadrants_lab.backends.frame import FrameWords
-from quadrants_lab.backends.launch import Memory, Param
+from quadrants_lab.backends.launch import Frame, Memory, Param
 from quadrants_lab.backends.layout import WORD
 
 if TYPE_CHECKING:
@@ -33,10 +31,10 @@ _WORD = struct.Struct("=Q")
 _GRID = struct.Struct("=III")
 
 
-class GpuFrame(FrameWords, ABC):
+class GpuFrame(Frame):
     """See `quadrants_lab.backends.launch`. ``groups``: group counts of each task, as the host knows them."""
 
-    forms: ClassVar[Mapping[str, str]] = {**FrameWords.forms, "u1": "=I"}
+    forms: ClassVar[Mapping[str, str]] = {**Frame.forms, "u1": "=I"}
     failed_at = L.FAILED
     exe: GpuExecutable
     device: GpuDevice
@@ -133,16 +131,7 @@ class GpuFrame(FrameWords, ABC):
     def replay(self, launch_number: int) -> None:
         self._replay = launch_number
 
-    def as_graph(self) -> None:
-        """See `launch.Frame`."""
-
-    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """See `launch.Frame`."""
-
     # --- a launch ----------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def launch(self) -> int: ...
 
     def _set_grid(self) -> None:
         """Sets the group counts of tasks whose bounds the host can compute; programs compute those of the rest."""
@@ -188,7 +177,6 @@ class GpuFrame(FrameWords, ABC):
         return int(_WORD.unpack_from(self.view, L.STATUS)[0])
 
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """See `quadrants_lab.backends.launch.Frame`."""
         return make_entry(self, params, returns)
 
     def bind_temp(self, name: str, array: np.ndarray[Any, Any] | RemoteMemory) -> Callable[[], None] | None:

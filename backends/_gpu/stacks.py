@@ -11,7 +11,7 @@ from itertools import groupby
 
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.layout import element_bytes, elements
-from quadrants_lab.backends.lower.adstacks.lockstep import in_step, widest
+from quadrants_lab.backends.lower.adstacks.lockstep import in_lockstep, widest
 from quadrants_lab.ir import nodes as N
 
 MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
@@ -58,7 +58,7 @@ def heap_plan(
 
 def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
     """The task's stacks, those in step side by side."""
-    grouped = {a.id: a for group in in_step(task.body).groups for a in group}
+    grouped = {a.id: a for group in in_lockstep(task.body).groups for a in group}
     return [*grouped.values(), *(s for s in task.body if isinstance(s, N.AdStackAlloca) and s.id not in grouped)]
 
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from math import prod
 
-from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.meetings import Meetings
-from quadrants_lab.backends._llvm import memory
-from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._llvm.body import Body, Unit
 from quadrants_lab.backends._llvm.text import Function, memory_type
 from quadrants_lab.backends._simt.reduce import change_together, over_group, over_warp
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 
 
 class SimtBody(Body):
@@ -24,10 +21,9 @@ class SimtBody(Body):
     polls = False
 
     def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, state: State, parallel: bool,
-        scopes: memory.Scopes, ranges: Ranges, target: Target, meetings: Meetings | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes, ranges)
+        self, fn: Function, unit: Unit, state: State, parallel: bool, target: Target, meetings: Meetings | None = None
+    ) -> None:
+        super().__init__(fn, unit, parallel)
         self.state = state
         self.target = target
         self.meetings = meetings if parallel else None
@@ -75,7 +71,7 @@ class SimtBody(Body):
     def word(self, offset: int, type: str = "i64") -> str:
         return self.opened((offset, type), lambda: super(SimtBody, self).word(offset, type))
 
-    def held(self, at: int) -> str:
+    def in_frame(self, at: int) -> str:
         """Address of a word of the frame that programs write."""
         return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(at)}")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu.meetings import Meetings
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Module
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
@@ -29,13 +28,13 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     mod.private_space = target.private_space
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
-    scopes, ranges = memory.Scopes(kernel), Ranges(kernel)
-    meetings = Meetings(kernel, ranges, WIDE, TOGETHER) if target.meets else None
+    unit = Unit(kernel, options, state.layout.frame)
+    meetings = Meetings(kernel, unit.ranges, WIDE, TOGETHER) if target.meets else None
     made = programs(kernel)
     for program in made:
-        entry = _Entry(mod, kernel, options, state, scopes, ranges, target, program, meetings)
+        entry = _Entry(mod, unit, state, target, program, meetings)
         entry.emit(signals and program is made[-1])
-    mod.metadata = scopes.lines()
+    mod.metadata = unit.scopes.lines()
     target.finish(mod, kernel)
     return mod
 
@@ -44,10 +43,9 @@ class _Entry:
     """Emits one program."""
 
     def __init__(
-        self, mod: Module, kernel: N.Kernel, options: CompileOptions, state: State, scopes: memory.Scopes,
-        ranges: Ranges, target: Target, program: Program, meetings: Meetings | None,
-    ) -> None:  # fmt: skip
-        self.kernel = kernel
+        self, mod: Module, unit: Unit, state: State, target: Target, program: Program, meetings: Meetings | None
+    ) -> None:
+        self.kernel = kernel = unit.kernel
         self.program = program
         self.target = target
         group = target.shape.group_of(program, stores_slots(kernel, program.task.body))
@@ -56,7 +54,7 @@ class _Entry:
         for line in target.prologue:
             self.fn.put(line)
         self.fn.stmt = program.task.id
-        self.body = SimtBody(self.fn, kernel, options, state, program.kind == "range", scopes, ranges, target, meetings)
+        self.body = SimtBody(self.fn, unit, state, program.kind == "range", target, meetings)
         self.body.group, self.body.program = group, program.name
         if program.task.block_dim:
             self.body.own = own_memory(kernel, program.task, target.block_memory)
@@ -84,7 +82,7 @@ class _Entry:
         body.open(bounds)
         at = body.frame.bounds[self.program.number]
         for n, value in enumerate(body.block(bounds)):
-            fn.put(f"store i64 {value}, ptr {body.held(at + n * WORD)}")
+            fn.put(f"store i64 {value}, ptr {body.in_frame(at + n * WORD)}")
         fn.jump("leave")
 
     def _range(self) -> None:
@@ -97,7 +95,7 @@ class _Entry:
             box = body.block(task.bounds)
         else:
             at = body.frame.bounds[self.program.number]
-            box = tuple(fn.let(f"load i64, ptr {body.held(at + n * WORD)}") for n in range(len(task.indices)))
+            box = tuple(fn.let(f"load i64, ptr {body.in_frame(at + n * WORD)}") for n in range(len(task.indices)))
         for p, value in zip(task.indices, box, strict=True):
             body.define(p.id, p.type, value)
         loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]
