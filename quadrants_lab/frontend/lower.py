@@ -12,7 +12,7 @@ from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, Scala
 from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll
 from quadrants_lab.frontend.syntax.funcs import parameters, return_parts, returned_types
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
-from quadrants_lab.frontend.values.context import Context, Frame, Telling
+from quadrants_lab.frontend.values.context import Context, FieldAccessHook, Frame
 from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import with_adjoint
@@ -25,7 +25,7 @@ STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 
 
 def lower(
-    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, telling: Telling | None = None
+    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, telling: FieldAccessHook | None = None
 ) -> Lowered:
     """The kernel that the function means for arguments as described, one spec a parameter in order.
 
@@ -37,7 +37,7 @@ def lower(
     need(source.depth)
     frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
-    cx.telling = telling
+    cx.field_access_hook = telling
     args = _arguments(cx, source, specs)
     frame.returns = returned_types(cx)
     cx.inlining.append((source, ()))
@@ -47,8 +47,8 @@ def lower(
         cx.messages.clear()
         raise
     finally:
-        cx.tell()
-    body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stopped)
+        cx.issue_messages()
+    body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stop_grads)
     node = source.node
     if frame.returns is not None and not cx.returned:
         raise cx.fail("QL1803", node.returns, name=source.name)

@@ -14,8 +14,9 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, sparse, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.leaves import is_shared
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
-from quadrants_lab.frontend.values.update import atomic, check_own, is_shared, put, reduce
+from quadrants_lab.frontend.values.update import atomic, check_not_shared, reduce, write_local
 from quadrants_lab.frontend.values.values import Lit, Num, Number, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -40,7 +41,7 @@ def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
         result, *others = numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
         if rule in ("int", "count"):
             for k, n in enumerate(numbers):
-                arith.integer(cx, prim, n, argument_node(call, k))
+                arith.check_integer(cx, prim, n, argument_node(call, k))
         if meaning is not None and (unary or others):
             folded = arith.fold(meaning, *numbers, node=call)
             if folded is not None:
@@ -139,9 +140,9 @@ def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
     t = cx.options.default_fp if dtype is None else cx.dtype(dtype, call)
     if not t.is_int and t not in (f32, f64):
         raise cx.fail("QL1414", call, dtype=t)
-    cx.sites += 1
+    cx.random_sites += 1
     cx.at(call)
-    return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.sites - 1)), t)
+    return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.random_sites - 1)), t)
 
 
 # --- atomics ----------------------------------------------------------------------------------------------------
@@ -169,12 +170,12 @@ def _atomic(op: str) -> Lower:
             if isinstance(node, ast.Name):
                 raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
             return atomic(cx, op, place, y, node, source, call)
-        if is_shared(cx, place):
+        if is_shared(place.whole):
             return reduce(cx, op, place, y, node, source, call)
-        check_own(cx, place.whole, node, place.name)
+        check_not_shared(cx, place.whole, node, place.name)
         old = fetch(cx, place, node)
-        result = matrix.each(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
-        put(cx, place, result, node, source, call)
+        result = matrix.elementwise(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
+        write_local(cx, place, result, node, source, call)
         return old
 
     return lower

@@ -95,7 +95,7 @@ def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
         if name is None:
             raise cx.fail("QL1608", node)
         value = cx.expr(node)
-        members[name] = value if isinstance(value, Struct) else matrix.shaped(cx, value, node)
+        members[name] = value if isinstance(value, Struct) else matrix.number_or_matrix(cx, value, node)
     return Struct(None, members)
 
 

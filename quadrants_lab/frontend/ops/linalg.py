@@ -94,7 +94,7 @@ def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
     columns = [b.elements[k::width] for k in range(width)]
     flat = [_inner(cx, node, r, c) for r in rows for c in columns]
     shape = (*a.shape[:-1], *b.shape[1:])
-    return matrix.made(cx, shape, flat) if shape else flat[0]
+    return matrix.build(cx, shape, flat) if shape else flat[0]
 
 
 # --- methods ----------------------------------------------------------------------------------------------------
@@ -119,14 +119,14 @@ def _cross(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
 
     if a.shape == (2,):
         return minor(0, 1)
-    return matrix.made(cx, (3,), [minor(1, 2), minor(2, 0), minor(0, 1)])
+    return matrix.build(cx, (3,), [minor(1, 2), minor(2, 0), minor(0, 1)])
 
 
 def _outer_product(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
     a = operand(cx, "outer_product", x, argument_node(call, 0), 1)
     b = operand(cx, "outer_product", y, argument_node(call, 1), 1)
     flat = [_mul(cx, call, p, q) for p in a.elements for q in b.elements]  # type: ignore[arg-type]  # they are read
-    return matrix.made(cx, (a.shape[0], b.shape[0]), flat)
+    return matrix.build(cx, (a.shape[0], b.shape[0]), flat)
 
 
 def _norm_sqr(cx: Context, call: ast.Call, x: Value) -> Value:
@@ -160,7 +160,7 @@ def _normalized(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Val
     there = cx.b.op("ne", size, zero)
     share = cx.b.op("div", one, cx.b.op("select", there, size, one))
     scale = Num(cx.b.op("select", there, share, zero), t)
-    return matrix.made(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])  # type: ignore[arg-type]
+    return matrix.build(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])  # type: ignore[arg-type]
 
 
 def _transpose(cx: Context, call: ast.Call, x: Value) -> Value:

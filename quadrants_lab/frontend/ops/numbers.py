@@ -6,9 +6,9 @@ import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import mapped
+from quadrants_lab.frontend.values.leaves import map_leaves
 from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
-from quadrants_lab.frontend.values.update import check_own, in_memory, put
+from quadrants_lab.frontend.values.update import check_not_shared, in_memory, write_local
 from quadrants_lab.frontend.values.values import Element, Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
@@ -27,7 +27,7 @@ def _filled(number: int) -> Lower:
 
 def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
     if isinstance(x, (Mem, StructMem)):
-        cx.stopped |= _buffers(x)
+        cx.stop_grads |= _buffers(x)
         return Obj(None)
 
     def stop(leaf: Num | Lit) -> Num | Lit:
@@ -36,7 +36,7 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         cx.at(call)
         return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
-    return mapped(cx.loaded(x, call), stop)  # type: ignore[no-any-return]  # it maps a value to a value
+    return map_leaves(cx.loaded(x, call), stop)  # type: ignore[no-any-return]  # it maps a value to a value
 
 
 def _buffers(x: Mem | StructMem) -> set[str]:
@@ -98,9 +98,9 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
         return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, buffer, index, new, "cas", expected=old)), t)
     assert isinstance(place, Local)
     assert isinstance(target, Num)
-    check_own(cx, place.whole, node, place.name)
+    check_not_shared(cx, place.whole, node, place.name)
     swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
-    put(cx, place, Num(swapped, t), node, call, call)
+    write_local(cx, place, Num(swapped, t), node, call, call)
     return target
 
 

@@ -23,9 +23,9 @@ SUBGROUP = 32  # threads of a subgroup, on every backend
 
 def _here(cx: Context, call: ast.Call) -> None:
     """Notes that the loop at hand has blocks; an error outside of parallel loops."""
-    if not cx.block:
+    if not cx.block_threads:
         raise cx.fail("QL1712", call, text=ast.unparse(call.func))
-    cx.blocks = True
+    cx.uses_blocks = True
     cx.at(call)
 
 
@@ -73,7 +73,7 @@ def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Va
 def _shared(cx: Context, call: ast.Call, value: Value) -> Value:
     """Shared memory with a place for each thread of the block's subgroups, where its value now is."""
     number = cx.number(value, call)
-    held = _array(cx, call, (-(-cx.block // SUBGROUP) * SUBGROUP,), cx.type_of(number))
+    held = _array(cx, call, (-(-cx.block_threads // SUBGROUP) * SUBGROUP,), cx.type_of(number))
     thread = cx.b.add(N.Builtin(cx.b.fresh(), i32, "thread"))
     cx.b.store(held.buffer, (thread,), cx.to(number, held.buffer.dtype))
     cx.b.add(N.Barrier(cx.b.fresh()))
@@ -128,14 +128,14 @@ def _tile(cx: Context, call: ast.Call, log2_size: Value | None = None) -> int | 
     log2 = 5 if log2_size is None else _python(cx, call, log2_size, "a subgroup's operation")
     if not 0 <= log2 <= 5:
         raise cx.fail("QL1714", call, what=f"2 ** {log2} threads", where=f"a subgroup of {SUBGROUP}")
-    return 1 << log2 if 1 << log2 < cx.block else None
+    return 1 << log2 if 1 << log2 < cx.block_threads else None
 
 
 def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> None:
     assert block_dim is not None
     size = _python(cx, call, block_dim, "a block's operation")
-    if size != cx.block:
-        raise cx.fail("QL1714", call, what=f"{size} threads", where=f"a block of {cx.block}")
+    if size != cx.block_threads:
+        raise cx.fail("QL1714", call, what=f"{size} threads", where=f"a block of {cx.block_threads}")
 
 
 def _numbers(cx: Context, call: ast.Call, values: tuple[Value, ...]) -> list[Num]:
@@ -292,7 +292,7 @@ _WARP: tuple[Builtin, ...] = (
 _OWN: tuple[Builtin, ...] = (
     Builtin("shared", ("value",), _shared, ""),
     Builtin("threads", (), _told("threads"), ""),
-    Builtin("half", (), _known(lambda cx: 1 << (cx.block - 1).bit_length() >> 1), ""),
+    Builtin("half", (), _known(lambda cx: 1 << (cx.block_threads - 1).bit_length() >> 1), ""),
 )
 
 

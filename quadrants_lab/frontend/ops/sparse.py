@@ -12,7 +12,7 @@ from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, leaves
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.update import pairs
+from quadrants_lab.frontend.values.update import paired_leaves, store_number
 from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import i32, u1
 
@@ -79,9 +79,8 @@ def _append(
     full = cx.b.op("lt", slot, cx.const(cell.room, i32))
     with cx.b.when(full):
         for mem, part in zip(mems, parts, strict=True):
-            for leaf, number in pairs(cx, Element(mem, place), part, node):
-                cx.at(call)
-                cx.b.store(leaf.mem.buffer, (*leaf.index, *leaf.at), cx.to(number, leaf.mem.buffer.dtype))
+            for leaf, number in paired_leaves(cx, Element(mem, place), part, node):
+                store_number(cx, leaf, number, call)
     return Num(slot, i32)
 
 

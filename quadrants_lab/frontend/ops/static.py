@@ -16,7 +16,7 @@ from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Shape, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
-    cx.statics.add(call)
+    cx.static_calls.add(call)
     return args[0] if len(args) == 1 else args
 
 

@@ -13,24 +13,24 @@ from quadrants_lab.frontend.seen import is_pure
 from quadrants_lab.frontend.source import FunctionSource, unsure
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
-from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, decided, unpacked
+from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, static_truth, unpacked
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import bound, instance
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Bound, Lit, Matrix, Mem, Num, Obj, StructMem, Value
+from quadrants_lab.frontend.values.values import BoundMethod, Lit, Matrix, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, Value]
 
 
 def call(cx: Context, node: ast.Call) -> Value:
-    cx.statics.discard(node)
-    procedure, cx.procedure = cx.procedure, False
+    cx.static_calls.discard(node)
+    procedure, cx.as_statement = cx.as_statement, False
     target = cx.expr(node.func)
-    if isinstance(target, Bound):
+    if isinstance(target, BoundMethod):
         return _method(cx, node, target, procedure)
     if not isinstance(target, Obj):
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
@@ -63,7 +63,7 @@ def call(cx: Context, node: ast.Call) -> Value:
     return _python(cx, node, fn, args, keywords, procedure)
 
 
-def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Value:
+def _method(cx: Context, node: ast.Call, target: BoundMethod, procedure: bool) -> Value:
     """A method: an operation or func whose first argument is the value that it is called on."""
     assert isinstance(node.func, ast.Attribute)
     if isinstance(target.fn, str):
@@ -134,10 +134,10 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Valu
     if row.name == "static":
         cx.static -= 1
         for n, a in zip(node.args, args, strict=True):
-            if n in cx.statics:
+            if n in cx.static_calls:
                 raise cx.fail("QL1614", n)
             if not isinstance(a, (Obj, tuple)):  # of a tuple its length is enough, so that loops unroll
-                decided(cx, a, n)
+                static_truth(cx, a, n)
     if row.variadic:
         optional = [p.rstrip("=") for p in row.params[1:]]
         if not (args or optional) or not {*keywords} <= {*optional}:
@@ -163,7 +163,7 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
             full[k] = n
         return row.lower(cx, node, *full)
 
-    return matrix.each(cx, one, nodes, node, *(args[k] for k in spread))
+    return matrix.elementwise(cx, one, nodes, node, *(args[k] for k in spread))
 
 
 def _python(

@@ -1,4 +1,4 @@
-"""Expressions by the kind of their AST node; constants, tuples and lists."""
+"""The table of expressions by AST node; constants, tuples, lists and format strings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def _sequence(cx: Context, node: ast.Tuple | ast.List) -> Value:
 
 
 def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
-    """A text that is known at compile time."""
-    cx.static += 1
-    parts = text_parts(cx, node)
-    cx.static -= 1
+    """The text of a format string, which must be known at compile time."""
+    with cx.setting(static=cx.static + 1):
+        parts = text_parts(cx, node)
     if not all(isinstance(p, str) for p in parts):
         raise cx.fail("QL1207", node)
     return Obj("".join(map(str, parts)))

@@ -10,15 +10,15 @@ from typing import Any, get_args
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
-from quadrants_lab.frontend.syntax.byref import check_apart, is_template, twins
-from quadrants_lab.frontend.syntax.changed import mark
-from quadrants_lab.frontend.syntax.returns import early
-from quadrants_lab.frontend.syntax.scan import always_returns, returns
-from quadrants_lab.frontend.syntax.unroll import decided
+from quadrants_lab.frontend.syntax.byref import check_no_alias, is_template, run_time_aliases
+from quadrants_lab.frontend.syntax.changed import snapshot
+from quadrants_lab.frontend.syntax.returns import lower_early_returns
+from quadrants_lab.frontend.syntax.scan import always_returns, first_return
+from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
-from quadrants_lab.frontend.values.leaves import describe, mapped, name_of
+from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.lvalue import Place
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
@@ -88,9 +88,9 @@ def inline(
     known = tuple(map(_known, env.values()))
     _check_end(cx, node, source, known, env)
     need(source.depth)
-    same = twins(cx, references)
+    same = run_time_aliases(cx, references)
     outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
-    cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden, twins=same)
+    cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden, aliases=same)
     cx.top, cx.static, cx.serialize = procedure, 0, False
     cx.inlining.append((source, known))
     cx.frame.returns = None if hidden else returned_types(cx)
@@ -103,7 +103,7 @@ def inline(
     cx.frame, cx.top, cx.static, cx.serialize = outer, top, static, serialize
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
         if differ(before, after):
-            check_apart(cx, name, references, same.get(name, ()), source.name)
+            check_no_alias(cx, name, references, same.get(name, ()), source.name)
             write_back(cx, place, before, after, at, node)
     if len(values) == 1:
         return values[0]
@@ -182,7 +182,7 @@ def _passed(
     if declared is not None:
         value = as_type(cx, value, declared, node)
     cx.at(node)
-    return mapped(value, cx.own)  # type: ignore[no-any-return]
+    return map_leaves(value, cx.own)  # type: ignore[no-any-return]
 
 
 # --- return -----------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _passed(
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     """What a return statement returns, a tuple is several values; and what was taken by reference, as it is now."""
-    only = returns(cx.frame.source.node.body) is node
+    only = first_return(cx.frame.source.node.body) is node
     values = _values(cx, node, only)
     return (*values, *(cx.frame.env[name] for name in cx.frame.references))
 
@@ -237,11 +237,11 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
     for k, s in enumerate(body):
         if isinstance(s, ast.Return):
             return return_values(cx, s)
-        found = returns([s])
+        found = first_return([s])
         if found is None:
             cx.stmts([s])
         elif not isinstance(s, ast.If):
-            return early(cx, body[k:], found)
+            return lower_early_returns(cx, body[k:], found)
         elif (values := _if(cx, s, body[k + 1 :], found)) is not None:
             return values
     return None
@@ -250,16 +250,16 @@ def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
 def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Value, ...] | None:
     """An if with a return in it: what follows goes into the arm that goes on."""
     then, orelse = always_returns(s.body), always_returns(s.orelse)
-    back = mark(cx) if not then and not orelse else None
+    back = snapshot(cx) if not then and not orelse else None
     test = cx.expr(s.test)
-    if s.test in cx.statics:
-        chosen = s.body if decided(cx, test, s.test) else s.orelse
-        after = rest if returns(chosen) and not always_returns(chosen) else []
+    if s.test in cx.static_calls:
+        chosen = s.body if static_truth(cx, test, s.test) else s.orelse
+        after = rest if first_return(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):
             return _run(cx, [*chosen, *after])
     if back is not None:
         back()
-        return early(cx, [s, *rest], found)
+        return lower_early_returns(cx, [s, *rest], found)
     cond = truth(cx, cx.number(test, s.test), s.test)
     sizes: list[int] = []
 

@@ -9,12 +9,12 @@ from functools import reduce
 from typing import Any
 
 from quadrants_lab.frontend.syntax.branch import choose
-from quadrants_lab.frontend.syntax.changed import tried
-from quadrants_lab.frontend.syntax.scan import harmless
+from quadrants_lab.frontend.syntax.changed import speculate
+from quadrants_lab.frontend.syntax.scan import is_cheap
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import emit, fold, truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import leaves, mapped, name_of
+from quadrants_lab.frontend.values.leaves import leaves, map_leaves, name_of
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import promote, u1
 
@@ -45,7 +45,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
         if cx.static and isinstance(left, Obj) and isinstance(right, (Obj, Lit)):
             return _static_compare(cx, node, [left, right])
         nodes = (node.left, node.comparators[0])
-        return matrix.each(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
+        return matrix.elementwise(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
     return _chain(cx, node, cx.number(left, node.left), 0)
 
 
@@ -62,7 +62,7 @@ def _chain(cx: Context, node: ast.Compare, left: Number, k: int) -> Number:
 
     if isinstance(first, Lit):
         return rest()
-    return _short_circuit(cx, True, first, first.id, rest, all(harmless(c) for c in node.comparators[k + 1 :]), node)
+    return _short_circuit(cx, True, first, first.id, rest, all(is_cheap(c) for c in node.comparators[k + 1 :]), node)
 
 
 def _compared(cx: Context, op: type, left: Number, right: Number, node: ast.AST) -> Number:
@@ -107,7 +107,7 @@ def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
         truths = [truth(cx, n, at) for n, at in zip(numbers, node.values, strict=True)]
         return Num(reduce(lambda a, b: cx.b.op(prim, a, b), truths), u1)
 
-    return matrix.each(cx, one, node.values, node, *values)
+    return matrix.elementwise(cx, one, node.values, node, *values)
 
 
 def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr], given: Number | None = None) -> Number:
@@ -128,7 +128,7 @@ def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr], given: Nu
             raise cx.fail("QL1405", values[1], dtype=t, text=name_of(values[1]))
         return value
 
-    return _short_circuit(cx, is_and, first, cond, rest, all(harmless(v) for v in values[1:]), node)
+    return _short_circuit(cx, is_and, first, cond, rest, all(is_cheap(v) for v in values[1:]), node)
 
 
 def _short_circuit(
@@ -159,14 +159,14 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
         def one(c: Number, a: Number, b: Number) -> Value:
             return cx.operations["select"].lower(cx, call, c, a, b)
 
-        return matrix.each(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
+        return matrix.elementwise(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
     test = cx.number(chosen, node.test)
     if isinstance(test, Lit):
         taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
-        asked = cx.static > 0 or node.test in cx.statics
+        asked = cx.static > 0 or node.test in cx.static_calls
         return cx.expr(taken) if asked else _decided(cx, cx.expr(taken), other, node)
     cond = truth(cx, test, node.test)
-    if harmless(node.body) and harmless(node.orelse):
+    if is_cheap(node.body) and is_cheap(node.orelse):
         left, right = cx.expr(node.body), cx.expr(node.orelse)
         if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
             return choose(cx, cond, lambda: left, lambda: right, node)
@@ -182,13 +182,13 @@ def _decided(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Val
     time: the common one of both arms. Not beside an arm that makes no sense where it is not taken, nor beside a literal
     if it is one itself."""
     mine = list(leaves(value))
-    if cx.trying not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
+    if cx.speculating not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
         return value
-    theirs = tried(cx, lambda: list(leaves(cx.expr(other))))
+    theirs = speculate(cx, lambda: list(leaves(cx.expr(other))))
     both = [leaf for leaf in (*mine, *theirs) if isinstance(leaf, (Num, Lit))]
     if not theirs or len(both) < len(mine) + len(theirs) or all(isinstance(leaf, Lit) for leaf in both):
         return value
     t = cx.meet(*both)
     cx.at(node)
-    met: Value = mapped(value, lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
+    met: Value = map_leaves(value, lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
     return met

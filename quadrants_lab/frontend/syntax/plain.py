@@ -67,7 +67,7 @@ class UsesFields(BaseException):
 
 def without_fields(cx: Context, call: Callable[[], Any]) -> Any:
     """What the call returns; `UsesFields` before it reads or writes a field or ndarray."""
-    if cx.telling is None or cx.static:
+    if cx.field_access_hook is None or cx.static:
         return call()
     here = get_ident()
 
@@ -75,7 +75,7 @@ def without_fields(cx: Context, call: Callable[[], Any]) -> Any:
         if get_ident() == here:
             raise UsesFields
 
-    with cx.telling(touched):
+    with cx.field_access_hook(touched):
         return call()
 
 

@@ -38,7 +38,7 @@ from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import SEEN, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
-from quadrants_lab.frontend.values.context import Telling
+from quadrants_lab.frontend.values.context import FieldAccessHook
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
@@ -198,7 +198,7 @@ def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N
 
 def lowered_kernel(
     source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool,
-    telling: Telling | None = None,
+    telling: FieldAccessHook | None = None,
 ) -> Lowered:  # fmt: skip
     """What the front end makes; ``constant``: with no derivative flowing from anything that it loads; ``second``: to be
     differentiated twice."""
