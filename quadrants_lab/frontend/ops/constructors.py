@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
@@ -116,7 +116,7 @@ ROWS: tuple[Builtin, ...] = (
             home="Matrix"),
     Builtin("Matrix.get_shape", ("self",), lambda cx, call, m: tuple(Lit(k, call) for k in m.shape),
             "The number of rows and columns.", home="Matrix"),
-    Builtin("Struct", ("*",), _struct, "Named values.", 99, home="Struct"),
+    Builtin("Struct", ("*",), _struct, "Named values.", ALL, home="Struct"),
     *(replace(row, home="Matrix") for row in _CONSTRUCTORS),
     Builtin("eye", ("n",), lambda cx, call, n: _identity(cx, call, Obj(float), n),
             "The identity of n rows, of default_fp.", home="math"),

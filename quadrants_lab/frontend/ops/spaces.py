@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.op_table import ALL, Builtin
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.unpack import entries
@@ -107,6 +107,6 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("loop_config", ("*",), _loop_config,
             "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "
             "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; block_dim, of a "
-            "parallel one: threads of a block (128), where it uses qd.simt; the others are hints.", 99),
+            "parallel one: threads of a block (128), where it uses qd.simt; the others are hints.", ALL),
     Builtin("range", ("*args",), _range, ""),
 )  # fmt: skip

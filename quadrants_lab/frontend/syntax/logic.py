@@ -1,11 +1,11 @@
-"""Comparison, logic and choice: what follows is evaluated only where it is needed."""
+"""Comparisons, ``and``, ``or`` and ``a if c else b``: operands are evaluated only where they are needed."""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from quadrants_lab.frontend.syntax.branch import choose
@@ -36,7 +36,7 @@ _STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
 
 
 def compare(cx: Context, node: ast.Compare) -> Value:
-    """A chain of comparisons: every operand is evaluated at most once, from the left, as long as all holds."""
+    """A chain of comparisons: operands are evaluated once, from the left, up to the first comparison that is false."""
     if any(type(op) in _STATIC_ONLY for op in node.ops):
         return _static_compare(cx, node, [cx.expr(n) for n in (node.left, *node.comparators)])
     left = cx.expr(node.left)
@@ -45,27 +45,23 @@ def compare(cx: Context, node: ast.Compare) -> Value:
         if cx.static and isinstance(left, Obj) and isinstance(right, (Obj, Lit)):
             return _static_compare(cx, node, [left, right])
         nodes = (node.left, node.comparators[0])
-        return matrix.elementwise(cx, lambda a, b: _compared(cx, type(node.ops[0]), a, b, node), nodes, node, left, right)
+        one = partial(_compared, cx, type(node.ops[0]), node)
+        return matrix.elementwise(cx, one, nodes, node, left, right)
     return _chain(cx, node, cx.number(left, node.left), 0)
 
 
 def _chain(cx: Context, node: ast.Compare, left: Number, k: int) -> Number:
     right = cx.scalar(node.comparators[k])
-    first = _compared(cx, type(node.ops[k]), left, right, node)
-    if k + 1 == len(node.ops):
+    first = _compared(cx, type(node.ops[k]), node, left, right)
+    if k + 1 == len(node.ops) or (isinstance(first, Lit) and not first.value):
         return first
-    if isinstance(first, Lit) and not first.value:
-        return first
-
-    def rest() -> Number:
-        return _chain(cx, node, right, k + 1)
-
+    rest = partial(_chain, cx, node, right, k + 1)
     if isinstance(first, Lit):
         return rest()
     return _short_circuit(cx, True, first, first.id, rest, all(is_cheap(c) for c in node.comparators[k + 1 :]), node)
 
 
-def _compared(cx: Context, op: type, left: Number, right: Number, node: ast.AST) -> Number:
+def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number) -> Number:
     prim, fn = COMPARE[op]
     folded = fold(fn, left, right, node=node)
     if folded is not None:
@@ -74,11 +70,11 @@ def _compared(cx: Context, op: type, left: Number, right: Number, node: ast.AST)
 
 
 def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
-    """As Python has it, between objects that are known at compile time."""
+    """Python's own comparison of objects that are known at compile time."""
     try:
         known = [cx.python(v) for v in values]
     except TypeError:
-        # an array argument is no Python object, but surely not None
+        # an array argument has no Python object at compile time, but it is not None
         none = any(isinstance(v, Obj) and v.value is None for v in values)
         identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
         known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
@@ -100,7 +96,7 @@ def boolop(cx: Context, node: ast.BoolOp) -> Value:
 
 
 def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
-    """``and`` and ``or`` of vectors and matrices, all of which are evaluated: the truth of each element."""
+    """``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
     prim = "and" if isinstance(node.op, ast.And) else "or"
 
     def one(*numbers: Number) -> Number:
@@ -111,8 +107,8 @@ def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
 
 
 def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr], given: Number | None = None) -> Number:
-    """``and`` and ``or``: the value of the operand that decides; what follows it is not evaluated. The first may be
-    ``given``."""
+    """``and`` and ``or``: the value of the operand that decides; operands after it are not evaluated. ``given`` is the
+    value of the first operand, if it is evaluated already."""
     is_and = isinstance(node.op, ast.And)
     first = cx.scalar(values[0]) if given is None else given
     if len(values) == 1:
@@ -134,7 +130,8 @@ def _boolop(cx: Context, node: ast.BoolOp, values: Sequence[ast.expr], given: Nu
 def _short_circuit(
     cx: Context, is_and: bool, first: Num, cond: int, rest: Callable[[], Number], cheap: bool, node: ast.AST
 ) -> Num:
-    """``first and rest()`` (or ``or``), where ``cond`` is the truth of ``first``."""
+    """``first and rest()``, or ``first or rest()``. ``cond`` is the truth of ``first``; ``cheap``: the rest may be
+    evaluated anyway."""
     if not cheap:
         arms = (rest, lambda: first) if is_and else (lambda: first, rest)
         chosen = choose(cx, cond, arms[0], arms[1], node)
@@ -150,9 +147,9 @@ def _short_circuit(
 
 
 def conditional(cx: Context, node: ast.IfExp) -> Value:
-    """``a if c else b``: only the arm that is taken is evaluated; a number beside a vector is each of its elements."""
+    """``a if c else b``: only the arm that is taken is evaluated; a number beside a matrix is broadcast."""
     chosen = cx.expr(node.test)
-    if isinstance(chosen, Matrix):  # element by element, of what both arms are
+    if isinstance(chosen, Matrix):  # element by element; both arms are evaluated
         nodes = (node.test, node.body, node.orelse)
         call = ast.copy_location(ast.Call(node.test, list(nodes), []), node)
 
@@ -164,7 +161,7 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
     if isinstance(test, Lit):
         taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
         asked = cx.static > 0 or node.test in cx.static_calls
-        return cx.expr(taken) if asked else _decided(cx, cx.expr(taken), other, node)
+        return cx.expr(taken) if asked else _static_choice(cx, cx.expr(taken), other, node)
     cond = truth(cx, test, node.test)
     if is_cheap(node.body) and is_cheap(node.orelse):
         left, right = cx.expr(node.body), cx.expr(node.orelse)
@@ -177,10 +174,9 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
     return choose(cx, cond, lambda: cx.expr(node.body), lambda: cx.expr(node.orelse), node)
 
 
-def _decided(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
-    """The value of the arm that is taken when the kernel is compiled, at the dtype that it had if it were taken at run
-    time: the common one of both arms. Not beside an arm that makes no sense where it is not taken, nor beside a literal
-    if it is one itself."""
+def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
+    """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
+    common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
     mine = list(leaves(value))
     if cx.speculating not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
         return value
