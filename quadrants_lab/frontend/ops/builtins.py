@@ -1,6 +1,6 @@
-"""The operations of the language: one row each.
+"""The table of operations, `OPS`, and the rows for functions of numbers, casts, random numbers and atomics.
 
-``OPS[name]`` is what a call of an object with ``__qd_op__ == name`` means; `PYTHON` maps Python's own builtins to rows.
+A call of an object with ``__qd_op__ == name`` is lowered by ``OPS[name]``.
 """
 
 from __future__ import annotations
@@ -24,17 +24,15 @@ from quadrants_lab.ir.types import DType, f32, f64, promote, u1
 
 
 def _common(cx: Context, numbers: Sequence[Number]) -> DType:
-    """The dtype at which they meet."""
+    """The promoted dtype of the numbers, in which arithmetic on them is done."""
     t = cx.meet(*numbers)
     return promote(t, t)
 
 
-# --- families ---------------------------------------------------------------------------------------------------
-
-
 def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
-    """A primitive on what its row in `PRIMS` takes: real numbers, or integers as default_fp; integers; numbers of any
-    common dtype. Of more of them than it takes, from the left. ``meaning``: that of compile-time numbers."""
+    """An operation that is one primitive. Arguments are cast to their common dtype, or as the rule of the primitive in
+    `PRIMS` demands: "float" casts integers to default_fp, "int" and "count" reject real numbers. More than two
+    arguments are combined from the left. ``meaning`` is the Python function that folds compile-time numbers."""
     rule, unary = PRIMS[prim].rule, PRIMS[prim].arity == 1
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -61,7 +59,7 @@ def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
 
 
 def _rounding(prim: str) -> Lower:
-    """floor, ceil and round: real, or of the integer dtype that is asked for."""
+    """floor, ceil and round: the result is real, or cast to the dtype that is asked for."""
 
     def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
         number = cx.argument(call, 0, x)
@@ -84,9 +82,6 @@ def _sign(cx: Context, call: ast.Call, x: Value) -> Value:
     if t.kind != "u":
         below = cx.b.op("select", cx.b.op("lt", value.id, zero.id), cx.b.op("neg", one), zero.id)
     return Num(cx.b.op("select", cx.b.op("gt", value.id, zero.id), one, below), t)
-
-
-# --- conversion -------------------------------------------------------------------------------------------------
 
 
 def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
@@ -118,9 +113,6 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
     return lower
 
 
-# --- choice, power, random --------------------------------------------------------------------------------------
-
-
 def _select(cx: Context, call: ast.Call, cond: Value, x1: Value, x2: Value) -> Value:
     c, a, b = (cx.argument(call, k, v) for k, v in enumerate((cond, x1, x2)))
     t = cx.meet(a, b)
@@ -145,20 +137,18 @@ def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
     return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.random_sites - 1)), t)
 
 
-# --- atomics ----------------------------------------------------------------------------------------------------
-
 _OPERATORS: dict[str, type] = {prim: op for op, (prim, _) in arith.BINARY.items()}
 
 
 def _on_local(cx: Context, op: str, a: Number, b: Number, call: ast.Call) -> Number:
-    """What an atomic makes of a local."""
+    """The new value of a local after an atomic on it."""
     if op in _OPERATORS:
         return arith.binary(cx, _OPERATORS[op], a, b, call, call, call)
     return b if op == "exchange" else arith.emit(cx, op, _common(cx, [a, b]), a, b, node=call)
 
 
 def _atomic(op: str) -> Lower:
-    """``x[i] op= y``, atomically; the value is the old one. On a local it is an ordinary operation."""
+    """``x[i] op= y``, atomically; returns the old value. On a local it is an ordinary operation."""
 
     def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
         node = argument_node(call, 0)

@@ -1,4 +1,4 @@
-"""Operations on numbers that are more than one primitive, and compare-and-swap."""
+"""Operations on numbers that take several primitives, `qd.stop_grad`, and compare-and-swap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
 def _filled(number: int) -> Lower:
-    """A number of the dtype of another."""
+    """`qd.zero` and `qd.one`: a constant of the dtype of the argument."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         t = cx.type_of(cx.number(x, argument_node(call, 0)))
@@ -36,7 +36,7 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         cx.at(call)
         return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
-    return map_leaves(cx.loaded(x, call), stop)  # type: ignore[no-any-return]  # it maps a value to a value
+    return map_leaves(cx.loaded(x, call), stop)  # type: ignore[no-any-return]
 
 
 def _buffers(x: Mem | StructMem) -> set[str]:
@@ -50,8 +50,8 @@ _LAYOUT: dict[DType, tuple[DType, int, int]] = {f32: (i32, 23, 127), f64: (i64, 
 
 
 def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
-    """The exponent is read off the bits; the mantissa is x times a power of two made of bits, in two steps so that
-    the power exists. Zeros, denormals, infinities and NaN are their own mantissa, with exponent 0."""
+    """The exponent is taken from the bits. The mantissa is x times a power of two that is made of bits, in two
+    steps, because the power alone may overflow. Zeros, denormals, infinities and NaN stay, with exponent 0."""
     node = argument_node(call, 0)
     number = cx.number(x, node)
     given = cx.type_of(number)
@@ -78,7 +78,7 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
 
 
 def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
-    """On an element of a field or array; on a local an ordinary choice. The old value."""
+    """On an element of a field or array an atomic, on a local a select; returns the old value."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
     op = "qd.atomic_cas"
     if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):

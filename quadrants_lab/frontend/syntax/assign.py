@@ -204,7 +204,6 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     _reassign(cx, target, old, result, node, node)  # type: ignore[arg-type]  # a warning shows the whole statement
 
 
-EXPRS: dict[type, Callable[..., V.Value]] = {ast.NamedExpr: named_expression}
 STATEMENTS: dict[type, Callable[..., None]] = {
     ast.Assign: assign,
     ast.AnnAssign: annotated,

@@ -7,7 +7,7 @@ argument. Here it is found out whether two arguments share a place, so that one 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial, reduce
 from itertools import combinations
 from typing import Any
@@ -19,13 +19,8 @@ from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Plac
 from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Value
 from quadrants_lab.ir.types import i64
 
-References = dict[str, tuple[Place, ast.expr]]
+References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
 _PLACES = (ast.Name, ast.Subscript, ast.Attribute)
-
-
-def is_template(source: FunctionSource, parameter: ast.arg) -> bool:
-    """Whether the parameter of a func is annotated `qd.template()`."""
-    return parameter.arg in templates(source)
 
 
 def templates(source: FunctionSource) -> dict[str, int]:
@@ -61,9 +56,7 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
     return source.lookup(node.id) if isinstance(node, ast.Name) else None
 
 
-def check_no_alias(
-    cx: Context, name: str, references: Mapping[str, tuple[Place, ast.expr]], aliases: Iterable[str], func: str
-) -> None:
+def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
     """Raises QL1617 where the parameter ``name``, which the func has changed, shares its place with another reference:
     the other parameter does not see the change, and would overwrite it. ``aliases`` are exempt: those do see it."""
     place, _ = references[name]
@@ -89,7 +82,7 @@ def _overlap(a: Place, b: Place) -> bool:
     return True
 
 
-def run_time_aliases(cx: Context, references: Mapping[str, tuple[Place, ast.expr]]) -> dict[str, dict[str, int]]:
+def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str, int]]:
     """For each parameter the others that are the same variable of the caller if indices are equal at run time, with the
     id of that condition."""
     found: dict[str, dict[str, int]] = {}
@@ -130,8 +123,8 @@ def _index(steps: tuple[Step, ...], shape: tuple[int, ...]) -> tuple[int | Num, 
 
 
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
-    """The value of an argument for a template parameter. A local of the caller is put into ``references``, so that it is
-    written back; an element of a field or ndarray stands for itself."""
+    """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be written
+    back; an element of a field or ndarray stands for itself."""
     if not isinstance(node, _PLACES):
         return cx.expr(node)
     place = locate(cx, node)

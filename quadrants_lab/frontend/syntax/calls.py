@@ -83,8 +83,9 @@ def _self_of_class(cx: Context, node: ast.expr) -> Matrix:
 
 
 def _func(
-    cx: Context, node: ast.Call, source: FunctionSource, first: tuple[Value, ...], procedure: bool, references: References
-) -> Value:
+    cx: Context, node: ast.Call, source: FunctionSource, first: tuple[Value, ...], procedure: bool,
+    references: References,
+) -> Value:  # fmt: skip
     """A call of a func whose ``first`` arguments are values already; template parameters take theirs by reference."""
     by_name = templates(source)
     names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
@@ -234,6 +235,3 @@ def _is_known(cx: Context, value: Value) -> bool:
     except TypeError:
         return False
     return True
-
-
-CALLS: dict[type, Callable[..., Value]] = {ast.Call: call}

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
-from quadrants_lab.frontend.syntax.byref import check_no_alias, is_template, run_time_aliases
+from quadrants_lab.frontend.syntax.byref import References, check_no_alias, run_time_aliases, templates
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.returns import lower_early_returns
 from quadrants_lab.frontend.syntax.scan import always_returns, first_return
@@ -19,7 +19,6 @@ from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
-from quadrants_lab.frontend.values.lvalue import Place
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, Value
@@ -27,7 +26,6 @@ from quadrants_lab.ir.room import need
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
 _SHOWN = 6  # most funcs that a message names
-_NONE: Mapping[str, tuple[Place, ast.expr]] = {}
 
 
 def parameters(source: FunctionSource) -> list[ast.arg]:
@@ -75,7 +73,7 @@ def _reparsed(node: ast.Constant, text: str) -> ast.expr:
 
 def inline(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
-    procedure: bool = False, hidden: bool = False, references: Mapping[str, tuple[Place, ast.expr]] = _NONE,
+    procedure: bool = False, hidden: bool = False, references: References | None = None,
 ) -> Value:  # fmt: skip
     """Lowers the body of the func in place of its call; the values that it returns. Numbers are passed by value.
 
@@ -83,7 +81,7 @@ def inline(
     is called for its value runs its loops in order. ``hidden``: the func is the library's, so errors are located at the
     call. ``references``: the parameters by reference, with the place and the expression of their arguments.
     """
-    hidden = hidden or cx.frame.hidden
+    hidden, references = hidden or cx.frame.hidden, references or {}
     env = _bind(cx, node, source, args, keywords, references)
     known = tuple(map(_static_key, env.values()))
     _check_recursion(cx, node, source, known, env)
@@ -146,8 +144,9 @@ def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:
 
 def _bind(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
-    references: Mapping[str, Any],
+    references: References,
 ) -> dict[str, Value]:  # fmt: skip
+    """The environment of the func: its parameters by name."""
     params = parameters(source)
     names = [p.arg for p in params]
     positional = len(names) - len(source.node.args.kwonlyargs)
@@ -166,7 +165,7 @@ def _parameter(
     cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg, value: Value, reference: bool
 ) -> Value:
     """The value of a parameter: a copy cast to the annotation, or the argument itself for a template."""
-    template = is_template(source, param)
+    template = param.arg in templates(source)
     if template and not reference:
         if isinstance(value, Lit):
             value = replace(value, node=node)

@@ -38,7 +38,7 @@ def _targets(node: ast.AST) -> Iterator[str]:
         yield from _targets(node.value)
 
 
-def _statements(body: Sequence[Any], into: tuple[type, ...] = (ast.If, ast.For, ast.While)) -> Iterator[Any]:
+def _statements(body: Sequence[Any], into: Any = (ast.If, ast.For, ast.While)) -> Iterator[Any]:
     """The statements of the body, and of the bodies in statements of the types ``into``, in order of appearance."""
     for s in body:
         yield s
@@ -48,7 +48,7 @@ def _statements(body: Sequence[Any], into: tuple[type, ...] = (ast.If, ast.For, 
 
 def has_break(body: Sequence[ast.stmt]) -> bool:
     """Whether the body of a loop has a break of this loop."""
-    return any(isinstance(s, ast.Break) for s in _statements(body, (ast.If,)))
+    return any(isinstance(s, ast.Break) for s in _statements(body, ast.If))
 
 
 def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:

@@ -104,8 +104,6 @@ def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
         raise cx.fail("QL1606", test, text=ast.unparse(test)) from None
 
 
-UNROLLED: dict[type, Callable[..., V.Value]] = {ast.ListComp: comprehension}
-
 # Python's own functions on values with entries, applied to the entries
 STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
     enumerate: lambda a: tuple((V.Lit(k), v) for k, v in enumerate(a)),

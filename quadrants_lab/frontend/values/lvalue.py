@@ -143,7 +143,8 @@ def _element_part(cx: Context, base: V.Element, step: Part | DynamicIndex, node:
 
 def all_cells(cx: Context, base: V.Element, node: ast.expr) -> V.Matrix:
     """The entries of an element of a matrix field, one by one."""
-    cells: Any = _element_part(cx, base, Part(tuple(range(math.prod(base.shape))), base.shape), node)
+    cells = _element_part(cx, base, Part(tuple(range(math.prod(base.shape))), base.shape), node)
+    assert isinstance(cells, V.Matrix)
     return cells
 
 
@@ -231,7 +232,7 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
 
 
 def _spread(
-    cx: Context, node: ast.Subscript, several: tuple[type, ...]
+    cx: Context, node: ast.Subscript, several: Any
 ) -> Iterator[tuple[V.Value | None, ast.expr]]:
     """The values between the brackets, None for a slice. Of values of the types ``several`` their entries."""
     for p in indices(node):
