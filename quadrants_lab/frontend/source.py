@@ -18,7 +18,7 @@ from quadrants_lab.ir.room import depth_of_source
 from quadrants_lab.ir.source import Span
 
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
-SEEN: ContextVar[Any] = ContextVar("quadrants_lab_seen", default=None)  # the `seen.Seen` that records what is read
+SEEN: ContextVar[Any] = ContextVar("quadrants_lab_seen", default=None)  # who is told what is read, see `seen.Seen`
 
 
 class FunctionSource:
@@ -76,15 +76,14 @@ class FunctionSource:
 
 
 def told(owner: Any, name: str) -> None:
-    """Records that the front end reads a name of a function's scope, or an attribute of an object. It must be called
-    for every such read, so that another process can check that it would read the same, see `seen`."""
+    """To be called when the front end reads a name in a function, or an attribute."""
     seen = SEEN.get()
     if seen is not None:
         seen.read(owner, name)
 
 
 def unsure() -> None:
-    """Records that the kernel depends on something in Python that `seen` cannot describe, so that it is not cached."""
+    """To be called when the front end takes from Python what it cannot tell of: see `seen`."""
     seen = SEEN.get()
     if seen is not None:
         seen.sure = False

@@ -134,8 +134,8 @@ class Shape:
 class Obj:
     """Any other Python object: dtype, function, module, string, None, container of constants.
 
-    Use ``raw`` to read an attribute of the object or to call it. Any other use reads `value`, which tells `seen.Seen`
-    that the kernel may depend on more than the object's attributes."""
+    Use ``raw`` to read an attribute of the object or to call it. Any other use reads `value`, which
+    records that the kernel may depend on more than the object's attributes."""
 
     raw: Any
     text: str = ""
