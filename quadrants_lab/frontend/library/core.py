@@ -46,9 +46,9 @@ class LibraryFunction:
     """A function of the library that users can call.
 
     ``home`` is the public module below ``qd`` that has it, "" for ``qd`` itself. ``sizes``: the numbers of rows that
-    the first argument, a square matrix, may have; () if it is no matrix. ``vectors``: the parameters that are vectors, all
-    of one length, which is ``length`` unless that is 0. ``optional``: the parameters that may be left out. ``method``:
-    it is also a method of matrices. ``elementwise``: it applies to each element of vectors and matrices."""
+    the first argument, a square matrix, may have; () if it is no matrix. ``vectors``: the parameters that are vectors,
+    all of one length, which is ``length`` unless that is 0. ``optional``: the parameters that may be left out.
+    ``method``: it is also a method of matrices. ``elementwise``: it applies to each element of matrices."""
 
     func: LibraryFunc
     home: str = "math"

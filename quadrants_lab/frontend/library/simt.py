@@ -71,8 +71,8 @@ def shuffle(value: Any, index: Any) -> Any:
 
 @helper
 def _scan(shared: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
-    """Replaces the shared values by their inclusive scan by ``fn`` in each group. It begins again where ``heads`` is not
-    0, unless ``heads`` is None."""
+    """Replaces the shared values by their inclusive scan by ``fn`` in each group. It begins again where ``heads``, if
+    that is not None, is not 0."""
     t = _thread()
     if t == _first(size):
         total = value

@@ -15,9 +15,9 @@ from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, s
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import is_shared
-from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
-from quadrants_lab.frontend.values.update import atomic, check_not_shared, reduce, write_local
-from quadrants_lab.frontend.values.values import Lit, Num, Number, Value
+from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
+from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
+from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
@@ -151,24 +151,48 @@ def _atomic(op: str) -> Lower:
     """``x[i] op= y``, atomically; returns the old value. On a local it is an ordinary operation."""
 
     def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
-        node = argument_node(call, 0)
-        source = argument_node(call, 1)
-        if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):
-            raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
-        place = locate(cx, node)
+        node, source = argument_node(call, 0), argument_node(call, 1)
+        place = _target(cx, node, f"qd.atomic_{op}")
         if not isinstance(place, Local):
-            if isinstance(node, ast.Name):
-                raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
             return atomic(cx, op, place, y, node, source, call)
         if is_shared(place.whole):
             return reduce(cx, op, place, y, node, source, call)
-        check_not_shared(cx, place.whole, node, place.name)
         old = fetch(cx, place, node)
         result = matrix.elementwise(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
         write_local(cx, place, result, node, source, call)
         return old
 
     return lower
+
+
+def _target(cx: Context, node: ast.expr, op: str) -> Place:
+    """The place that is the first argument of an atomic; QL1607 if that is none."""
+    place = locate(cx, node) if isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)) else None
+    if place is None or (isinstance(node, ast.Name) and not isinstance(place, (Local, Element, Struct))):
+        raise cx.fail("QL1607", node, op=op)
+    return place
+
+
+def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
+    """On an element of a field or array an atomic, on a local a select; returns the old value."""
+    node, *sources = (*call.args, *(k.value for k in call.keywords))
+    place = _target(cx, node, "qd.atomic_cas")
+    target = fetch(cx, place, node) if isinstance(place, Local) else in_memory(cx, place, node)
+    t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
+    if t is None or (isinstance(target, Element) and target.shape):
+        raise cx.fail("QL1607", node, op="qd.atomic_cas")
+    if not t.is_int:
+        raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
+    old, new = (cx.to(cx.number(v, n), t) for v, n in zip((expected, desired), sources, strict=True))
+    cx.at(call)
+    if isinstance(target, Element):
+        index = (*target.index, *target.at)
+        return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, target.mem.buffer.name, index, new, "cas", expected=old)), t)
+    assert isinstance(place, Local)
+    assert isinstance(target, Num)
+    swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
+    write_local(cx, place, Num(swapped, t), node, call, call)
+    return target
 
 
 # --- the table --------------------------------------------------------------------------------------------------
@@ -228,6 +252,8 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
     *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
       for n, d in _ATOMIC_DOCS.items()),
+    Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
+            "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip
 
 OPS: dict[str, Builtin] = {

@@ -1,4 +1,4 @@
-"""Operations on numbers that take several primitives, `qd.stop_grad`, and compare-and-swap."""
+"""Operations on numbers that take several primitives, and `qd.stop_grad`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import ast
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import map_leaves
-from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
-from quadrants_lab.frontend.values.update import check_not_shared, in_memory, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Mem, Num, Obj, StructMem, Value
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
@@ -77,46 +74,13 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
     return small, Num(b.cast(exponent, i32), i32)
 
 
-def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
-    """On an element of a field or array an atomic, on a local a select; returns the old value."""
-    node, *sources = (*call.args, *(k.value for k in call.keywords))
-    op = "qd.atomic_cas"
-    if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):
-        raise cx.fail("QL1607", node, op=op)
-    place = locate(cx, node)
-    target = fetch(cx, place, node) if isinstance(place, Local) else in_memory(cx, place, node)
-    t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
-    if t is None or (isinstance(target, Element) and target.shape):
-        raise cx.fail("QL1607", node, op=op)
-    if not t.is_int:
-        raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
-    old, new = (cx.to(cx.number(v, n), t) for v, n in zip((expected, desired), sources, strict=True))
-    cx.at(call)
-    if isinstance(target, Element):
-        index = (*target.index, *target.at)
-        buffer = target.mem.buffer.name
-        return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, buffer, index, new, "cas", expected=old)), t)
-    assert isinstance(place, Local)
-    assert isinstance(target, Num)
-    check_not_shared(cx, place.whole, node, place.name)
-    swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
-    write_local(cx, place, Num(swapped, t), node, call, call)
-    return target
-
-
 ROWS: tuple[Builtin, ...] = (
-    Builtin(
-        "stop_grad",
-        ("x",),
-        _stop_grad,
-        "x without its derivative. Of a field, as a statement: no derivative flows from what the parallel loop around "
-        "it reads from x; outside of a loop, from what the kernel reads.",
-    ),
+    Builtin("stop_grad", ("x",), _stop_grad,
+            "x without its derivative. Of a field, as a statement: no derivative flows from what the parallel loop "
+            "around it reads from x; outside of a loop, from what the kernel reads."),
     Builtin("zero", ("x",), _filled(0), "0 in the dtype of x.", elementwise=True),
     Builtin("one", ("x",), _filled(1), "1 in the dtype of x.", elementwise=True),
     Builtin("frexp", ("x",), _frexp, "(m, e) with x = m * 2**e and 0.5 <= |m| < 1; (x, 0) where there are none."),
     Builtin("assume_in_range", ("val", "base", "low", "high"), lambda cx, call, val, *range: val,
             "val, which lies in [base + low, base + high)."),
-    Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
-            "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip

@@ -214,7 +214,8 @@ def _families() -> Iterator[Builtin]:
             yield from _pair(f"{kind}_{op}", ("value",), _combining(simt.reduced, op, _tile), doc)
             yield Builtin(f"block.{kind}_{op}", of_block, _combining(simt.reduced, op, _whole), doc)
         doc = f"As inclusive_{op}, begun again where head_flag is not 0."
-        yield from _pair(f"segmented_reduce_{op}", ("value", "head_flag"), _combining(simt.segmented, op, _tile, 2), doc)
+        lower = _combining(simt.segmented, op, _tile, 2)
+        yield from _pair(f"segmented_reduce_{op}", ("value", "head_flag"), lower, doc)
     for kind, fn in _VOTES.items():
         param = "value" if kind == "all_equal" else "predicate"
         yield from _pair(kind, (param,), _tiled(fn), f"1 where this holds: {kind.replace('_', ' ')}; else 0.")

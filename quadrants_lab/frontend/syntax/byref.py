@@ -123,8 +123,8 @@ def _index(steps: tuple[Step, ...], shape: tuple[int, ...]) -> tuple[int | Num, 
 
 
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
-    """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be written
-    back; an element of a field or ndarray stands for itself."""
+    """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be
+    written back; an element of a field or ndarray stands for itself."""
     if not isinstance(node, _PLACES):
         return cx.expr(node)
     place = locate(cx, node)

@@ -159,8 +159,8 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
 def _python(
     cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, procedure: bool
 ) -> Value:
-    """A call of a Python function. If all arguments are known at compile time, Python calls it now. Otherwise, and if it
-    turns out to access a field, which it would do only once, it is inlined."""
+    """A call of a Python function. If all arguments are known at compile time, Python calls it now. Otherwise, and if
+    it turns out to access a field, which it would do only once, it is inlined."""
     text = name_of(node.func)
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")

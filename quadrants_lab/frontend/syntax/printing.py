@@ -26,7 +26,8 @@ Part = str | Slot
 
 
 def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because format strings are no values."""
+    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because format strings are no
+    values."""
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)

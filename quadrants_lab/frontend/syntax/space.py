@@ -92,8 +92,8 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """A bound as a literal, or cast to i32 or i64. A float is cast with a warning; a u64 is clamped to the greatest i64,
-    which no loop reaches."""
+    """A bound as a literal, or cast to i32 or i64. A float is cast with a warning; a u64 is clamped to the greatest
+    i64, which no loop reaches."""
     number = cx.number(value, node.iter)
     t = cx.type_of(number)
     if t.is_float:

@@ -147,8 +147,8 @@ def _rounded(cx: Context, exponent: Number, t: DType) -> bool:
 
 
 def _signed_power(cx: Context, x: int, exponent: Num, t: DType, node: ast.AST) -> Num:
-    """The real number ``x`` to the power of an integer that ``t`` may round: the sign is computed from the parity of the
-    integer before it is rounded."""
+    """The real number ``x`` to the power of an integer that ``t`` may round: the sign is computed from the parity of
+    the integer before it is rounded."""
     cx.at(node)
     op = cx.b.op
     negative = op("lt", x, cx.const(0, t))

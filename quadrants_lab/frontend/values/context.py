@@ -74,8 +74,8 @@ class Frame:
 
 
 class Context:
-    """The state of one lowering. ``expr`` and ``stmts`` dispatch on the type of the AST node by the tables ``exprs`` and
-    ``statements``; ``operations`` are the operations of the language by name."""
+    """The state of one lowering. ``expr`` and ``stmts`` dispatch on the type of the AST node by the tables ``exprs``
+    and ``statements``; ``operations`` are the operations of the language by name."""
 
     def __init__(
         self, frame: Frame, options: CompileOptions, exprs: Mapping[type, Callable[..., V.Value]],

@@ -141,8 +141,8 @@ def _grown(cx: Context, i: int, n: int, slot: int) -> int:
 
 
 def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], index: list[int]) -> None:
-    """Stores 0 to a box of elements. For each axis ``box`` holds the length ``n`` of the box and its id ``k``, so that it
-    begins at ``k * n``; None means 0. ``index`` holds the indices of the axes that are done."""
+    """Stores 0 to a box of elements. For each axis ``box`` holds the length ``n`` of the box and its id ``k``, so that
+    it begins at ``k * n``; None means 0. ``index`` holds the indices of the axes that are done."""
     if len(index) == len(box):
         for at in product(*map(range, (buffer.shape or ())[len(box) :])):
             inside = tuple(cx.const(k, i32) for k in at)
@@ -162,7 +162,7 @@ def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], 
     cx.b.add(N.For(cx.b.fresh(), k, begin, end, (), (), tuple(body), ()))
 
 
-# --- loops over active cells --------------------------------------------------------------------------------------------
+# --- loops over active cells ------------------------------------------------------------------------------------
 
 
 def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
@@ -180,9 +180,9 @@ def known_active(cx: Context, *keys: Any) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Active:
-    """The tests of a loop over a sparse layout: it runs over the elements of the node ``below``, counted from ``first``,
-    whose cells in ``nodes`` are active. The widest cells are tested first, because one test can skip many elements.
-    ``tests`` are the loads that were emitted, with the node of each."""
+    """The tests of a loop over a sparse layout: it runs over the elements of the node ``below``, counted from
+    ``first``, whose cells in ``nodes`` are active. The widest cells are tested first, because one test can skip many
+    elements. ``tests`` are the loads that were emitted, with the node of each."""
 
     nodes: tuple[Any, ...]
     below: Any
