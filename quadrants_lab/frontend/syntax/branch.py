@@ -30,10 +30,10 @@ def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
-def branch(
-    cx: Context, cond: int, then: Callable[[], tuple[Value, ...]], orelse: Callable[[], tuple[Value, ...]], node: Any,
-    merge: bool = True,
-) -> tuple[Value, ...]:  # fmt: skip
+Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
+
+
+def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: bool = True) -> tuple[Value, ...]:
     """Emits an If whose arms are lowered by ``then`` and ``orelse``, which return equally many values; returns the
     values of the arm that is taken.
 
@@ -102,12 +102,12 @@ def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
             raise cx.fail("QL1416", node, left=describe(first), right=describe(v))
 
 
-def _arm(cx: Context, before: Env, run: Callable[[], tuple[Value, ...]]) -> Arm:
+def _arm(cx: Context, before: Env, run: Run) -> Arm:
     cx.frame.env = dict(before)
     with cx.b.block() as stmts:
-        value = run()
+        values = run() or ()
     exited, cx.exited = cx.exited, False
-    return Arm(stmts, cx.frame.env, exited, value)
+    return Arm(stmts, cx.frame.env, exited, values)
 
 
 def emit_exit(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:

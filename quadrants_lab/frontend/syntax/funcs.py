@@ -121,8 +121,8 @@ def _check_recursion(
 
 
 def _static_key(value: Value) -> Any:
-    """A key of what is known of an argument at compile time. A func may call itself with other such values, because
-    qd.static can decide on them; with the same ones the recursion would not end."""
+    """A key of the compile-time part of an argument. A func may call itself with another key, because qd.static can
+    decide on it; with the same key the recursion would not end."""
     if isinstance(value, Lit):
         return value.value
     if isinstance(value, Obj):

@@ -81,7 +81,7 @@ def early_return(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> No
 
 
 def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
-    """Emits the test behind a loop whether a return has left it, so that the func goes on returning."""
+    """Emits a test after a loop whether a return has left it; if so, the next loop around is left too."""
     frame = cx.frame
     if frame.returning is None or first_return(loop.body) is None:
         return
@@ -92,14 +92,13 @@ def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
     elif isinstance(hidden, Struct):
         flag = hidden.members[""]
         assert isinstance(flag, Num)
-        branch(cx, flag.id, lambda: _leave(cx), lambda: (), loop)
+        branch(cx, flag.id, lambda: _leave(cx), lambda: None, loop)
 
 
-def _leave(cx: Context) -> tuple[()]:
+def _leave(cx: Context) -> None:
     """Leaves the innermost run-time loop; if that is the loop that runs once, ends its iteration."""
     inner = cx.frame.loop and cx.frame.loop.run_time
     emit_exit(cx, N.Continue if inner is None or inner.kind == "once" else N.Break)
-    return ()
 
 
 def _dry_run(cx: Context, body: Sequence[ast.stmt]) -> Returned:

@@ -26,12 +26,7 @@ def _if(cx: Context, node: ast.If) -> None:
             cx.stmts(node.body if static_truth(cx, test, node.test) else node.orelse)
         return
     cond = truth(cx, cx.number(test, node.test), node.test)
-
-    def arm(body: list[ast.stmt]) -> tuple[()]:
-        cx.stmts(body)
-        return ()
-
-    branch(cx, cond, lambda: arm(node.body), lambda: arm(node.orelse), node)
+    branch(cx, cond, lambda: cx.stmts(node.body), lambda: cx.stmts(node.orelse), node)
 
 
 def _expression(cx: Context, node: ast.Expr) -> None:

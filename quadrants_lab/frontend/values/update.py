@@ -137,7 +137,7 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
 
 
 def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
-    """The place, which must be one or several elements of fields and ndarrays; else the error that says what it is."""
+    """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
     if isinstance(place, (Element, Matrix, Struct)):
         inner = list(leaves(place))
         if inner and all(isinstance(e, Element) for e in inner):
