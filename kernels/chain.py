@@ -20,12 +20,9 @@ import quadrants_lab as qd
 
 @qd.kernel
 def reach(
-    q: qd.types.ndarray(ndim=2),
-    count: qd.types.ndarray(ndim=1),
-    goal: qd.types.ndarray(ndim=2),
-    loss: qd.types.ndarray(ndim=0),
-    length: qd.f32,
-):
+    q: qd.types.ndarray(ndim=2), count: qd.types.ndarray(ndim=1), goal: qd.types.ndarray(ndim=2),
+    loss: qd.types.ndarray(ndim=0), length: qd.f32,
+):  # fmt: skip
     """loss[None] += L."""
     for i in range(q.shape[0]):
         angle = goal[i, 0] * 0.0

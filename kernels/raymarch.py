@@ -150,19 +150,13 @@ def main(width: int = 32, height: int = 18, rounds: int = 40, rate: float = 0.00
     picture = Picture(len(RADIUS), width, height)
     picture.set(CENTER, RADIUS, LIGHT)
     picture.target.from_numpy(picture.drawn())
-    center, radius, light = (
-        CENTER + np.float32(0.12),
-        RADIUS * np.float32(0.9),
-        LIGHT * np.float32([0.5, 1.0, 0.7]),
-    )
+    scene = [CENTER + np.float32(0.12), RADIUS * np.float32(0.9), LIGHT * np.float32([0.5, 1.0, 0.7])]
     losses = []
     for _ in range(rounds):
-        picture.set(center, radius, light)
+        picture.set(*scene)
         loss, *slopes = picture.gradient()
         losses.append(loss)
-        center, radius, light = (
-            x - np.float32(rate) * s for x, s in zip((center, radius, light), slopes, strict=True)
-        )
+        scene = [x - np.float32(rate) * s for x, s in zip(scene, slopes, strict=True)]
     return losses, text(picture.drawn())
 
 

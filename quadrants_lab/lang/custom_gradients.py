@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import update_wrapper, wraps
+from functools import partial, update_wrapper, wraps
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
@@ -24,7 +24,16 @@ class Replaced:
         update_wrapper(self, fn)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else BoundReplaced(self, instance)
+        if instance is None:
+            return self
+        bound = update_wrapper(partial(self, instance), self.fn)
+        bound.__dict__["grad"] = partial(self._call_grad, instance)
+        return bound
+
+    def _call_grad(self, *args: Any, **kwargs: Any) -> Any:
+        if self.grad is None:
+            raise QuadrantsRuntimeError(f"{self!r} has no gradient", code="QL2097")
+        return self.grad(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tapes = [o for o in OBSERVERS.get() if isinstance(o, Launches)]
@@ -55,22 +64,6 @@ class Replaced:
 
     def __repr__(self) -> str:
         return f"<grad_replaced {self.fn.__qualname__}>"
-
-
-class BoundReplaced:
-    """A `Replaced` function that is a method, bound to an object."""
-
-    def __init__(self, func: Replaced, instance: Any) -> None:
-        self.func, self.instance = func, instance
-        update_wrapper(self, func.fn)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.func(self.instance, *args, **kwargs)
-
-    def grad(self, *args: Any, **kwargs: Any) -> Any:
-        if self.func.grad is None:
-            raise QuadrantsRuntimeError(f"{self.func!r} has no gradient", code="QL2097")
-        return self.func.grad(self.instance, *args, **kwargs)
 
 
 def grad_replaced(func: Callable[..., Any]) -> Replaced:

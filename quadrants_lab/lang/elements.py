@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.values.swizzle import swizzle
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
 from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
@@ -117,21 +118,13 @@ class MatrixNdarray(Elements, Ndarray):
         return matrix(self.n, self.m, self.dtype)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Entry:
     """One entry of every element of a field, over the field's memory. Kernels use it as a field of numbers."""
 
-    __slots__ = ("at", "field")
-    __qd_entry__ = True
-
-    def __init__(self, field: MatrixField, at: tuple[int, ...]) -> None:
-        self.field = field
-        self.at = at
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and other.field is self.field and other.at == self.at
-
-    def __hash__(self) -> int:
-        return hash((id(self.field), self.at))
+    field: MatrixField
+    at: tuple[int, ...]
+    __qd_entry__: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:

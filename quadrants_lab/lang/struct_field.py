@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
@@ -161,27 +162,18 @@ class StructField:
         return f"<qd.Struct.field{name}: {', '.join(self.members)} {shape}>"
 
 
-class _Entries(MutableMapping[str, Any]):
-    """The members of one element by name, over the memory."""
+class _Entries(UserDict[str, Any]):
+    """The members of one element by name, over the memory. Its names are those of the fields in ``data``."""
 
     def __init__(self, field: StructField, key: Any) -> None:
-        self.field = field
+        self.data = field.members
         self.key = key
 
     def __getitem__(self, name: str) -> Any:
-        return self.field.members[name][self.key]
+        return self.data[name][self.key]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.field.members[name][self.key] = value
-
-    def __delitem__(self, name: str) -> NoReturn:
-        raise TypeError("members cannot be deleted")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.field.members)
-
-    def __len__(self) -> int:
-        return len(self.field.members)
+        self.data[name][self.key] = value
 
 
 def make_struct_field(
