@@ -77,6 +77,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         dtype = None if dt is None else as_dtype(dt)
         return wrap_entries(values if dtype is None else held(values, dtype, _description(values, dtype)), dtype)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as a value of its own, also where it lies in the memory of a field."""
+        return wrap_entries, (self.entries.copy(), self.dtype)
+
     # --- shape and contents
 
     @property
@@ -163,9 +167,9 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         return self.entries[at[0]] if len(at) == 1 else wrap_entries(self.entries[list(at)], self.dtype)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_") or name in ("entries", "dtype") or (at := self._swizzled(name)) is None:
-            object.__setattr__(self, name, value)
-            return
+        at = self._swizzled(name)
+        if at is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r} to write to")
         if len(set(at)) != len(at):
             raise QuadrantsSyntaxError(f"'.{name}' names an element twice and cannot be assigned", code="QL2113")
         self.entries[at[0] if len(at) == 1 else list(at)] = self._converted(value)
@@ -195,7 +199,8 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             raise _wrong_shape(f"{ufunc.__name__} needs operands of one shape", *sorted(shapes))
         plain = [a.entries if isinstance(a, Matrix) else np.asarray(a) if np.ndim(a) else a for a in inputs]
         with np.errstate(all="ignore"):
-            return _result(ufunc(*plain), inputs)
+            values = ufunc(*plain)
+        return tuple(_result(v, inputs) for v in values) if ufunc.nout > 1 else _result(values, inputs)
 
     def cast(self, dtype: Any) -> Matrix:
         """The elements as ``dtype``, by the rules of a cast in a kernel: real to integer truncates."""
