@@ -228,7 +228,7 @@ class Dense:
         are rounded to it, and those that are too large become infinities."""
         self._assign(self._checked_array(arr))
 
-    def _checked_array(self, arr: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
         """``arr`` in the shape of the memory; an error if this cannot hold it."""
         memory = self._live()
         if not isinstance(arr, np.ndarray):
@@ -238,9 +238,9 @@ class Dense:
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
         check(arr, self.dtype, self)
-        return arr.reshape(shape)
+        return np.reshape(arr, shape)
 
-    def copy_from(self, other: Dense) -> None:
+    def copy_from(self, other: Any) -> None:
         """Copies the data of a field or ndarray of the same shape. Under a Tape and in forward mode derivatives flow
         through the copy."""
         if not isinstance(other, Dense):

@@ -147,13 +147,15 @@ class Entry:
     def fill(self, val: Any) -> None:
         memory, active = self.field._live(), self.field._active_mask()
         element = self.field._element(val, whole=True)
+        where: Any = (... if active is None else active.reshape(self.field.shape), *self.at)
         memory.writing((..., *self.at))
-        memory.array[(... if active is None else active.reshape(self.field.shape), *self.at)] = element
+        memory.array[where] = element
         memory.wrote()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, of ``dtype`` if one is given."""
-        array: npt.NDArray[Any] = self.field._live().values()[(..., *self.at)]
+        where: Any = (..., *self.at)
+        array: npt.NDArray[Any] = self.field._live().values()[where]
         return array.astype(array.dtype if dtype is None else numpy_dtype(dtype))
 
     def __repr__(self) -> str:

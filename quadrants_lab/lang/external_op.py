@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import update_wrapper
 from inspect import BoundArguments, Signature, signature
 from typing import Any
@@ -22,7 +22,7 @@ class ExternalOp:
 
     maker = ""
 
-    def __init__(self, fn: Callable[..., Any], outputs: Mapping[str, Any]) -> None:
+    def __init__(self, fn: Any, outputs: Mapping[str, Any]) -> None:
         if not callable(fn):
             what = f"{self.maker} takes a kernel or a Python function, not {fn!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2120")
@@ -51,6 +51,9 @@ class ExternalOp:
         """Calls the function with the values of all its parameters by name, outputs included."""
         bound = BoundArguments(self.all_parameters, {n: values[n] for n in self.all_parameters.parameters})
         self.fn(*bound.args, **bound.kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"<qd.{self.title}{self.parameters} -> {', '.join(self.outputs)}>"

@@ -84,9 +84,9 @@ class Flag:
 
 
 class Step(NamedTuple):
-    """Either a launch of ``piece`` (a `FunctionSource`, later the kernel that is made from it), or a test of ``flag``.
-    If the flag is set, the step of a loop jumps to step ``target``, and that of a checkpoint ends the launch with
-    ``label``."""
+    """Either a launch of ``piece`` (a `FunctionSource`, later the kernel that is made from it), or a test of ``flag``
+    after a loop or checkpoint that begins at step ``target``. If the flag is set, a loop goes on at ``target``, and a
+    checkpoint, which has a ``label``, ends the launch."""
 
     piece: Any
     flag: Flag | None = None
@@ -94,20 +94,20 @@ class Step(NamedTuple):
     label: Any = None
 
 
-class Graph(NamedTuple):
-    """The steps of a kernel. ``resume``: by the label of a checkpoint, the index of the first step of its block."""
-
-    steps: list[Step]
-    resume: dict[Any, int]
+Graph = list[Step]
 
 
-def graph_of(source: FunctionSource) -> Graph | None:
-    """The steps of a kernel that has loops or checkpoints around tasks; None for other kernels."""
-    if not any(_opening_call(source, s) for s in source.node.body):
-        return None
+def checkpoints_of(graph: Graph) -> dict[Any, int]:
+    """The labels of the checkpoints, each with the index of the first step of its block."""
+    return {step.label: step.target for step in graph if step.label is not None}
+
+
+def graph_of(source: FunctionSource) -> Graph:
+    """The steps of a kernel that has loops or checkpoints around tasks; none for other kernels."""
     cut = _Cut(source)
-    cut.statements(source.node.body)
-    return cut.graph
+    if any(_opening_call(source, s) for s in source.node.body):
+        cut.statements(source.node.body)
+    return cut.steps
 
 
 def _opening_call(source: FunctionSource, node: ast.stmt) -> ast.Call | None:
@@ -130,14 +130,14 @@ class _Cut:
 
     def __init__(self, source: FunctionSource) -> None:
         self.source = source
-        self.graph = Graph([], {})
+        self.steps: Graph = []
         self.constants: list[ast.Assign] = []
         self.locals: set[str] = set()
         self.stores = Counter(_stored(source.node))
 
     def statements(self, body: Sequence[ast.stmt]) -> None:
         """Appends the steps of the statements."""
-        steps, resume = self.graph
+        steps = self.steps
         piece: list[ast.stmt] = []
         constants_before = list(self.constants)
         for s in body:
@@ -155,11 +155,10 @@ class _Cut:
                 names = ("cp_id", "yield_on")
                 given = dict(zip(names, call.args, strict=False)) | {k.arg: k.value for k in call.keywords}
                 label = Flag(self.source, given["cp_id"]).evaluate({})
-                if label in resume:
+                if label in checkpoints_of(steps):
                     raise _error(self.source, call, f"two checkpoints are called {label!r}", "give each its own number")
-                resume[label] = first
                 self.piece(s.body)
-                steps.append(Step(None, Flag(self.source, given["yield_on"]), label=label))
+                steps.append(Step(None, Flag(self.source, given["yield_on"]), first, label))
         self.piece(piece)
         if body is not self.source.node.body:
             self.constants = constants_before
@@ -182,7 +181,7 @@ class _Cut:
         piece.assigned = {}
         piece.node = copy(self.source.node)
         piece.node.body = [*repeated, *body]
-        self.graph.steps.append(Step(piece))
+        self.steps.append(Step(piece))
         for s in body:
             if isinstance(s, ast.Assign) and _is_constant(s.value) and all(self.stores[n] == 1 for n in _stored(s)):
                 self.constants.append(s)
@@ -217,15 +216,16 @@ def _error(source: FunctionSource, node: ast.AST, what: str, help: str) -> Quadr
 
 def check_options(source: FunctionSource, steps: Graph, graph: bool, checkpoints: bool) -> None:
     """Raises an error if the decorator lacks an option that the body of the kernel needs."""
-    if not graph or (steps.resume and not checkpoints):
-        need = "graph=True, checkpoints=True" if steps.resume else "graph=True"
+    has_checkpoints = bool(checkpoints_of(steps))
+    if not graph or (has_checkpoints and not checkpoints):
+        need = "graph=True, checkpoints=True" if has_checkpoints else "graph=True"
         raise _error(source, source.node, f"kernel {source.name} is a graph", f"write @qd.kernel({need})")
 
 
 def run(graph: Graph, given: Mapping[str, Any], at: int) -> GraphStatus:
     """Runs the steps from index ``at`` on, with arguments by name, in the order of the parameters."""
-    while at < len(graph.steps):
-        step = graph.steps[at]
+    while at < len(graph):
+        step = graph[at]
         at += 1
         if step.piece is not None:
             step.piece(*given.values())

@@ -11,7 +11,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
-from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, graph_of, run
+from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
 from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
 from quadrants_lab.lang.wrappers import unwrapped
@@ -175,19 +175,19 @@ class GraphKernel(Kernel):
 
     def __init__(self, fn: Callable[..., Any], variants: TensorVariants, graph: Graph) -> None:
         super().__init__(fn, variants)
-        for n, step in enumerate(graph.steps):
+        for n, step in enumerate(graph):
             if step.piece is not None:
                 piece = TensorVariants(step.piece, variants.parameters, variants.graph)
-                graph.steps[n] = step._replace(piece=_kernel(fn, piece))
+                graph[n] = step._replace(piece=_kernel(fn, piece))
         self.graph = graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> GraphStatus | None:
         status = self._run(args, kwargs, 0)
-        return status if self.graph.resume else None
+        return status if checkpoints_of(self.graph) else None
 
     def resume(self, *args: Any, from_checkpoint: Any, **kwargs: Any) -> GraphStatus:
         """Continues a launch that a checkpoint ended, with the block of that checkpoint and the same arguments."""
-        begins = self.graph.resume
+        begins = checkpoints_of(self.graph)
         if from_checkpoint not in begins:
             known = ", ".join(map(repr, begins)) or "none"
             raise QuadrantsRuntimeError(
@@ -201,11 +201,11 @@ class GraphKernel(Kernel):
 
     def ir(self, stage: str = "") -> str:
         """The IR of each step, in order."""
-        return "\n".join(step.piece.ir(stage) for step in self.graph.steps if step.piece is not None)
+        return "\n".join(step.piece.ir(stage) for step in self.graph if step.piece is not None)
 
     def code(self, stage: str = "") -> str:
         """The code of each step, in order."""
-        return "\n".join(step.piece.code(stage) for step in self.graph.steps if step.piece is not None)
+        return "\n".join(step.piece.code(stage) for step in self.graph if step.piece is not None)
 
 
 def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False) -> Kernel:
@@ -215,7 +215,7 @@ def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool =
     source = function_source(fn)
     steps = graph_of(source)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
-    if steps is None:
+    if not steps:
         return _kernel(fn, variants)
     check_options(source, steps, graph, checkpoints)
     return GraphKernel(fn, variants, steps)
