@@ -25,15 +25,15 @@ from quadrants_lab.runtime.launch.observe import differentiating
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 
-class _Nowhere:
+class _Unplaced:
     """Stands for the memory of a field that is not placed, and for its session, which is not alive."""
 
     alive = quiet = False
-    session: _Nowhere
+    session: _Unplaced
 
 
-NOWHERE = _Nowhere()
-NOWHERE.session = NOWHERE
+UNPLACED = _Unplaced()
+UNPLACED.session = UNPLACED
 
 
 class Dense:
@@ -56,7 +56,7 @@ class Dense:
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
 
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
-        self._memory: Any = NOWHERE  # a Memory once it is allocated
+        self._memory: Any = UNPLACED  # a Memory once it is allocated
         self._length = 0
         self._low, self._high = LIMITS[dtype.name]
         self.dtype = dtype
@@ -96,25 +96,25 @@ class Dense:
 
     def register_gradients(self) -> None:
         """Registers a placed field or ndarray that has a gradient or dual with the session, which clears them."""
-        if (self.grad is not None or self.dual is not None) and self._memory is not NOWHERE:
+        if (self.grad is not None or self.dual is not None) and self._memory is not UNPLACED:
             self._memory.session.differentiable.add(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        if self._memory is NOWHERE:
+        if self._memory is UNPLACED:
             raise self._unusable()
         return self._shape
 
     @property
     def offset(self) -> tuple[int, ...]:
-        if self._memory is NOWHERE:
+        if self._memory is UNPLACED:
             raise self._unusable()
         return self._offset
 
     @property
     def placed(self) -> bool:
         """Whether it has memory."""
-        return self._memory is not NOWHERE
+        return self._memory is not UNPLACED
 
     @property
     def version(self) -> int:
@@ -279,11 +279,11 @@ class Dense:
                 raise self._unusable()
             for notify in memory.session.touched:
                 notify(self)
-        return memory  # type: ignore[no-any-return]  # NOWHERE is never alive
+        return memory  # type: ignore[no-any-return]  # UNPLACED is never alive
 
     def _unusable(self) -> QuadrantsRuntimeError:
         """The error that says why its memory cannot be used."""
-        if self._memory is not NOWHERE:
+        if self._memory is not UNPLACED:
             over: QuadrantsRuntimeError = self._memory.session.over(repr(self))
             return over
         return QuadrantsRuntimeError(
@@ -457,7 +457,7 @@ class Field(Dense):
 
     def release(self) -> None:
         """Frees its memory; it is then not placed any more."""
-        self._memory = NOWHERE
+        self._memory = UNPLACED
         self._length = 0
         self._tangent = None
         self.snode = None

@@ -104,9 +104,10 @@ def checkpoints_of(graph: Graph) -> dict[Any, int]:
 
 def graph_of(source: FunctionSource) -> Graph:
     """The steps of a kernel that has loops or checkpoints around tasks; none for other kernels."""
+    if not any(_opening_call(source, s) for s in source.node.body):
+        return []
     cut = _Cut(source)
-    if any(_opening_call(source, s) for s in source.node.body):
-        cut.statements(source.node.body)
+    cut.statements(source.node.body)
     return cut.steps
 
 
@@ -137,8 +138,7 @@ class _Cut:
 
     def statements(self, body: Sequence[ast.stmt]) -> None:
         """Appends the steps of the statements."""
-        steps = self.steps
-        piece: list[ast.stmt] = []
+        steps, piece = self.steps, list[ast.stmt]()
         constants_before = list(self.constants)
         for s in body:
             call = _opening_call(self.source, s)

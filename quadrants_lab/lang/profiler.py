@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-_TRACED = 1 << 16  # the most launches in the trace
+_MAX_TRACE = 1 << 16  # the most launches in the trace
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Profile:
     """An observer of the launches of a session. ``trace``: (kernel, start in ms, milliseconds) of the last launches."""
 
     kernels: dict[str, KernelProfilerQueryResult] = field(default_factory=dict)
-    trace: deque[tuple[str, float, float]] = field(default_factory=lambda: deque(maxlen=_TRACED))
+    trace: deque[tuple[str, float, float]] = field(default_factory=lambda: deque(maxlen=_MAX_TRACE))
     begin: float = field(default_factory=perf_counter)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> float:
