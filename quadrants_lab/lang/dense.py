@@ -192,8 +192,7 @@ class Dense:
     def _assign(self, values: Any) -> None:
         """Writes to all elements; in a sparse layout, only to active ones."""
         memory, active = self._live(), self._active_mask()
-        with np.errstate(over="ignore"):
-            memory.write(..., values if active is None else np.where(active, values, memory.values()))
+        memory.write(..., values if active is None else np.where(active, values, memory.values()))
 
     def _active_mask(self) -> Any:
         """Which elements are active, in an array that can be broadcast to the memory's shape; None for all."""
@@ -226,7 +225,8 @@ class Dense:
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
         """Copies ``arr``, of the same shape, into the memory. The dtype must be able to hold every value; real numbers
         are rounded to it, and those that are too large become infinities."""
-        self._assign(self._checked_array(arr))
+        with np.errstate(over="ignore"):
+            self._assign(self._checked_array(arr))
 
     def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
         """``arr`` in the shape of the memory; an error if this cannot hold it."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Field
@@ -140,8 +142,9 @@ class StructField:
     def _copy(self, arrays: Mapping[str, Any], convert: Callable[[Any], Any] = lambda array: array) -> None:
         """Copies arrays, after ``convert``, into the members; writes nothing if one of them does not fit."""
         fitting = [(target, target._checked_array(convert(array))) for target, array in self._pairs(arrays)]
-        for target, array in fitting:
-            target._assign(array)
+        with np.errstate(over="ignore"):
+            for target, array in fitting:
+                target._assign(array)
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
         """Each field, of members of members too, with its array."""
