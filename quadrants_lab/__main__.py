@@ -89,7 +89,7 @@ def check(file: str, grad: str) -> int:
         with watch(launches):
             ran = _run(file)
     except SystemExit as e:
-        return _fail(f"{file} ended itself (sys.exit({e.code!r})), so nobody can look at its fields")
+        return _fail(f"{file} ended itself (sys.exit({e.code!r})), so its fields cannot be examined")
     try:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)

@@ -80,7 +80,7 @@ def ndarray(
         element_shape = (None,) * element_dim
     if element_shape is not None and (element or len(element_shape) > 2):
         raise QuadrantsSyntaxError(
-            f"elements of shape {element_shape} and of dtype {dtype!r} are not what an array has",
+            f"an array cannot have elements of shape {element_shape} and of dtype {dtype!r}",
             code="QL2020",
             help="give a dtype and an element_shape, or a vector or matrix type",
         )

@@ -24,7 +24,7 @@ class BufferView:
 
     def __post_init__(self) -> None:
         if not getattr(self.arr, "__qd_ndarray__", False) or len(self.arr.shape) != 1:
-            what = f"a view is one of an ndarray of one axis, not of {self.arr!r}"
+            what = f"a view needs an ndarray of one axis, not {self.arr!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2133")
         _check("view", self.offset, self.size, self.arr.shape[0])
 

@@ -36,7 +36,7 @@ class ExternalOp:
         names = list(self.all_parameters.parameters)
         unknown = [name for name in self.outputs if name not in names]
         if unknown or not self.outputs:
-            what = f"{unknown[0]!r} is no parameter of it" if unknown else "none are given"
+            what = f"it has no parameter {unknown[0]!r}" if unknown else "none are given"
             help = "the parameters are " + ", ".join(names)
             raise QuadrantsRuntimeTypeError(f"outputs of {self.title}: {what}", code="QL2120", help=help)
         self.parameters = Signature([p for p in parameters if p.name not in self.outputs])
@@ -88,7 +88,7 @@ class ExternalOp:
     def _argument(self, output: str, name: str, arguments: Mapping[str, Any]) -> Any:
         if name not in arguments:
             raise QuadrantsRuntimeTypeError(
-                f"output {output!r} of {self.title} is to be like {name!r}, which is no argument",
+                f"output {output!r} of {self.title} is described by {name!r}, which is not an argument",
                 code="QL2120",
                 help="the arguments are " + ", ".join(self.parameters.parameters),
             )

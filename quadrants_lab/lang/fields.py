@@ -74,7 +74,7 @@ def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ..
     if what:
         if what != "matrix" or dtype.given is None:
             raise QuadrantsRuntimeTypeError(
-                f"{dtype!r} cannot be the element of a {kind} made so",
+                f"{dtype!r} cannot be the type of the elements of a {kind} here",
                 code="QL2010",
                 help="write S.field(shape=...) for a struct type S" if what == "struct" else "give it a dtype",
             )

@@ -77,9 +77,8 @@ class Flag:
         """Whether the integer is not 0."""
         value = self.evaluate(given)
         if getattr(value, "shape", None) != ():
-            raise QuadrantsRuntimeError(
-                f"the flag {self.text} is no field or array of one integer", code="QL2131", help="give it the shape ()"
-            )
+            what = f"the flag {self.text} is not a field or array of one integer"
+            raise QuadrantsRuntimeError(what, code="QL2131", help="give it the shape ()")
         return bool(value[()] if not hasattr(value, "_memory") else value[None])
 
 

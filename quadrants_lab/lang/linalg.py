@@ -47,7 +47,8 @@ class LinearOperator:
 
     def matvec(self, x: Any, Ax: Any) -> None:
         if x.shape != Ax.shape:
-            raise QuadrantsRuntimeError(f"the matrix makes {Ax!r} of {x!r}: their shapes differ", code="QL2058")
+            what = f"the product of the matrix with {x!r} cannot be {Ax!r}: their shapes differ"
+            raise QuadrantsRuntimeError(what, code="QL2058")
         self.kernel(x, Ax)
 
 

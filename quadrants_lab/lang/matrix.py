@@ -64,7 +64,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             arr = arr.entries
         elif not isinstance(arr, (list, tuple, np.ndarray)):
             raise QuadrantsTypeError(
-                f"{arr!r} is no sequence of numbers", code="QL2111", help="for example qd.Vector([1, 2, 3])"
+                f"{arr!r} is not a sequence of numbers", code="QL2111", help="for example qd.Vector([1, 2, 3])"
             )
         else:
             arr = [a.entries if isinstance(a, Matrix) else a for a in arr]

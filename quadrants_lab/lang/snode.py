@@ -115,7 +115,7 @@ class SNode:
             raise QuadrantsRuntimeTypeError(
                 f"{axes!r} are not axes", code="QL2026", help="for example qd.i, qd.ij or qd.axes(0, 1)"
             )
-        sizes = integers(dimensions, f"{dimensions!r} is no number of children", "an int, or a tuple of ints", "QL2026")
+        sizes = integers(dimensions, f"{dimensions!r} is not a number of cells", "an int, or a tuple of ints", "QL2026")
         sizes = sizes * len(along) if len(sizes) == 1 else sizes
         if len(sizes) != len(along):
             what = f"axes and sizes must have the same size, but got {len(along)} and {len(sizes)}"

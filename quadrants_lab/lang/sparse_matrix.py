@@ -147,7 +147,7 @@ class SparseMatrix:
 
     def _other(self, other: Any) -> Any:
         if not isinstance(other, SparseMatrix):
-            raise _error(f"a sparse matrix and {other!r} do not go together")
+            raise _error(f"a sparse matrix cannot be combined with {other!r}")
         if other.shape != self.shape:
             raise AssertionError(f"Dimension mismatch between sparse matrices {self.shape} and {other.shape}")
         return other.matrix

@@ -189,7 +189,7 @@ class Call:
             if not torch.allclose(tensor.detach(), first, rtol=tol, atol=tol * largest, equal_nan=True):
                 record.restore()
                 raise QuadrantsRuntimeError(
-                    f"output {name!r} of torch_op {self.op.name} is another one when the backward pass runs the "
+                    f"output {name!r} of torch_op {self.op.name} has other values when the backward pass runs the "
                     "function again",
                     code="QL2123",
                     help="the function may read a field before it writes it, or draw random numbers: make the field "

@@ -18,7 +18,7 @@ def unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
     if isinstance(fn, functools.partial):
         name = getattr(fn.func, "__name__", "f")
         raise _error(
-            fn.func, f"@qd.{what} compiles functions, and functools.partial({name}, ...) is none",
+            fn.func, f"@qd.{what} compiles functions, functools.partial({name}, ...) is not one",
             f"the other way round: functools.partial(qd.kernel({name}), ...)" if what == "kernel"
             else f"write a {what} that calls {name} with these arguments",
         )  # fmt: skip
@@ -33,8 +33,9 @@ def unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
             "leave the cache out: what is compiled is kept without it",
         )  # fmt: skip
     if not isinstance(fn, FunctionType) or _parameters(fn) != _parameters(inner):
+        name = getattr(inner, "__name__", "a function")
         raise _error(
-            inner, f"what wraps {getattr(inner, '__name__', 'the function')} is Python that @qd.{what} cannot compile",
+            inner, f"the wrapper of {name} is Python code that @qd.{what} cannot compile",
             f"the other way round: write @qd.{what} directly above def, under the other decorators",
         )  # fmt: skip
     return fn
