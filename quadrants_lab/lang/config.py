@@ -203,7 +203,7 @@ class AnotherSession:
         if OBSERVERS.get():
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which sees launches of one session alone",
-                code="QL2002",
+                code="QL2004",
                 help="let the with of the session stand around that of the Tape",
             )
         if not self._session.alive:

@@ -20,7 +20,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise QuadrantsRuntimeError(
-            f"options of a session cannot be changed: qd.cfg.{name}", code="QL2034", help=f"call qd.init({name}=...)"
+            f"options of a session cannot be changed: qd.cfg.{name}", code="QL2038", help=f"call qd.init({name}=...)"
         )
 
     def __dir__(self) -> list[str]:
