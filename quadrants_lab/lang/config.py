@@ -204,7 +204,7 @@ class AnotherSession:
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which sees launches of one session alone",
                 code="QL2004",
-                help="let the with of the session stand around that of the Tape",
+                help="put the with of the session around that of the Tape",
             )
         if not self._session.alive:
             raise QuadrantsRuntimeError(
