@@ -370,7 +370,7 @@ def _overlap(a: Memory, b: Memory) -> bool:
 
 def _add(memory: Memory, sums: Memory) -> None:
     memory.array[...] += sums.values()
-    memory.settle()
+    memory.flush()
 
 
 def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
