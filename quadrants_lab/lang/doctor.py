@@ -33,7 +33,7 @@ from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_no
 from quadrants_lab.runtime.check.rehearsal import rehearsed
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
-from quadrants_lab.runtime.tape.python_writes import notice
+from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 
 Say = Callable[[str], None]
@@ -66,7 +66,7 @@ def _checked(
         warnings.simplefilter("always", QuadrantsWarning)
         try:
             program()
-            notice(launches)
+            record_python_writes(launches)
         except QuadrantsError as e:
             return Report("loss", np.nan, says="the program ends with an error", causes=(because(e),))
     said = {str(w.message): w for w in told if issubclass(w.category, QuadrantsWarning)}
@@ -140,7 +140,7 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
     """The program once more, from memory as it was before its launches, and then changed; it says nothing."""
     restore(launches)
     change()
-    for f in launches.followed.values():
+    for f in launches.tracked.values():
         f.memory.version += 1
     with warnings.catch_warnings(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")

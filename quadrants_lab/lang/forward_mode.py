@@ -18,7 +18,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import SHARED
-from quadrants_lab.runtime.tape.writes import Writes, written_over
+from quadrants_lab.runtime.tape.written import Writes, overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -59,7 +59,7 @@ class _Used(Writes):
         for key, (field, name, places) in self.followed.items():
             if any(p is not SHARED for p in places) and key not in self.written and key not in self.told:
                 self.told.add(key)
-                warn([written_over(name, "dual")])
+                warn([overwrite_warning(name, "dual")])
             for place in (p for p in places if p is not SHARED):
                 field.dual._memory.write(place, 0)
             places.clear()

@@ -83,9 +83,9 @@ class JaxOp(Operation):
             record = Launches()
             with watch(record):
                 self.fn(*whole.args, **whole.kwargs)
-            for followed in record.followed.values():
-                if followed.grad is not None:
-                    followed.grad.write(..., 0)
+            for tracked in record.tracked.values():
+                if tracked.grad is not None:
+                    tracked.grad.write(..., 0)
             for out, grad in zip((o for o in made.values() if o.grad is not None), grads, strict=True):
                 out.grad.from_numpy(np.asarray(grad))
             with unwatched():

@@ -156,7 +156,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
     own = any(x.gradient is not None and x.launch is None for x in launches.leaves())  # may be of anything
-    others = (f for f in launches.followed.values() if f.memory is not target._memory)
+    others = (f for f in launches.tracked.values() if f.memory is not target._memory)
     if not own and not any(f.grad is not None for f in others):
         text = render(
             "QL0706",
@@ -166,7 +166,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
         )
         warnings.warn(text, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
-    for f in launches.followed.values():
+    for f in launches.tracked.values():
         if f.grad is not None:  # of a tensor of another library: it is not among those of the session
             f.grad.write(..., np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
     assert target.grad is not None

@@ -46,7 +46,7 @@ def inputs_of(fields: Mapping[str, Differentiable]) -> dict[str, Input]:
 def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
     """Every launch, also those of functions with gradients of their own."""
     for step in launches.leaves():
-        launch = step.launch or step.within
+        launch = step.launch or step.inner_launch
         if launch is not None:
             yield launch[0], launch[1]
 

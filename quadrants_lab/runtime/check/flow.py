@@ -69,7 +69,7 @@ class _Follower:
             self.cells[id(x), index] = Flow(x.operand.dtype.type(t))
         number = 0
         for step in self.launches.leaves():
-            launch = step.launch or step.within
+            launch = step.launch or step.inner_launch
             if launch is not None:
                 number += 1
                 self.launch(number, *launch)

@@ -95,7 +95,7 @@ class LaunchFlow:
         self.lane: Lane = ()
         self.yielded: tuple[Flow | None, ...] = ()
         self.ended: type[N.Stmt] = N.Yield
-        self.within: set[int] = set()  # loops that have begun
+        self.running_loops: set[int] = set()  # loops that have begun
         self.ran: set[int] = set()
         self.statements = {s.id: s for s in walk(kernel.body)}
         self.params = {p.id: p for s in self.statements.values() for p in s.params()}
@@ -209,20 +209,20 @@ class LaunchFlow:
         if isinstance(value, Trip):
             if monotonic() > self.until:
                 raise TooLong
-            first = s.id not in self.within
-            self.within.add(s.id)
+            first = s.id not in self.running_loops
+            self.running_loops.add(s.id)
             flows = tuple(self.flows.get(i) for i in s.inits) if first else self.yielded
             for p, flow in zip(s.carried, flows, strict=True):
                 self._set(p.id, flow)
             return
-        if s.id not in self.within:
+        if s.id not in self.running_loops:
             flows = tuple(self.flows.get(i) for i in s.inits)
             self.skip(s, s.body)
         elif isinstance(s, N.While) and self.ended is not N.Break:
             flows = tuple(self.flows.get(p.id) for p in s.carried)
         else:
             flows = self.yielded
-        self.within.discard(s.id)
+        self.running_loops.discard(s.id)
         for p, flow in zip(s.results, flows, strict=True):
             self._set(p.id, flow)
 

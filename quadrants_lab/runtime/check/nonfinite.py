@@ -89,7 +89,7 @@ def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Caus
 
 def _number(launches: Launches, gradient: LaunchRecord) -> int:
     """Of the launch whose gradient it is, from 1; 0 where it is none of these."""
-    made = [step.launch for step in launches.leaves() if step.launch or step.within]
+    made = [step.launch for step in launches.leaves() if step.launch or step.inner_launch]
     same = (n for n, launch in enumerate(made, 1) if launch is not None and launch[2] == gradient.draws
             and launch[0].owner.gradient is gradient.plan.owner)  # fmt: skip
     return next(same, 0)

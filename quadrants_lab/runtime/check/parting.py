@@ -56,7 +56,7 @@ def restart(launches: Launches, loss: Memory) -> None:
         grad.array[...] = memory is loss
         grad.settle()
         grad.version += 1
-    for f in launches.followed.values():
+    for f in launches.tracked.values():
         f.version = f.memory.version  # whoever made the launches again wrote what they had written
         f.written.clear()
 
@@ -107,9 +107,9 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
             high = low + old.size
             now[key].reshape(-1)[low:high] = old
             moved[key] = _around(slice(low, high), moved.get(key))
-        if step.within is None:
+        if step.inner_launch is None:
             mine, end = step, at
-        if at and steps[at - 1].within is not None and (step.within is not None or is_own(step)):
+        if at and steps[at - 1].inner_launch is not None and (step.inner_launch is not None or is_own(step)):
             return  # the launches of a function with a gradient of its own are one step with it
         if found:
             return
@@ -124,7 +124,7 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
                     sums.append(_sums(*(each.reshape(-1)[where] for each in (a, a_later, now[key], t_later[key]))))
         given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
-            number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.within is not None)
+            number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.inner_launch is not None)
             tangent = {key: t.copy() for key, t in now.items()}
             found.append(Parting(mine, number, given, right, at, end, (adjoints(), later), tangent))
             return

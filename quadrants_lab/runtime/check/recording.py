@@ -74,7 +74,7 @@ def leak(name: str, launches: Launches, moved: Launches) -> Cause:
                 says += f": to {to}, which Python writes before launch {number + 1}"
                 return Cause("python", says, help=help, launch=number + 1)
             continue
-        (one, two), number = (a.launch or a.within, b.launch or b.within), number + 1
+        (one, two), number = (a.launch or a.inner_launch, b.launch or b.inner_launch), number + 1
         if one is None or two is None or one[0].owner is not two[0].owner:
             break
         plan = one[0]

@@ -50,7 +50,7 @@ class Tangents:
         before = None
         for step in self.launches.leaves():
             own = step.repeat is not None and step.launch is None and step.write is None
-            if own and (before is None or before.within is None):
+            if own and (before is None or before.inner_launch is None):
                 return False
             before = step
         return True
@@ -83,7 +83,7 @@ class Tangents:
 
     def step(self, step: Step) -> None:
         """What comes of values and tangents by a step."""
-        launched = step.launch or step.within
+        launched = step.launch or step.inner_launch
         if launched is not None:
             self._launch(*launched)
         elif step.write is not None and id(step.write[0]) in self.values:
