@@ -30,7 +30,7 @@ from quadrants_lab.runtime.interpret.interpreter import Box, Lane
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import allocate
-from quadrants_lab.runtime.record.held import held
+from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.session import Session, Settings
 from quadrants_lab.widgets.model import Later, RooflineView
@@ -44,7 +44,7 @@ _FREE = {"bitcast", "cast"}
 _CHAINS, _TRIPS = 1 << 16, 512
 
 
-class _Enough(Exception):
+class _TooManySteps(Exception):
     """More steps than are to be counted."""
 
 
@@ -67,18 +67,18 @@ class Counted:
     """What the launches of a record do. It holds no more of their data than `held` does."""
 
     def __init__(self, record: LaunchRecord) -> None:
-        self.launch = held(record)
+        self.launch = launch_data(record)
         self.kernel = record.plan.kernel
         buffers = self.kernel.buffers
         self.sizes = {name: prod(shape) * buffers[name].dtype.nbytes for name, shape in record.shapes.items()}
 
     def work(self) -> Work:
-        """Raises QuadrantsError where that cannot be told, `_Enough` where an iteration has too many steps."""
+        """Raises QuadrantsError where that cannot be told, `_TooManySteps` where an iteration has too many steps."""
         launch = Partial(self.launch)
         counter = _Counter(self.kernel)
         for n, task in enumerate(self.kernel.body):
             if isinstance(task, N.Offload):
-                launch.run(n, counter.told, counter.iterations)
+                launch.run(n, counter.observe, counter.iterations)
                 counter.inside = False
         return counter.work
 
@@ -100,12 +100,12 @@ class _Counter:
         self.weight, self.inside = total / max(1, len(places)), True
         return [tuple(a[int(k)] for a, k in zip(box, np.unravel_index(n, shape), strict=True)) for n in places]
 
-    def told(self, s: N.Stmt, value: Any) -> None:
+    def observe(self, s: N.Stmt, value: Any) -> None:
         if not self.inside:
             return
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise _Enough
+            raise _TooManySteps
         work = self.work
         if isinstance(s, N.Op) and s.type.is_float:
             work.operations += self.weight * (1 if s.prim in _ONE else 0 if s.prim in _FREE else FUNCTION)
@@ -206,7 +206,7 @@ def roofline(counted: Counted, seconds: float, session: Session) -> RooflineView
         work = counted.work()
         used = sum(counted.sizes.get(name, 0) for name in work.read.keys() | work.written.keys())
         bandwidth, rate = limits(settings.backend, settings.threads, dtype, _near(used))
-    except _Enough:
+    except _TooManySteps:
         return RooflineView(problem=f"an iteration takes more than {MOST_STEPS:,} steps, which are not counted")
     except (QuadrantsError, MemoryError) as e:
         return RooflineView(problem=str(e).splitlines()[0])

@@ -12,7 +12,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.notebook.values import number
 from quadrants_lab.runtime.interpret.interpreter import Trip
-from quadrants_lab.runtime.interpret.interpreter_trace import Event, Walk, Wanted
+from quadrants_lab.runtime.interpret.interpreter_trace import Event, TraceWindow, Wanted
 from quadrants_lab.widgets.model import StepStatement, StepTrace, span_line
 from quadrants_lab.widgets.steps import MOST_SLOTS
 
@@ -55,7 +55,7 @@ def _lost(e: Event) -> bool:
     return any(not math.isfinite(v) for v in values if v is not None and not isinstance(v, str))
 
 
-def step_trace(kernel: N.Kernel, ran: Walk, file: str, compilers: Set[str]) -> StepTrace:
+def step_trace(kernel: N.Kernel, ran: TraceWindow, file: str, compilers: Set[str]) -> StepTrace:
     """``compilers``: names that are nobody's but the compiler's."""
     texts: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):

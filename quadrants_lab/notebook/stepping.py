@@ -22,8 +22,8 @@ from quadrants_lab.notebook.step_trace import step_trace, wanted
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.interpret.interpreter import Lane
-from quadrants_lab.runtime.interpret.interpreter_trace import walk_iteration
-from quadrants_lab.runtime.record.held import held
+from quadrants_lab.runtime.interpret.interpreter_trace import trace_iteration
+from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.widgets import model as V
 
@@ -59,7 +59,7 @@ class _Launch:
         plan = record.plan
         self.kernel, self.file, self.mode = plan.kernel, file, MODES[record.mode]
         self.number = _number(record)
-        self.launch = held(record)
+        self.launch = launch_data(record)
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
         written = {x.id for x in ast.walk(plan.compiled.source.node) if isinstance(x, ast.Name)}
         self.compilers = COMPILERS - written
@@ -98,7 +98,7 @@ class _Launch:
             raise QuadrantsRuntimeError(f"nothing runs in this launch of kernel {self.kernel.name}", code="QL0707")
         stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
         at = self.kernel.body.index(self.tasks[task])
-        ran = walk_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
+        ran = trace_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
         return step_trace(self.kernel, ran, self.file, self.compilers)
 
     def keep(self, key: _Key, trace: V.StepTrace) -> None:

@@ -109,7 +109,7 @@ class _Follower:
 
     def interpret(self, run: LaunchFlow, record: LaunchRecord, arrays: Arrays) -> None:
         """A launch over ``arrays``, which it changes."""
-        random, observer, iterations = record.random, run.told, run.iterations
+        random, observer, iterations = record.random, run.observe, run.iterations
         interpret(run.kernel, record.scalars, arrays, random=random, observer=observer, iterations=iterations)
 
 
@@ -147,7 +147,7 @@ class _Sampler(_Follower):
                         windows.restore(before)
                         for part in others(box, lane):
                             windows.run(task, part)
-                    windows.follow(task, lane, run.told, plain)
+                    windows.follow(task, lane, run.observe, plain)
             else:
                 run.skip(run.kernel.tasks[task], run.kernel.tasks[task].body)
             windows.restore({**after, COUNT: np.zeros_like(after[COUNT]), LISTED: np.zeros_like(after[LISTED])})

@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.windows import lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
-from quadrants_lab.runtime.interpret.interpreter_trace import remember
+from quadrants_lab.runtime.interpret.interpreter_trace import note_values
 
 DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
 Cell = tuple[Any, Lane]  # memory, by its id or the name of a temporary, and the index
@@ -110,8 +110,8 @@ class LaunchFlow:
     def done(self) -> None:
         self.trace.read |= bool(self.dependent & {s.buffer for s in self.statements.values() if isinstance(s, N.Read)})
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
         handler = _TOLD.get(type(s))
         if handler is not None:
             handler(self, s, value)

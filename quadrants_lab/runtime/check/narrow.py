@@ -27,7 +27,7 @@ from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooL
 from quadrants_lab.runtime.check.parting import Arrays, Parting, restart
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane
-from quadrants_lab.runtime.interpret.interpreter_trace import Enough, remember
+from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 
@@ -163,14 +163,14 @@ class _Writer:
         self.grad = gradients(launches)[self.element.key][1]
         self.at = len(list(launches.leaves()))
         restart(launches, self.tangents.loss)
-        with suppress(Enough), watch(self):
+        with suppress(StopReplay), watch(self):
             launches.differentiate(after=self.done)
         return self.kept
 
     def done(self, step: Step) -> None:
         self.at -= 1
         if self.at <= self.found.first:
-            raise Enough
+            raise StopReplay
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         name = next((n for n, m in plan.memories(args).items() if m is self.grad), "")
@@ -186,10 +186,10 @@ class _Writer:
         recorder.after(plan, args, mine, failed)
         record, at = mine[0], self.element.index
         if record.inputs is None or record.outputs is None:
-            raise Enough
+            raise StopReplay
         if record.inputs[name][at] != record.outputs[name][at] or self.found.step.launch is not None:
             self.kept, self.buffer = record, name
-            raise Enough
+            raise StopReplay
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ class _Closer:
         seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index, self.until)
         event: Event | None = None
         with suppress(TooLong):  # then at least the write, where that was reached
-            back.follow(*found, seen.told)
+            back.follow(*found, seen.observe)
             event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
         return Narrow(self.element, event or seen.event)
 
@@ -307,7 +307,7 @@ class _Closer:
 
             def told(s: N.Stmt, value: Any) -> None:
                 nonlocal count
-                run.told(s, value)
+                run.observe(s, value)
                 if inject is None and isinstance(s, N.Op) and _moves(run.flows.get(s.id)):
                     moving = [_moves(run.flows.get(a)) for a in s.args]
                     if len(path) == MOST_PATH:
@@ -371,8 +371,8 @@ class _Iteration:
         self.event: Event | None = None
         self.defined = {s.id: s for k in (forward, windows.kernel) for s in walk(k.body)}
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
         if isinstance(s, N.Control) and monotonic() > self.until:
             raise TooLong
         if isinstance(s, N.Offload):
@@ -386,7 +386,7 @@ class _Iteration:
 
     def read(self, buffers: list[str], s: N.Stmt, value: Any) -> None:
         """What `told` is told, for the first load of the element from one of the buffers."""
-        self.told(s, value)
+        self.observe(s, value)
         if isinstance(s, N.Load) and s.buffer in buffers and self._first(s):
             self.event = Event(s, self.kernel.name, 0, self.lane, ((written(s.span) or s.buffer, value),))
 

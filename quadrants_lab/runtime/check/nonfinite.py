@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
 from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Lane, interpret
-from quadrants_lab.runtime.interpret.interpreter_trace import Enough, remember
+from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, Recorder
 from quadrants_lab.runtime.record.replay import shadow
@@ -59,13 +59,13 @@ class _Watch(Recorder):
         for name, left in (record.outputs or {}).items():
             if left.dtype.kind == "f" and (~np.isfinite(left) & np.isfinite(before.get(name, 0.0))).any():
                 self.record = record
-                raise Enough
+                raise StopReplay
 
 
 def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Cause | None:
     """``run`` makes launches, or the gradients ``of`` some. None where all that they leave is finite."""
     watcher = _Watch()
-    with suppress(Enough), watch(watcher):
+    with suppress(StopReplay), watch(watcher):
         run()
     record = watcher.record
     if record is None:
@@ -101,12 +101,12 @@ def origin(record: LaunchRecord) -> Event | None:
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
     look = _Origins(kernel, plan.compiled.lowered.kernel)
-    with suppress(Enough, QuadrantsError, ArithmeticError):
+    with suppress(StopReplay, QuadrantsError, ArithmeticError):
         if draws_random(kernel):  # its iterations do not run one by one
             arrays = {name: np.zeros(shape, kernel.buffers[name].dtype.numpy) for name, shape in record.shapes.items()}
             arrays |= {name: a.copy() for name, a in record.inputs.items()}
             interpret(
-                kernel, record.scalars, arrays, caps=record.caps, random=record.random, observer=look.told
+                kernel, record.scalars, arrays, caps=record.caps, random=record.random, observer=look.observe
             )
         else:
             _look_closely(Windows(record, kernel, record.inputs, shadow(plan.session, DEFAULT)), look)
@@ -115,7 +115,7 @@ def origin(record: LaunchRecord) -> Event | None:
 
 def _look_closely(launch: Windows, look: _Origins) -> None:
     """The first iteration of a task that leaves what is not finite, statement by statement, and so on with the tasks
-    after it. Raises Enough."""
+    after it. Raises StopReplay."""
     written = launch.record.plan.writes
     buffers = launch.kernel.buffers
     floats = [name for name in written | launch.temporaries if buffers[name].dtype.is_float]
@@ -127,7 +127,7 @@ def _look_closely(launch: Windows, look: _Origins) -> None:
 
         lane = launch.first(task, spoilt)
         if lane is not None:
-            launch.follow(task, lane, look.told)
+            launch.follow(task, lane, look.observe)
             launch.restore(before)
             launch.run(task)
 
@@ -144,10 +144,10 @@ class _Origins:
         self.until = monotonic() + SECONDS
         self.defined = {s.id: s for k in (kernel, forward) for s in walk(k.body)}
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
         if isinstance(s, (N.Offload, N.Control)) and monotonic() > self.until:
-            raise Enough
+            raise StopReplay
         match s:
             case N.Offload():
                 self.lane = lane_of(s, value)
@@ -165,7 +165,7 @@ class _Origins:
                 made = self.of.get(s.value, self.latest)
                 if made is not None:
                     self.found = self._event(*made)
-                    raise Enough
+                    raise StopReplay
 
     def _event(self, op: N.Op, values: tuple[Any, ...]) -> Event:
         """What the user wrote: of a derivative the operation that it is of, with the operands it had."""
