@@ -1,18 +1,17 @@
-"""The History pane: what each run of the cell left, as a table and small plots; the edit between two runs."""
+"""The History pane: times and sizes of each run of the cell, as a table and plots; the edit between two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quadrants_lab.widgets.html import difference, empty, esc, seconds, size, slot, table
-from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.html import difference, empty, esc, listing, seconds, size, slot, table
 from quadrants_lab.widgets.model import EditView, KernelView
 
 _WIDTH, _HEIGHT = 150, 44  # of a plot, in pixels
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``n``: what run n changed of the source; ``n/source``: that."""
+    """``""``: everything; ``n``: what run n changed in the source; ``n/source``: the source of run n."""
     edits = view.edits
     if not edits:
         return empty("no run of a %%qdkernel cell with this kernel was recorded")
@@ -48,7 +47,7 @@ def _bytes(value: float) -> str:
 
 
 def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]) -> str:
-    """A line over the runs, from 0 to the greatest value; what was not measured is a gap."""
+    """A line plot over the runs, from 0 to the greatest value, without the runs that were not measured."""
     known = [v for v in values if v is not None]
     top = max([*known, 0.0]) or 1.0
     step = _WIDTH / max(len(values) - 1, 1)
@@ -64,7 +63,7 @@ def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]
 
 
 def _edit(edits: Sequence[EditView], n: int, prefix: str) -> str:
-    """The source of run n beside that of the last different one before it."""
+    """The difference between the source of run n and the last different one before it."""
     before = next((m for m in range(n - 1, -1, -1) if edits[m].digest != edits[n].digest), None)
     if before is None:
         return f'<p class="none">Run {n + 1} ran the text that was there from the beginning.</p>'

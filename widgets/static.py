@@ -1,7 +1,7 @@
-"""The inspector without a kernel and without scripts: what a saved notebook, nbconvert or a web viewer shows.
+"""The static copy of the inspector, without kernel and scripts, for saved notebooks, nbconvert and web viewers.
 
-Only what a strict sanitizer lets pass: details, tables, inline style, images as data URIs. Colours are chosen to be
-read on white and on dark grey, because the page's theme is out of reach.
+It only uses HTML that strict sanitizers keep: details, tables, inline style, images as data URIs. Colours are readable
+on white and on dark grey, because the page's theme is unknown.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, P
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
-MOST_TEXT = 38_000  # characters of a cell's copy: with the live widget it is to take less than 100 KB of a notebook
+MOST_TEXT = 38_000  # characters of a cell's copy, which with the live widget takes less than 100 KB of a notebook
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a copy shows at most: lines of a stage's code, of one change by a pass, and of a kernel's IR whose changes
-    are told at all; characters of a graph. ``others``: code of backends that the cell did not run on, as far as it is
-    known."""
+    """Limits of a copy. ``code``: lines of a stage's code. ``change``: lines of one change by a pass. ``ir``: lines of
+    a kernel's IR whose changes are shown at all. ``graph``: characters of an image. ``others``: whether to show code of
+    backends that the cell did not run on, if it was made."""
 
     code: int
     change: int
@@ -68,7 +68,7 @@ _LIVE = re.compile(r' (?:data-[\w-]+|tabindex|role|aria-selected)(?:="[^"]*")?')
 
 
 def inlined(html: str) -> str:
-    """Classes turned into inline style where `STYLE` knows them, live attributes and buttons dropped."""
+    """Replaces classes by the inline style in `STYLE`, and drops buttons and attributes for the live widget."""
 
     def style(m: re.Match[str]) -> str:
         rule = STYLE.get(m.group(1))
@@ -82,8 +82,8 @@ def inlined(html: str) -> str:
 
 
 def static_html(view: CellView, uid: str = "") -> str:
-    """The whole inspector as nested details, closed but for the run; of a view that opens at the steps these alone.
-    Where that is too long for a notebook all its parts show less."""
+    """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens there.
+    If it is too long for a notebook, all parts show less."""
     shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
     opened = "Run" if view.open != "steps" else "Steps"
     body = "".join(_shortened(k, shown, opened, len(view.kernels)) for k in view.kernels)
@@ -91,7 +91,7 @@ def static_html(view: CellView, uid: str = "") -> str:
 
 
 def _shortened(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, kernels: int) -> str:
-    """A kernel's part of the copy of a cell that has so many."""
+    """The copy of one kernel of a cell with ``kernels`` kernels."""
     tried = LIMITS[min(kernels.bit_length() - 1, len(LIMITS) - 1) :]
     for limits in tried:
         html = _kernel(view, panes, opened, limits)
@@ -105,7 +105,7 @@ def _kernel(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, 
     for title, make in panes:
         try:
             html = make(view, limits)
-        except Exception as e:  # one broken pane must not take the others with it
+        except Exception as e:  # the other panes can still be shown
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
         if limits is LIMITS[-1]:
             html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
@@ -133,7 +133,7 @@ def _source(view: KernelView, limits: Limits) -> str:
 
 
 def passes(view: KernelView, limits: Limits) -> str:
-    """What each pass changed."""
+    """The changes by each pass."""
     parts = []
     for trace, made in view.traces.items():
         if limits.ir:
@@ -200,7 +200,7 @@ def sizes_of(view: KernelView) -> str:
 
 
 def steps_of(view: KernelView, limits: Limits) -> str:
-    """The steps of one iteration, or the first and last ones."""
+    """The steps of one iteration; the first and last steps of a long one."""
     if isinstance(view.steps, str):
         return empty(view.steps or steps.NONE)
     if limits is LIMITS[-1]:
@@ -230,7 +230,7 @@ def _code(view: KernelView, limits: Limits) -> str:
 
 
 def _cut(lines: Sequence[Line], most: int) -> list[str]:
-    """At most so many lines, from where the statements begin when not all fit."""
+    """At most ``most`` lines; if not all fit, from shortly before the first statement."""
     if len(lines) <= most:
         return [esc(x.text) for x in lines]
     begin = max(next((n for n, x in enumerate(lines) if x.stmt >= 0), 0) - 3, 0)

@@ -1,4 +1,5 @@
-"""The Steps pane: one iteration of a launch forwards and backwards, its stacks as columns, linked to its source."""
+"""The Steps pane: the trace of one iteration, forward and reverse, with its stacks as columns and linked to the
+source."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ import re
 from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets.html import choices, empty, esc, listing, pick, slot
+from quadrants_lab.widgets.html import choices, empty, esc, pick, short_listing, slot
 from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
 
 NONE = "none of its launches was recorded"
-MOST_ROWS = 24  # of the table that stands for the stepper where nothing moves
-MOST_SLOTS = 12  # of a stack that are shown
-MOST_LAUNCHES = 12  # of which an exported page has one iteration each
+MOST_ROWS = 24  # of the table in the static copy
+MOST_SLOTS = 12  # shown slots of a stack
+MOST_LAUNCHES = 12  # an exported page has an iteration of each launch if there are no more
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: of the launch with this `LaunchSteps.id`
-    the task of this number, lane "" for its first iteration; ``launch/task/lane/where``: another window, as data; and
-    ``/open`` behind that: everything, there."""
+    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: the launch with this `LaunchSteps.id`, its
+    task number, and the iteration (lane "" is the first); ``launch/task/lane/where``: the data of the window around a
+    place; ``launch/task/lane/where/open``: everything, opened at that place."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
@@ -34,7 +35,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def _asked(steps: StepsView, rest: Sequence[str]) -> StepsView | None:
-    """The steps at the launch, task, iteration and place that are asked for; None where there is no such thing."""
+    """The steps at the requested launch, task, iteration and place; None if there is no such launch or task."""
     at = next((n for n, x in enumerate(steps.launches) if rest and x.id == rest[0]), -1)
     if at < 0 or not all(part.isdigit() for part in rest[1:2]):
         return None
@@ -81,7 +82,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
     if trace.box:
         title += f' <span class="muted">of {esc(trace.box)}</span>'
-    source = listing(view.source, "python", f"Source of {view.name}")
+    source = short_listing(view.source, "python", f"Source of {view.name}")
     columns = "".join(
         f'<div class="stk" data-stack="{n}"><div class="slots"></div><div class="nm">{esc(name)} '
         f'<span class="muted">{esc(dtype)}</span></div></div>'
@@ -102,7 +103,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
 
 
 def _data(trace: StepTrace) -> dict[str, object]:
-    """What the script draws from."""
+    """The data for the script."""
     same = ("cut", "first", "past", "below", "found", "turn", "hidden")
     return {
         "s": [[x.text, x.line, x.kind, x.name, x.stack, x.carried, int(x.back)] for x in trace.statements],
@@ -114,8 +115,8 @@ def _data(trace: StepTrace) -> dict[str, object]:
 
 
 def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
-    """Number, line, statement and value of each step; of a long iteration the first and last ones, with a row in
-    between that says how many are left out, or those around the one that was asked for."""
+    """(number, line, statement, value) of each step. Of a long iteration only the steps around the wanted one, or the
+    first and last ones with a row in between that says how many are left out."""
     out = []
     for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]

@@ -1,4 +1,4 @@
-"""A Tape's report as a timeline: steps from left to right, what is kept above, how often each is made again below."""
+"""A Tape's report as a timeline: steps from left to right, saved bytes as bars, recomputed stretches below them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report, StepRow
 
 WIDTH, HEIGHT = 880, 60  # of the bars, in pixels
-_COLUMNS = 440  # bars at most; each stands for as many steps
-MOST_ROWS = 200  # of the table: a notebook keeps it
-_ROW = 14  # height of a row of stretches
+_COLUMNS = 440  # most bars; each stands for the same number of steps
+MOST_ROWS = 200  # of the table, which is stored in the notebook
+_ROW = 14  # height of the row of stretches
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """The Tapes of the cell, --grad among them."""
+    """The Tapes of the cell, including that of --grad."""
     told = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
     return told or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 
 
 def timeline(report: Report) -> str:
-    """HTML of one that stands alone."""
+    """The timeline of one report as HTML of its own."""
     told = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
     return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{told}</div>"
 
@@ -37,7 +37,7 @@ def _title(report: Report) -> str:
 
 
 def bars(report: Report) -> str:
-    """What is kept over the steps, and why. A bar stands for one step, or for several where there are many."""
+    """The bars, and a sentence about why. A bar stands for one step, or for several if there are many."""
     steps = report.steps
     together = -(-len(steps) // _COLUMNS) or 1
     columns = [steps[n : n + together] for n in range(0, len(steps), together)]
@@ -71,8 +71,7 @@ def bars(report: Report) -> str:
 
 
 def launches(report: Report, most: int = MOST_ROWS) -> str:
-    """A row for each launch, or for several in a row that are alike: what is kept of it, how often it was made again,
-    and why."""
+    """A table with a row for each launch, or for a sequence of equal ones: saved bytes, times recomputed, and why."""
     rows, first = [], 0
     for (what, kept, times, why), alike in groupby(report.steps, lambda s: (s.what, s.bytes, s.times, s.why)):
         n = len(list(alike))

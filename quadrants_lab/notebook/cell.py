@@ -1,4 +1,5 @@
-"""Runs a cell's text as Python in the user's namespace: under a name that linecache knows, last expression apart."""
+"""Compiles and runs a cell's text in the user's namespace, its last expression separately. Its lines are in
+linecache."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ from quadrants_lab.ir.room import roomy
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A compiled cell. ``file`` is the name under which linecache has ``lines``; line 1 is the magic's own line, so
-    numbers are those that the editor shows. ``last`` is the last expression, None where there is none to display;
-    ``called`` what it calls, if it is the call of a name or of an attribute of one; ``pair``: if it calls something
-    with two arguments, that and these."""
+    """A compiled cell. ``file``: its name in linecache. ``lines``: its text; line 1 is the magic's own line, so line
+    numbers are those of the editor. ``last``: the last expression, None if there is none to display. ``called``: the
+    dotted name that it calls, "" if it is no such call. ``pair``: if it is a call with two arguments, the function and
+    the arguments."""
 
     file: str
     lines: tuple[str, ...]
@@ -68,13 +69,13 @@ def _pair(expression: ast.expr) -> tuple[ast.expr, ...]:
 
 
 def _name(number: int, source: str) -> str:
-    """A name that no other text has in linecache: without history, numbers come again."""
+    """A name that no other text has in linecache. Cell numbers repeat if the shell keeps no history."""
     tries = (f"Cell In[{number}]" + (f" ({k})" if k else "") for k in count())
     return next(t for t in tries if t not in linecache.cache or "".join(linecache.getlines(t)) == source)
 
 
 def _silenced(text: str) -> bool:
-    """As in an ordinary cell, a semicolon at the end means: do not display."""
+    """Whether the cell ends in a semicolon, which means as in an ordinary cell: do not display the value."""
     lines = [x for x in text.splitlines() if x.strip() and not x.strip().startswith("#")]
     return bool(lines) and lines[-1].split(" #")[0].rstrip().endswith(";")
 
