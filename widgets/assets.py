@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 def script() -> str:
     """The module: all parts in one scope, without comments and indentation."""
     text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
-    return re.sub(r"(?m)^\s*(?://.*|/\*\*.*\*/$)?\n?|^\s+", "", text)
+    return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", text)
 
 
 @cache
