@@ -33,10 +33,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             f'<button type="button" class="ch" data-item data-req="{prefix}/{n}" data-into="edit" '
             f'aria-label="what run {n + 1} changed"><code>{e.digest}</code></button>{same}'
         )
-        values = ("–" if v[n] is None else told(v[n] or 0.0) or "–" for _, v, told in columns)
+        values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
         rows.append([str(n + 1), offer, *values])
     plots = "".join(
-        plot(name, values, told) for name, values, told in columns if sum(v is not None for v in values) > 1
+        plot(name, values, text) for name, values, text in columns if sum(v is not None for v in values) > 1
     )
     body = table(head, rows, right=range(2, len(head))).replace("<tbody>", '<tbody data-roving="">')
     return f'{body}<div class="plots">{plots}</div>{slot("edit", _edit(edits, len(edits) - 1, prefix))}'
@@ -46,7 +46,7 @@ def _bytes(value: float) -> str:
     return size(int(value)) if value else ""
 
 
-def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]) -> str:
+def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> str:
     """A line plot over the runs, from 0 to the greatest value, without the runs that were not measured."""
     known = [v for v in values if v is not None]
     top = max([*known, 0.0]) or 1.0
@@ -54,7 +54,7 @@ def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]
     points = [(4 + n * step, 4 + _HEIGHT * (1 - v / top)) for n, v in enumerate(values) if v is not None]
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    last = told(known[-1])
+    last = text(known[-1])
     say = f"{name}, run by run; last {last}"
     return (
         f'<figure><svg role="img" aria-label="{esc(say)}" width="{_WIDTH + 8}" height="{_HEIGHT + 8}">'

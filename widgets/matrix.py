@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quadrants_lab.widgets.code import MEASURES
 from quadrants_lab.widgets.html import esc, seconds, size, table
-from quadrants_lab.widgets.model import BackendRun, KernelView
+from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
 from quadrants_lab.widgets.run import outcome
 
 CORES = "none are allotted: a thread has those of its core"
@@ -52,9 +52,14 @@ def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
     return next((r for r in runs if r.name.split(",")[0] == name), None)
 
 
+def _made(view: KernelView, backend: str) -> list[CodeView]:
+    """The stages of the backend's code that were made."""
+    return [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+
+
 def _code(view: KernelView, backend: str) -> str:
     """The size of the backend's code: of the last stage that was made and has bytes."""
-    made = [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+    made = _made(view, backend)
     sizes = [n for m in made for name, n in m.measures if name == "bytes of code"]
     problem = next((m.problem for m in made if m.problem), "")
     if sizes:
@@ -64,9 +69,9 @@ def _code(view: KernelView, backend: str) -> str:
 
 def _registers(view: KernelView, backend: str) -> str:
     """The numbers of registers, from the last stage that has them, or why they are unknown."""
-    made = [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
-    told = [[f"{n} {name}" for name, n in m.measures if name not in MEASURES] for m in made]
-    return next((", ".join(x) for x in reversed(told) if x), NO_REGISTERS.get(backend, "–") if made else "not made yet")
+    made = _made(view, backend)
+    found = [", ".join(f"{n} {name}" for name, n in m.measures if name not in MEASURES) for m in made]
+    return next(filter(None, reversed(found)), NO_REGISTERS.get(backend, "–") if made else "not made yet")
 
 
 def bars(title: str, runs: Sequence[BackendRun]) -> str:

@@ -68,15 +68,15 @@ def small_answers(view: CellView) -> dict[str, str]:
     token = ONLY_READY.set(True)
     kept: dict[str, str] = {}
     seen: set[str] = set()
-    held = made = 0
+    size = made = 0
     try:
         for request, answer in offered(view, MOST_KEPT_STATEMENTS):
             new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
             cost = len(zlib.compress(json.dumps(new).encode()))
-            if held + cost <= MOST_BYTES:
+            if size + cost <= MOST_BYTES:
                 kept[request] = answer
                 seen.update(new)
-                held += cost
+                size += cost
             made += len(answer)
             if made > MOST_TEXT:
                 break

@@ -52,19 +52,19 @@ def roofline(view: RooflineView) -> str:
         return f'<p class="foot">how near it is to the device\'s limits is not known: {esc(view.problem)}</p>'
     memory, computing = view.least
     by = "memory" if memory >= computing else "computing"
-    told = (
+    text = (
         f"<b>{view.share:.0%}</b> of the device's limit, which is {by}: at least {size(int(view.bytes))} move, which "
         f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; {view.operations:,.0f} operations take "
         f"{seconds(computing) or '0 s'} at {view.rate / 1e9:.3g} Gop/s ({esc(view.dtype)}); the launch took "
         f"{seconds(view.seconds)}"
     )
-    return f'<p class="near">{told}</p>'
+    return f'<p class="near">{text}</p>'
 
 
 def chips(rows: Sequence[tuple[str, str]]) -> str:
     """Names with values; "" if there are none."""
-    told = "".join(f'<span class="chip">{esc(name)} <b>{esc(value)}</b></span> ' for name, value in rows)
-    return f'<p class="chips">{told}</p>' if told else ""
+    spans = "".join(f'<span class="chip">{esc(name)} <b>{esc(value)}</b></span> ' for name, value in rows)
+    return f'<p class="chips">{spans}</p>' if spans else ""
 
 
 def backends(runs: Sequence[BackendRun]) -> str:
@@ -73,9 +73,9 @@ def backends(runs: Sequence[BackendRun]) -> str:
     head = ("backend", *TIMES, *(STACK_BYTES if stacks else ()), "greatest difference")
     rows = []
     for r in runs:
-        held = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
+        sizes = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
         took = (seconds(r.first), seconds(r.seconds))
-        rows.append((f"<b>{esc(r.name)}</b>", *took, *(held if stacks else ()), esc(outcome(r))))
+        rows.append((f"<b>{esc(r.name)}</b>", *took, *(sizes if stacks else ()), esc(outcome(r))))
     notes = [f'<p class="foot">{AGAIN}</p>']
     notes += [f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note]
     notes += [problem(r.problem) for r in runs if "\n" in r.problem]

@@ -21,7 +21,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if not shown:
         launched = "gradient" in view.traces
         return empty(NO_STACK if launched else "there is no gradient yet: call .grad() or give --grad LOSS")
-    seen, told = observed(view) if rest == ["seen"] else ({}, "")
+    seen, note = observed(view) if rest == ["seen"] else ({}, "")
     data = {
         "threads": view.threads,
         "arrays": {name: {"data": values, "shape": shape} for name, (values, shape) in view.arrays.items()},
@@ -31,10 +31,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             for s in shown if s.size is not None
         ],
     }  # fmt: skip
-    ask = "" if told else f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
+    ask = "" if note else f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
     bar = (
         f'<div class="bar">{_sliders(view, shown)}</div><p class="ms"><b class="total" role="status"></b> {ask} '
-        f'<span class="muted">{esc(told)}</span></p><div class="heap" role="img" '
+        f'<span class="muted">{esc(note)}</span></p><div class="heap" role="img" '
         'aria-label="The heap of one thread, stack after stack"></div>'
     )
     parts = "".join(_stack(s, n, (s.name, s.line) in seen) for n, s in enumerate(shown))

@@ -137,10 +137,10 @@ def passes(view: KernelView, limits: Limits) -> str:
     parts = []
     for trace, made in view.traces.items():
         if limits.ir:
-            told = "".join(_pass(view, step, limits) for step in made)
+            shown = "".join(_pass(view, step, limits) for step in made)
         else:
-            told = ", ".join(f"{esc(s.name)} {seconds(s.seconds)}" for s in made if s.after is not s.before)
-        parts.append(f"<p><b>{esc(trace)}</b></p>{told}")
+            shown = ", ".join(f"{esc(s.name)} {seconds(s.seconds)}" for s in made if s.after is not s.before)
+        parts.append(f"<p><b>{esc(trace)}</b></p>{shown}")
     return "".join(parts)
 
 
@@ -160,8 +160,8 @@ def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> s
     out: list[str] = []
     before, after = kernel_lines(step.before, view.file), kernel_lines(step.after, view.file)
     cut = ranges(before, after)
-    told = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
-    for n, (tag, a, b, c, d) in enumerate(cut[: told[most] if len(told) > most else None]):
+    changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
+    for n, (tag, a, b, c, d) in enumerate(cut[: changes[most] if len(changes) > most else None]):
         left, right = before[a:b], after[c:d]
         if tag == "change":
             out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:most]]
@@ -176,8 +176,8 @@ def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> s
         if hidden:
             out.append(f'<span class="muted">  … {hidden} unchanged</span>')
         out += [f"  {esc(x.text)}" for x in tail]
-    if len(told) > most:
-        out.append(f'<span class="muted">  … {len(told) - most} more places</span>')
+    if len(changes) > most:
+        out.append(f'<span class="muted">  … {len(changes) - most} more places</span>')
     return _pre("\n".join(out))
 
 

@@ -88,7 +88,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
         f'<span class="muted">{esc(dtype)}</span></div></div>'
         for n, (name, _, dtype) in enumerate(trace.stacks)
     )
-    held = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
+    stacks = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
     data = {**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"}
     return (
         f'<div class="stepper" role="group" tabindex="0" aria-label="Stepper" '
@@ -97,7 +97,7 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
         '<div class="drive more" role="group" aria-label="Play, go to, predict"></div>'
         '<p class="now" role="status" aria-live="polite"></p><div class="quiz" hidden></div>'
         f'<div class="two"><div>{source}</div><div>'
-        f'<h4>Values</h4><div class="vals"></div>{held}<h4>Written to memory</h4><div class="mem code"></div>'
+        f'<h4>Values</h4><div class="vals"></div>{stacks}<h4>Written to memory</h4><div class="mem code"></div>'
         '</div></div><div class="plot"></div></div>'
     )
 
@@ -121,7 +121,7 @@ def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
     for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]
         text = re.sub(r" '([^']+)'", lambda m: "" if m[1] in trace.hidden else m[0], s.text)
-        out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _told(value)))
+        out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _value_text(value)))
     if len(out) <= MOST_ROWS:
         return out
     half, at = MOST_ROWS // 2, trace.found - trace.first
@@ -130,7 +130,7 @@ def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
     return [*out[:half], ("…", "", f"{len(out) - 2 * half} more steps", ""), *out[-half:]]
 
 
-def _told(value: str | list[str]) -> str:
+def _value_text(value: str | list[str]) -> str:
     if isinstance(value, str):
         return value
     index, *carried = value

@@ -20,14 +20,14 @@ _ROW = 14  # height of the row of stretches
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     """The Tapes of the cell, including that of --grad."""
-    told = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
-    return told or empty("the cell recorded nothing with qd.ad.Tape or --grad")
+    shown = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
+    return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 
 
 def timeline(report: Report) -> str:
     """The timeline of one report as HTML of its own."""
-    told = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
-    return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{told}</div>"
+    details = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
+    return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{details}</div>"
 
 
 def _title(report: Report) -> str:
@@ -54,10 +54,10 @@ def bars(report: Report) -> str:
         times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
         kept_before = f"before stretch {number}: {stretch.bytes} bytes kept"
         parts.append(_bar(at, 2.0, stretch.bytes / most, kept_before, "#c05621"))
-        said = f"stretch {number}: {stretch.steps} steps from number {stretch.first} on, made again up to {times} times"
+        tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first} on, made again up to {times} times"
         parts.append(
             f'<rect x="{at:.1f}" y="{HEIGHT + 4}" width="{max(wide - 1, 1):.1f}" height="{_ROW}" fill="#3182ce" '
-            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(said)}</title></rect>'
+            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(tip)}</title></rect>'
         )
     svg = (
         f'<svg class="ql-timeline" role="img" aria-label="{esc(_title(report))}" width="100%" '
@@ -83,11 +83,11 @@ def launches(report: Report, most: int = MOST_ROWS) -> str:
     return table(head, rows[:most], right=(2, 3)) + more
 
 
-def _bar(at: float, width: float, part: float, said: str, colour: str = "#718096") -> str:
+def _bar(at: float, width: float, part: float, tip: str, colour: str = "#718096") -> str:
     high = max(HEIGHT * part, 1.0)
     return (
         f'<rect x="{at:.1f}" y="{HEIGHT - high:.1f}" width="{max(width - 0.3, 0.7):.1f}" height="{high:.1f}" '
-        f'fill="{colour}"><title>{esc(said)}</title></rect>'
+        f'fill="{colour}"><title>{esc(tip)}</title></rect>'
     )
 
 

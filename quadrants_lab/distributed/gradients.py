@@ -75,14 +75,12 @@ def map_gradients(
     arrays = S.named(params)
     groups = _groups(iter(shards), together)
     if client is False:
-        parts = _here(fn, arrays, groups, summed, init, progress)
+        found = _here(fn, arrays, groups, summed, init, progress)
     else:
-        there = dask_client(client)
-        run = _Run(there, fn, arrays, summed, init, progress)
+        run = _Run(dask_client(client), fn, arrays, summed, init, progress)
         if (begin := getattr(progress, "begin", None)) is not None:
             begin(run.stop)
-        parts = run.results(groups)
-    found = S.total(parts) if summed and parts else S.joined(parts) if parts else S.Part(0, [], [])
+        found = run.result(groups)
     for message in found.warned:
         warnings.warn(message, QuadrantsWarning, stacklevel=2)
     if summed:
@@ -104,7 +102,7 @@ def _groups(shards: Iterator[Any], together: int) -> Iterator[Group]:
 def _here(
     fn: Callable[..., Any], arrays: dict[str, S.Array], groups: Iterator[Group], summed: bool,
     init: Mapping[str, Any] | None, progress: Progress | None,
-) -> list[S.Part]:  # fmt: skip
+) -> S.Part:  # fmt: skip
     if session.default() is None:
         init_session(**(init or {}))
     elif init is not None:
@@ -113,41 +111,34 @@ def _here(
             code="QL2208",
             help="leave out init, or call qd.reset() first",
         )
-    sums = _Sums()
-    parts = []
+    collected = _Collected(summed)
     for first, group in groups:
         part = S.run(fn, arrays, first, group, summed)
         for n, loss in enumerate(part.losses, first):
             if progress is not None:
                 progress(n, loss)
-        if summed:
-            sums.add(part)
-        else:
-            parts.append(part)
-    return sums.rest() if summed else parts
+        collected.add(part)
+    return collected.result()
 
 
-class _Sums:
-    """Adds up parts that come in order, `ARITY` at a time, then their sums in the same way, so that it holds few."""
+class _Collected:
+    """Collects parts that come in order. If they are summed, it adds neighbours of equal length as soon as it can, so
+    that it holds few, and in the order of `S.total`."""
 
-    def __init__(self) -> None:
-        self._levels: list[list[S.Part]] = []
+    def __init__(self, summed: bool) -> None:
+        self.summed = summed
+        self.parts: list[S.Part] = []
 
-    def add(self, part: S.Part, level: int = 0) -> None:
-        if level == len(self._levels):
-            self._levels.append([])
-        self._levels[level].append(part)
-        if len(self._levels[level]) == ARITY:
-            full, self._levels[level] = self._levels[level], []
-            self.add(S.total(full), level + 1)
+    def add(self, part: S.Part) -> None:
+        parts = self.parts
+        parts.append(part)
+        while self.summed and len(parts) > 1 and len(parts[-2].losses) == len(parts[-1].losses):
+            parts[-2:] = [S.total(parts[-2:])]
 
-    def rest(self) -> list[S.Part]:
-        """A list with the sum of all parts; an empty list if there were none."""
-        rest: list[S.Part] = []
-        for level in self._levels:
-            if level or rest:
-                rest = [S.total([*level, *rest])]
-        return rest
+    def result(self) -> S.Part:
+        while self.summed and len(self.parts) > 1:
+            self.parts[-2:] = [S.total(self.parts[-2:])]
+        return S.joined(self.parts) if self.parts else S.Part(0, [], [])
 
 
 def job_of(
@@ -192,23 +183,23 @@ class _Run:
     def _cancel(self) -> None:
         self.client.cancel([future for future, _ in [*self.awaited.values()]], force=True)
 
-    def results(self, groups: Iterator[Group]) -> list[S.Part]:
+    def result(self, groups: Iterator[Group]) -> S.Part:
         from dask import config
         from distributed import as_completed
 
         self.ready = as_completed(loop=self.client.loop)
         try:
             with config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-                return self._results(groups)
+                return self._result(groups)
         except BaseException:
             self._cancel()
             raise
 
-    def _results(self, groups: Iterator[Group]) -> list[S.Part]:
+    def _result(self, groups: Iterator[Group]) -> S.Part:
         job = self._submit("job", _same, self.job)
         code, leaves = self._compiled(job, groups)
         nodes: list[Any] = []
-        sums, reached = _Sums(), 0  # of spans
+        collected, reached = _Collected(self.summed), 0
         more = True
         while more or self.awaited:
             while more and self.open < self.enough:
@@ -222,10 +213,10 @@ class _Run:
                     nodes = []
                 leaves = []
             self._settle()
-            while self.summed and reached in self.parts:
-                sums.add(part := self.parts.pop(reached))
+            while reached in self.parts:
+                collected.add(part := self.parts.pop(reached))
                 reached += len(part.losses)
-        return sums.rest() if self.summed else [self.parts[first] for first in sorted(self.parts)]
+        return collected.result()
 
     # --- tasks --------------------------------------------------------------------------------------------------
 
@@ -234,19 +225,19 @@ class _Run:
 
     def _compiled(self, job: Any, groups: Iterator[Group]) -> tuple[Any, list[Any]]:
         """The code that the first task of this program compiled, for the others; and that task, if it is new."""
-        held: OrderedDict[str, Any] = vars(self.client).setdefault("_quadrants_lab_code", OrderedDict())
+        codes: OrderedDict[str, Any] = vars(self.client).setdefault("_quadrants_lab_code", OrderedDict())
         digest = self.job.digest
-        if digest in held and held[digest].status in ("pending", "finished"):
-            held.move_to_end(digest)
-            return held[digest], []
+        if digest in codes and codes[digest].status in ("pending", "finished"):
+            codes.move_to_end(digest)
+            return codes[digest], []
         group = next(groups, None)
         if group is None:
             return None, []
         both = self._submit(f"shard-{group[0]}-first", W.run_first, job, group)
-        held[digest] = self._submit("code", itemgetter(1), both)
-        if len(held) > MOST_CODE:
-            held.popitem(last=False)
-        return held[digest], [self._watched(self._submit(f"shard-{group[0]}", itemgetter(0), both))]
+        codes[digest] = self._submit("code", itemgetter(1), both)
+        if len(codes) > MOST_CODE:
+            codes.popitem(last=False)
+        return codes[digest], [self._watched(self._submit(f"shard-{group[0]}", itemgetter(0), both))]
 
     def _leaves(self, job: Any, code: Any, groups: list[Group]) -> list[Any]:
         keys = [f"shard-{first}-{self.number}" for first, _ in groups]

@@ -139,5 +139,5 @@ def _inside(part: Any) -> dict[str, Any]:
         return {repr(name): value for name, value in part.items()}
     if isinstance(part, list | tuple):
         return {f"[{n}]": value for n, value in enumerate(part)}
-    held = getattr(part, "__dict__", {})
-    return {f".{name}": value for name, value in held.items()} if isinstance(held, dict) else {}
+    attributes = getattr(part, "__dict__", {})
+    return {f".{name}": value for name, value in attributes.items()} if isinstance(attributes, dict) else {}

@@ -36,10 +36,10 @@ def kept(make: Callable[..., T], *args: Hashable) -> T:
 
     A worker keeps its session, so later shards, also of later calls of `map_gradients`, get what the first one made.
     """
-    held = _kept.setdefault(session.current(), {})
-    if (make, args) not in held:
-        held[make, args] = make(*args)
-    found: T = held[make, args]
+    objects = _kept.setdefault(session.current(), {})
+    if (make, args) not in objects:
+        objects[make, args] = make(*args)
+    found: T = objects[make, args]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from types import CodeType
@@ -17,14 +18,14 @@ from quadrants_lab.ir.room import roomy
 class Cell:
     """A compiled cell. ``file``: its name in linecache. ``lines``: its text; line 1 is the magic's own line, so line
     numbers are those of the editor. ``last``: the last expression, None if there is none to display. ``called``: the
-    dotted name that it calls, "" if it is no such call. ``pair``: if it is a call with two arguments, the function and
-    the arguments."""
+    (dotted) name that it calls, None if it is no such call. ``pair``: if it is a call with two arguments, the function
+    and the arguments."""
 
     file: str
     lines: tuple[str, ...]
     body: CodeType
     last: CodeType | None
-    called: str = ""
+    called: CodeType | None = None
     pair: tuple[CodeType, ...] = ()
 
 
@@ -48,24 +49,14 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
         tree.body.pop()
     body = compile(tree, file, "exec", flags, dont_inherit=True)
     cell = Cell(file, tuple(x.rstrip("\n") for x in lines), body, None)
-    if shown is None:
-        return cell
-    return replace(cell, last=compiled(shown), called=_called(shown), pair=tuple(map(compiled, _pair(shown))))
-
-
-def _called(expression: ast.expr) -> str:
-    if not isinstance(expression, ast.Call):
-        return ""
-    name = expression.func
-    while isinstance(name, ast.Attribute):
-        name = name.value
-    return ast.unparse(expression.func) if isinstance(name, ast.Name) else ""
-
-
-def _pair(expression: ast.expr) -> tuple[ast.expr, ...]:
-    if not isinstance(expression, ast.Call) or len(expression.args) != 2 or expression.keywords:
-        return ()
-    return () if any(isinstance(a, ast.Starred) for a in expression.args) else (expression.func, *expression.args)
+    if isinstance(shown, ast.Call):
+        name, args = shown.func, shown.args
+        while isinstance(name, ast.Attribute):
+            name = name.value
+        called = compiled(shown.func) if isinstance(name, ast.Name) else None
+        pair = len(args) == 2 and not shown.keywords and not any(isinstance(a, ast.Starred) for a in args)
+        cell = replace(cell, called=called, pair=tuple(map(compiled, (shown.func, *args) if pair else ())))
+    return cell if shown is None else replace(cell, last=compiled(shown))
 
 
 def _name(number: int, source: str) -> str:
@@ -87,11 +78,9 @@ def run_body(cell: Cell, namespace: dict[str, Any]) -> None:
 
 def calls(cell: Cell, namespace: dict[str, Any], kinds: tuple[type, ...]) -> bool:
     """Whether the last expression calls an object of one of these classes."""
-    first, *rest = cell.called.split(".")
-    found = namespace.get(first)
-    for attribute in rest:
-        found = getattr(found, attribute, None)
-    return isinstance(found, kinds)
+    with suppress(NameError, AttributeError):
+        return cell.called is not None and isinstance(eval(cell.called, namespace), kinds)
+    return False
 
 
 def run_last(cell: Cell, namespace: dict[str, Any]) -> Any:

@@ -59,11 +59,9 @@ def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
 
 def runs(record: LaunchRecord, rows: Sequence[Available]) -> list[BackendRun]:
     """The launch on each backend, or the reason why it did not run there."""
-    if record.failed:
-        return [BackendRun(label(r), problem="nothing to compare: the launch failed") for r in rows]
-    if record.inputs is None or record.outputs is None:
-        return [BackendRun(label(r), problem=NOT_KEPT) for r in rows]
-    return [_run(record, row) for row in rows]
+    lost = NOT_KEPT if record.inputs is None or record.outputs is None else ""
+    problem = "nothing to compare: the launch failed" if record.failed else lost
+    return [BackendRun(label(row), problem=problem) if problem else _run(record, row) for row in rows]
 
 
 def _run(record: LaunchRecord, row: Available) -> BackendRun:
@@ -95,10 +93,10 @@ def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
     theirs = everything(record.outputs or {}, record.returned)
     greatest = 0.0
     for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):
-        much, at = difference(theirs[name], array)
-        view.difference = _said(much, at, theirs[name])
-        if much > greatest:
-            greatest, run.greatest = much, f"{much:.2g} in {view.name}{_index(at)}"
+        size, at = difference(theirs[name], array)
+        view.difference = _difference_text(size, at, theirs[name])
+        if size > greatest:
+            greatest, run.greatest = size, f"{size:.2g} in {view.name}{_index(at)}"
     run.arrays = own
     run.greatest = run.greatest or "equal"
 
@@ -118,11 +116,11 @@ def difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[float, tuple[i
     return (float(apart[at]), tuple(int(i) for i in at)) if apart[at] else (0.0, ())
 
 
-def _said(much: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:
-    if not much:
+def _difference_text(size: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:
+    if not size:
         return "equal"
     where = f" at {_index(at)}" if at else ""
-    return f"{much:.2g}{where} of {number(home[at])}"
+    return f"{size:.2g}{where} of {number(home[at])}"
 
 
 def _index(at: tuple[int, ...]) -> str:

@@ -185,16 +185,16 @@ def _nothing_to_inspect(defined: Sequence[str]) -> str:
 
 def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
     """Notes on where the cell ran: on a simulation, or not on the first backend of --arch."""
-    said = []
+    notes = []
     for record in recorder.records():
         if available(home(record)).simulated:
-            said.append(f"the cell ran on {place(record)}")
+            notes.append(f"the cell ran on {place(record)}")
         elif arches and home(record) != arches[0] and available(arches[0]).runs:
-            said.append(
+            notes.append(
                 f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}; "
                 f"qd.init(arch=qd.{arches[0]}) makes a session there"
             )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(notes))
 
 
 def _timing_table(recorder: Recorder) -> str:

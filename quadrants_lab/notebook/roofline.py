@@ -60,7 +60,7 @@ class Work:
         """The bytes that must move at least: what is read and what is written of each buffer, but at most its size.
         ``sizes``: name of a buffer -> its bytes."""
         both = (*self.read.items(), *self.written.items())
-        return sum(min(much, sizes.get(name, much)) for name, much in both)
+        return sum(min(size, sizes.get(name, size)) for name, size in both)
 
 
 def sizes_of(record: LaunchRecord) -> dict[str, int]:

@@ -29,10 +29,10 @@ KINDS = (".html", ".json")
 class Saved(Displayable):
     """An inspector that was read from a file; it displays itself like the one that was written."""
 
-    def __init__(self, held: dict[str, Any]) -> None:
-        self.held = held
-        self.answers = unpack(held["answers"])
-        super().__init__(held["shape"], held["text"], held["static"])
+    def __init__(self, contents: dict[str, Any]) -> None:
+        self.contents = contents
+        self.answers = unpack(contents["answers"])
+        super().__init__(contents["shape"], contents["text"], contents["static"])
 
     def answer(self, request: str) -> str:
         return self.answers.get(request) or empty("the file has no answer to that: it was not exported")
@@ -42,7 +42,7 @@ class Saved(Displayable):
 
     def export(self, path: str | Path) -> Path:
         """Writes it as a page or as a copy of the file."""
-        return _write(self.held, _checked(path))
+        return _write(self.contents, _checked(path))
 
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
@@ -76,10 +76,10 @@ def inspect(what: Any) -> Inspection | Saved:
     if not isinstance(what, (str, Path)):
         return show(what)
     try:
-        held = json.loads(Path(what).read_text())
-        if held["format"] == FORMAT:
-            return Saved(held)
-        why = f"it is of format {held['format']}, and this version reads format {FORMAT}"
+        contents = json.loads(Path(what).read_text())
+        if contents["format"] == FORMAT:
+            return Saved(contents)
+        why = f"it is of format {contents['format']}, and this version reads format {FORMAT}"
     except OSError as e:
         why = e.strerror or str(e)
     except (ValueError, KeyError, TypeError):
@@ -96,10 +96,10 @@ def _checked(path: str | Path) -> Path:
     return out
 
 
-def _write(held: dict[str, Any], out: Path) -> Path:
+def _write(contents: dict[str, Any], out: Path) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".json":
-        out.write_text(json.dumps(held))
+        out.write_text(json.dumps(contents))
     else:
-        out.write_text(page(held["shape"], unpack(held["answers"])))
+        out.write_text(page(contents["shape"], unpack(contents["answers"])))
     return out

@@ -126,19 +126,19 @@ class Running(Live):
     def _run(self, run: Callable[[], Gradients]) -> None:
         try:
             self._found.set_result(run())
-            said = ""
+            problem = ""
         except BaseException as e:
             self._found.set_exception(e)
-            said = f"<pre>{escape(str(e))}</pre>"
+            problem = f"<pre>{escape(str(e))}</pre>"
         self._button.disabled = True
-        self._draw(said)
+        self._draw(problem)
 
     def begin(self, stop: Callable[[], None]) -> None:
         """Called by `map_gradients` with the function that stops it."""
         self._stop = stop
 
-    def _draw(self, said: str = "") -> None:
-        self._picture.value = self.html() + said
+    def _draw(self, problem: str = "") -> None:
+        self._picture.value = self.html() + problem
 
     def stop(self) -> None:
         """Lets no more shards begin; then `result` raises."""

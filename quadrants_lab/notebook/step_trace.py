@@ -17,6 +17,7 @@ from quadrants_lab.widgets.model import StepStatement, StepTrace, span_line
 from quadrants_lab.widgets.steps import MOST_SLOTS
 
 PRIME = "\N{PRIME}"
+_KINDS = {N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "top", N.Store: "write", N.Atomic: "write"}
 _WRITTEN = {"add": "+=", "sub": "-=", "mul": "*=", "and": "&=", "or": "|=", "xor": "^="}
 
 
@@ -89,18 +90,9 @@ def step_trace(kernel: N.Kernel, window: TraceWindow, file: str, compilers: Set[
 
 
 def _kind(e: Event) -> str:
-    match e.stmt:
-        case N.Loop():
-            return "trip" if isinstance(e.value, Trip) else "end"
-        case N.AdStackPush():
-            return "push"
-        case N.AdStackPop():
-            return "pop"
-        case N.AdStackLoadTop():
-            return "top"
-        case N.Write():
-            return "write"
-    return "value"
+    if isinstance(e.stmt, N.Loop):
+        return "trip" if isinstance(e.value, Trip) else "end"
+    return _KINDS.get(type(e.stmt), "value")
 
 
 def _statement(e: Event, kind: str, text: str, file: str, column: Mapping[int, int]) -> StepStatement:

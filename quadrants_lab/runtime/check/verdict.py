@@ -96,8 +96,8 @@ def check(
     name = launches.names.get(id(memory), "loss")
     if id(memory) not in launches.initial:
         return Report(name, math.nan, says="no launch touches the loss")
-    said, screen = io.StringIO(), sys.stdout  # the kernels have printed before
-    with D.saved(launches, [loss, *fields.values()]), redirect_stdout(said):
+    output, screen = io.StringIO(), sys.stdout  # the kernels have printed before
+    with D.saved(launches, [loss, *fields.values()]), redirect_stdout(output):
 
         def tell(text: str) -> None:
             with redirect_stdout(screen):
@@ -120,13 +120,13 @@ def check(
                 says=f"making the launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: Python writes to fields between them, or takes gradients, or they race",
             )  # fmt: skip
-        it = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
-        it.quiet = frozenset() if explain else frozenset(outputs(launches))
+        state = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
+        state.quiet = frozenset() if explain else frozenset(outputs(launches))
         found: list[Verdict] = []
         try:
             for each, x in inputs.items():
                 tell(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
-                found.append(_verdict(it, each, x))
+                found.append(_verdict(state, each, x))
         except KeyboardInterrupt:
             return Report(name, was, tuple(found), stopped=True)
         return Report(name, was, tuple(found))
@@ -138,12 +138,12 @@ def _again(launches: Launches) -> None:
     launches.repeat()
 
 
-def _verdict(it: Check, name: str, x: D.Input) -> Verdict:
+def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
     """The verdict on one input, with its causes."""
-    tangent = _tangent(it, x) if np.isfinite(x.gradient).all() else None
-    seen = _by_differences(it, name, x, tangent)
+    tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
+    seen = _by_differences(state, name, x, tangent)
     if tangent is not None:
-        agrees = tangent.apart <= _AGREES_FORWARD[it.bits]
+        agrees = tangent.apart <= _AGREES_FORWARD[state.bits]
         says, kind = seen.says, seen.kind
         if not agrees and kind != "kink":  # at a kink the two modes may take different sides
             says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
@@ -155,27 +155,27 @@ def _verdict(it: Check, name: str, x: D.Input) -> Verdict:
             close = "to the last digit" if tangent.found == tangent.expected else "as far as rounding lets see"
             says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else close)
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
-    it.say(f"why the gradient of {name} is as it is")
-    return _explained(it, seen, x)
+    state.say(f"why the gradient of {name} is as it is")
+    return _explained(state, seen, x)
 
 
-def _explained(it: Check, seen: Verdict, x: D.Input) -> Verdict:
+def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
     """The verdict with its causes and the map of wrong elements."""
     why: Cause | None = None
-    tolerance = _AGREES_FORWARD[it.bits]
+    tolerance = _AGREES_FORWARD[state.bits]
     if seen.kind == "nonfinite":
-        if it.backwards is None:
-            it.backwards = first_nonfinite(lambda: _backwards(it), it.launches)
-        why = it.backwards
+        if state.backwards is None:
+            state.backwards = first_nonfinite(lambda: _backwards(state), state.launches)
+        why = state.backwards
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
-        why = _parted(it, x) if monotonic() < it.until else None
-        seen = replace(seen, wrong=wrong_elements(it.tangents, x, tolerance, it.until))
-    elif seen.good and seen.tangent is not None and it.own:
-        why = _parted(it, x) if monotonic() < it.until else None
+        why = _parted(state, x) if monotonic() < state.until else None
+        seen = replace(seen, wrong=wrong_elements(state.tangents, x, tolerance, state.until))
+    elif seen.good and seen.tangent is not None and state.own:
+        why = _parted(state, x) if monotonic() < state.until else None
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
-    elif not seen.good or not (x.gradient.any() or id(x.memory) in it.quiet):
-        trace = _traced(it, x, seen)
+    elif not seen.good or not (x.gradient.any() or id(x.memory) in state.quiet):
+        trace = _traced(state, x, seen)
         if trace is not None and seen.kind == "kink":
             why = why_kink(trace)
             if why is None and not trace.partial and seen.tangent is not None and seen.tangent.apart <= tolerance:
@@ -188,56 +188,58 @@ def _explained(it: Check, seen: Verdict, x: D.Input) -> Verdict:
     return seen if why is None else replace(seen, causes=(why,))
 
 
-def _parted(it: Check, x: D.Input) -> Cause | None:
+def _parted(state: Check, x: D.Input) -> Cause | None:
     """The launch at which the gradient and forward mode disagree; None if there is none."""
-    _again(it.launches)
-    tolerance = _AGREES_FORWARD[it.bits]
-    parted = None
+    _again(state.launches)
+    tolerance = _AGREES_FORWARD[state.bits]
+    found = None
     with suppress(TooLong):
-        parted = part(it.tangents, x.memory, _direction(x), tolerance)
-    if parted is None:
+        found = part(state.tangents, x.memory, _direction(x), tolerance)
+    if found is None:
         return None
-    it.say("the statement at which they part")
-    return why_parted(parted, narrow(it.tangents, parted, tolerance))
+    state.say("the statement at which they part")
+    return why_parted(found, narrow(state.tangents, found, tolerance))
 
 
-def _traced(it: Check, x: D.Input, seen: Verdict) -> Trace | None:
+def _traced(state: Check, x: D.Input, seen: Verdict) -> Trace | None:
     """Follows all elements of the input; if that takes too long, only the most wrong one, or one at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
-        return follow(it.launches, it.loss, x.memory, _direction(x), min(FOLLOWED / 2, it.seconds))
-    at = seen.at if seen.at is not None else _bent(it, x, seen.moves) if seen.kind == "kink" else x.gradient.size // 2
+        return follow(state.launches, state.loss, x.memory, _direction(x), min(FOLLOWED / 2, state.seconds))
+    at = seen.at
+    if at is None:
+        at = _bent(state, x, seen.moves) if seen.kind == "kink" else x.gradient.size // 2
     with suppress(TooLong, QuadrantsError, ArithmeticError):
-        return follow_one(it.launches, it.loss, x.memory, at, it.tangents.session, FOLLOWED)
+        return follow_one(state.launches, state.loss, x.memory, at, state.tangents.session, FOLLOWED)
     return None
 
 
-def _backwards(it: Check) -> None:
+def _backwards(state: Check) -> None:
     """Repeats the launches and their gradients."""
     with unwatched():
-        _again(it.launches)
-    restart(it.launches, it.loss)
-    it.launches.differentiate()
+        _again(state.launches)
+    restart(state.launches, state.loss)
+    state.launches.differentiate()
 
 
-def _tangent(it: Check, x: D.Input) -> Tangent | None:
+def _tangent(state: Check, x: D.Input) -> Tangent | None:
     """The comparison with forward mode; None if that is not possible or gives no finite number."""
-    if not it.tangents.possible:
+    if not state.tangents.possible:
         return None
     direction = _direction(x)
     try:
-        found = it.tangents.along(x.memory, direction)
+        found = state.tangents.along(x.memory, direction)
     except QuadrantsError:  # a kernel has a gradient but no tangent
         return None
     if not np.isfinite(found):  # 0 times the infinite slope of another input, which does not move
         return None
     expected = float(x.gradient @ direction)
     size = max(float(np.abs(x.gradient) @ np.abs(direction)), abs(found))
-    start = np.abs(D.initial(it.launches, x.memory))
-    least = 1e-3 * float(np.finfo(it.loss.dtype.numpy).eps) * abs(it.value) / (float(start.max(initial=0.0)) or 1.0)
+    greatest = float(np.abs(D.initial(state.launches, x.memory)).max(initial=0.0)) or 1.0
+    least = 1e-3 * float(np.finfo(state.loss.dtype.numpy).eps) * abs(state.value) / greatest
     size = max(size, least) or 1.0  # a difference too small to ever change the loss is none
     off = abs(found - expected)
-    if off > _AGREES_FORWARD[it.bits] * size:
-        off = max(off - it.tangents.rounding(x.memory, direction, found), 0.0)  # in this order a NaN stays NaN
+    if off > _AGREES_FORWARD[state.bits] * size:
+        off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # in this order a NaN stays NaN
     return Tangent(found, expected, off / size)
 
 
@@ -251,26 +253,26 @@ def _direction(x: D.Input) -> npt.NDArray[np.float64]:
     return direction
 
 
-def _by_differences(it: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
-    found = tuple(D.moves(it.launches, it.loss, x, _direction(x), WIDTHS))
+def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
+    found = tuple(D.moves(state.launches, state.loss, x, _direction(x), WIDTHS))
     if not np.isfinite(x.gradient).all():
         return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
     if not found:
         says = "cannot be compared with differences: a step of any width leads an index out of bounds"
         return Verdict(name, "noisy", says)
-    limit, scatter = _AGREES[it.bits], _scatter(found)
+    limit, scatter = _AGREES[state.bits], _scatter(found)
     if tangent is None:  # nothing else shows a small difference, so use the least tolerance that the scatter allows
-        limit = min(limit, max(_FINEST[it.bits], 4 * scatter))
+        limit = min(limit, max(_FINEST[state.bits], 4 * scatter))
     best = _best(found, limit)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
         says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
         return Verdict(name, "jumps", says, found)
-    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[it.bits]
+    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
     if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
-    worst, at = _worst(it, x, limit) if best.apart > limit else (None, None)
+    worst, at = _worst(state, x, limit) if best.apart > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
@@ -341,10 +343,10 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     return strong or any(a and b for a, b in pairwise(alike))
 
 
-def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
+def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
     """The element with the greatest error that is not at a kink, None if there is none; and its number, or that of an
     element at a kink."""
-    enough = monotonic() + 0.3 * it.seconds  # the rest of the time is for finding the cause
+    enough = monotonic() + 0.3 * state.seconds  # the rest of the time is for finding the cause
     at: int | None = None
     some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))
     worst: tuple[float, Worst | None] = (0.0, None)
@@ -352,7 +354,7 @@ def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | Non
     for n in map(int, some):
         alone = np.zeros(x.gradient.size)
         alone[n] = 1.0
-        found = D.moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
+        found = D.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
         if not found:
             continue
         best = _best(found, limit)
@@ -363,12 +365,12 @@ def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | Non
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n
-        if monotonic() > (enough if worst[1] is not None else it.until):
+        if monotonic() > (enough if worst[1] is not None else state.until):
             break
     return worst[1], at if worst[1] is None else place
 
 
-def _bent(it: Check, x: D.Input, found: Sequence[D.Move]) -> int:
+def _bent(state: Check, x: D.Input, found: Sequence[D.Move]) -> int:
     """The element that bends the loss the most, found by bisection at the narrowest step at which the bend shows."""
     width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
     where, direction = np.arange(x.gradient.size), _direction(x)
@@ -376,7 +378,7 @@ def _bent(it: Check, x: D.Input, found: Sequence[D.Move]) -> int:
     def bend(half: npt.NDArray[np.intp]) -> float:
         some = np.zeros_like(direction)
         some[half] = direction[half]
-        return max((abs(m.bend) for m in D.moves(it.launches, it.loss, x, some, (width,))), default=0.0)
+        return max((abs(m.bend) for m in D.moves(state.launches, state.loss, x, some, (width,))), default=0.0)
 
     while where.size > 1:
         where = max(np.array_split(where, 2), key=bend)

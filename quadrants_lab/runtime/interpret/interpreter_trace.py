@@ -66,8 +66,8 @@ class PastState:
 
     def events(self, left_out: Mapping[int, int]) -> list[Event]:
         """All kept events in order. ``left_out``: number of the lowest slots of each stack to leave out."""
-        held = [e for key, stack in self.stacks.items() for e in stack[left_out.get(key, 0) :]]
-        return sorted([*self.latest.values(), *self.writes, *held], key=lambda e: e.number)
+        slots = [e for key, stack in self.stacks.items() for e in stack[left_out.get(key, 0) :]]
+        return sorted([*self.latest.values(), *self.writes, *slots], key=lambda e: e.number)
 
 
 @dataclass(slots=True)

@@ -162,8 +162,8 @@ class Recorder:
         self, record: LaunchRecord, arrays: Arrays, memories: Mapping[str, Memory], names: AbstractSet[str]
     ) -> Arrays | None:
         parts = [part for r in self.last.values() for part in (r.inputs, r.outputs) if part]
-        held = {id(a): a.nbytes for part in parts for a in part.values()}
-        if sum(held.values()) + sum(a.nbytes for name, a in arrays.items() if name in names) > self.limit:
+        sizes = {id(a): a.nbytes for part in parts for a in part.values()}
+        if sum(sizes.values()) + sum(a.nbytes for name, a in arrays.items() if name in names) > self.limit:
             return None
         return {name: self._copy(record, a, memories.get(name)) for name, a in arrays.items() if name in names}
 

@@ -39,8 +39,8 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
         return None
     steps = cast("list[Step]", launches.steps)
     arrays = {id(m): m for s in steps for m in _arguments(s)}
-    held = sum(item_bytes(step) for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
-    return steps if held <= MOST_BYTES else None
+    total = sum(item_bytes(step) for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
+    return steps if total <= MOST_BYTES else None
 
 
 def _arguments(step: Step) -> list[Memory]:
