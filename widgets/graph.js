@@ -109,11 +109,11 @@ function graph(host, hooks) {
     detail.innerHTML = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
     tint();
   };
-  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = kinship(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
+  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = relation(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
   function tint() {
     const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k);
     tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) => `<path class="${k}" d="${of(k).map((b) => rect({ ...b, w: b.w + 6, h: b.h + 6 })).join("")}"/>`).join("");
-    for (const x of detail.querySelectorAll("[data-span-line]")) showKin(x, kinship(self.mark, tieOf(x)));
+    for (const x of detail.querySelectorAll("[data-span-line]")) showRelation(x, relation(self.mark, tieOf(x)));
     for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected", ["mark", "twin"].includes(is(Number(x.dataset.node))));
     self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`) : svg.removeAttribute("aria-activedescendant");
   }

@@ -101,7 +101,7 @@ export function mount(host, shape, ask) {
     let first = null;
     if (mark) for (const x of panel.querySelectorAll(`[data-span-line="${Number(mark.line)}"]`)) {
       if (x.closest(".lines, .graph")) continue;
-      const is = kinship(mark, tieOf(x));
+      const is = relation(mark, tieOf(x));
       x.classList.add(is);
       state.painted.push(x);
       if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }

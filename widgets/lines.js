@@ -16,10 +16,10 @@ function parsed(side) {
 
 /** The tie of an element: source line, statement, and the statement whose adjoint it computes. */
 const tieOf = ({ dataset }) => ({ line: Number(dataset.spanLine), stmt: Number(dataset.stmt ?? -1), adj: Number(dataset.adj ?? -1) });
-const showKin = (x, kind) => { for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === kind); };
+const showRelation = (x, kind) => { for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === kind); };
 
 /** The relation of a line to the mark: "mark" (forward), "twin" (adjoint), "near" (same source line), or "". */
-function kinship(mark, { line, stmt, adj }) {
+function relation(mark, { line, stmt, adj }) {
   if (!mark) return "";
   const side = adj >= 0 ? "twin" : "mark";
   if (mark.stmt >= 0 && stmt >= 0) {
@@ -64,7 +64,7 @@ function lines(host, hooks) {
   const side = (right) => right && two ? data.r : data;
   const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
   const who = (row) => { const c = row && row[0] !== -2 && cell(row); return c ? { line: c[0].l[c[1]], stmt: c[0].s[c[1]], adj: c[0].a[c[1]] } : null; };
-  const kin = (row, mark) => { const w = who(row); return w ? kinship(mark, w) : ""; };
+  const kin = (row, mark) => { const w = who(row); return w ? relation(mark, w) : ""; };
   const wide = longest(data), wideRight = two ? longest(data.r) : 0;
 
   self.layout = () => {
@@ -114,7 +114,7 @@ function lines(host, hooks) {
   function tint() {
     for (const x of body.children) {
       const n = Number(x.dataset.row), is = kin(self.rows[n], self.mark);
-      showKin(x, is);
+      showRelation(x, is);
       x.classList.toggle("hit", self.hits.has(n));
       x.classList.toggle("at", n === self.at);
       x.setAttribute("aria-selected", is === "mark" || is === "twin");

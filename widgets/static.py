@@ -16,7 +16,7 @@ from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import empty, esc, seconds
-from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, kernel_lines
+from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, view_lines
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
@@ -146,7 +146,7 @@ def passes(view: KernelView, limits: Limits) -> str:
 
 def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
     took = f'<span class="muted">{seconds(step.seconds)}</span>'
-    if step.after.next_id > 2 * limits.ir or len(kernel_lines(step.after, view.file)) > limits.ir:
+    if step.after.next_id > 2 * limits.ir or len(view_lines(view, step.after)) > limits.ir:
         return f'<div style="margin-left:14px">{esc(step.name)} {took}</div>'
     change = changed(view, step)
     head = f"{esc(step.name)} {delta(change)} {took}"
@@ -158,7 +158,7 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
 
 def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> str:
     out: list[str] = []
-    before, after = kernel_lines(step.before, view.file), kernel_lines(step.after, view.file)
+    before, after = view_lines(view, step.before), view_lines(view, step.after)
     cut = ranges(before, after)
     changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
     for n, (tag, a, b, c, d) in enumerate(cut[: changes[most] if len(changes) > most else None]):

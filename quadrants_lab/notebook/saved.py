@@ -29,10 +29,10 @@ KINDS = (".html", ".json")
 class Saved(Displayable):
     """An inspector that was read from a file; it displays itself like the one that was written."""
 
-    def __init__(self, contents: dict[str, Any]) -> None:
-        self.contents = contents
-        self.answers = unpack(contents["answers"])
-        super().__init__(contents["shape"], contents["text"], contents["static"])
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.answers = unpack(data["answers"])
+        super().__init__(data["shape"], data["text"], data["static"])
 
     def answer(self, request: str) -> str:
         return self.answers.get(request) or empty("the file has no answer to that: it was not exported")
@@ -42,7 +42,7 @@ class Saved(Displayable):
 
     def export(self, path: str | Path) -> Path:
         """Writes it as a page or as a copy of the file."""
-        return _write(self.contents, _checked(path))
+        return _write(self.data, _checked(path))
 
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
@@ -76,10 +76,10 @@ def inspect(what: Any) -> Inspection | Saved:
     if not isinstance(what, (str, Path)):
         return show(what)
     try:
-        contents = json.loads(Path(what).read_text())
-        if contents["format"] == FORMAT:
-            return Saved(contents)
-        why = f"it is of format {contents['format']}, and this version reads format {FORMAT}"
+        data = json.loads(Path(what).read_text())
+        if data["format"] == FORMAT:
+            return Saved(data)
+        why = f"it is of format {data['format']}, and this version reads format {FORMAT}"
     except OSError as e:
         why = e.strerror or str(e)
     except (ValueError, KeyError, TypeError):
@@ -96,10 +96,10 @@ def _checked(path: str | Path) -> Path:
     return out
 
 
-def _write(contents: dict[str, Any], out: Path) -> Path:
+def _write(data: dict[str, Any], out: Path) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".json":
-        out.write_text(json.dumps(contents))
+        out.write_text(json.dumps(data))
     else:
-        out.write_text(page(contents["shape"], unpack(contents["answers"])))
+        out.write_text(page(data["shape"], unpack(data["answers"])))
     return out

@@ -154,7 +154,7 @@ def context() -> tuple[Any, ...]:
 
 
 def _is_fast(plan: Plan) -> bool:
-    """Whether launches need no check of derivatives that end (`lint`), and no alias check."""
+    """Whether launches end no derivative (see `lint.cross_kernel`) and take no array with 64-bit extents."""
     buffers = plan.compiled.lowered.kernel.buffers
     targets = [buffers[b] for _, b in plan.value_flows if buffers[b].kind in ("field", "ndarray")]
     return (
