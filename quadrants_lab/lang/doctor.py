@@ -28,7 +28,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
-from quadrants_lab.runtime.check.parting import restart
+from quadrants_lab.runtime.check.parting import seed_gradients
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
 from quadrants_lab.runtime.check.rehearsal import rehearsed
 from quadrants_lab.runtime.check.report import Report
@@ -74,7 +74,7 @@ def _checked(
     fields = _named(launches, loss, wrt, read, _names(program.func))
     left = {name: (x.grad._memory.copy(), _filled(x)) for name, x in fields.items()}
     with unwatched(), showing(progress) as say:
-        restart(launches, loss._memory)
+        seed_gradients(launches, loss._memory)
         for x in fields.values():
             x.grad._memory.array[...] = 0
         launches.differentiate()

@@ -95,7 +95,7 @@ class _Launch:
 
     def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> V.StepTrace:
         if task >= len(self.tasks):
-            raise QuadrantsRuntimeError(f"nothing runs in this launch of kernel {self.kernel.name}", code="QL0707")
+            raise QuadrantsRuntimeError(f"this launch of kernel {self.kernel.name} has no task", code="QL0707")
         stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
         at = self.kernel.body.index(self.tasks[task])
         window = trace_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)

@@ -24,7 +24,7 @@ from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.differences import gradients
 from quadrants_lab.runtime.check.flow import forward_tasks
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace, share_of
-from quadrants_lab.runtime.check.parting import Arrays, Parting, restart
+from quadrants_lab.runtime.check.parting import Arrays, Parting, seed_gradients
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
@@ -162,7 +162,7 @@ class _Writer:
         launches = self.tangents.launches
         self.grad = gradients(launches)[self.element.key][1]
         self.at = len(list(launches.leaves()))
-        restart(launches, self.tangents.loss)
+        seed_gradients(launches, self.tangents.loss)
         with suppress(StopReplay), watch(self):
             launches.differentiate(after=self.done)
         return self.kept

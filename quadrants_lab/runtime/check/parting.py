@@ -50,7 +50,7 @@ class Parting:
     tangent: Arrays
 
 
-def restart(launches: Launches, loss: Memory) -> None:
+def seed_gradients(launches: Launches, loss: Memory) -> None:
     """Sets gradients to their start of the backward pass: 1 for the loss, 0 for everything else."""
     for memory, grad in gradients(launches).values():
         grad.array[...] = memory is loss
@@ -61,7 +61,7 @@ def restart(launches: Launches, loss: Memory) -> None:
         f.written.clear()
 
 
-def part(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
+def find_parting(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
     """The last step at which the two modes differ by more than ``tolerance`` relative to what the step itself changes;
     None if there is none. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if it takes
     more than `MOST_BYTES`."""
@@ -93,7 +93,7 @@ def part(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tole
     tangents.along(x, direction, forwards)
     steps = list(launches.leaves())
     found: list[Parting] = []
-    restart(launches, tangents.loss)
+    seed_gradients(launches, tangents.loss)
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
     later, t_later = adjoints(), {key: t.copy() for key, t in now.items()}
     moved: dict[int, slice | None] = {}  # where `now` and `t_later` may differ

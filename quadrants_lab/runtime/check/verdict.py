@@ -31,7 +31,7 @@ from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
-from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
+from quadrants_lab.runtime.check.parting import find_parting, is_own, seed_gradients, why_parted
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
@@ -194,7 +194,7 @@ def _parted(state: Check, x: D.Input) -> Cause | None:
     tolerance = _AGREES_FORWARD[state.bits]
     found = None
     with suppress(TooLong):
-        found = part(state.tangents, x.memory, _direction(x), tolerance)
+        found = find_parting(state.tangents, x.memory, _direction(x), tolerance)
     if found is None:
         return None
     state.say("the statement at which they part")
@@ -217,7 +217,7 @@ def _backwards(state: Check) -> None:
     """Repeats the launches and their gradients."""
     with unwatched():
         _again(state.launches)
-    restart(state.launches, state.loss)
+    seed_gradients(state.launches, state.loss)
     state.launches.differentiate()
 
 

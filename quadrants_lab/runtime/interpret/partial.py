@@ -109,8 +109,8 @@ class Partial:
 
     def _too_many(self) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
-            f"what this task of kernel {self.kernel.name} reads takes more than {MOST_BEFORE:,} statements of those "
-            "before it",
+            f"computing what this task of kernel {self.kernel.name} reads takes more than {MOST_BEFORE:,} statements "
+            "of earlier tasks",
             code="QL0708",
             help="launch it on less data to follow it step by step",
         )

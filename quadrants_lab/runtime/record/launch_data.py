@@ -69,7 +69,7 @@ class CurrentValues:
         if self.memory.foreign or self.memory.version != self.version:
             why = "may have been" if self.memory.foreign else "was"
             raise QuadrantsRuntimeError(
-                f"{self.name} {why} written to since the launch, which read too much to copy it",
+                f"{self.name} {why} written to since the launch, whose inputs were too large to copy",
                 code="QL0714",
                 help="run the cell again, and look at its steps before another one writes",
             )
@@ -90,7 +90,7 @@ class FirstElements:
         if at < self.flat.size:
             return self.flat[at]
         raise QuadrantsRuntimeError(
-            f"the launch wrote over {self.name}[{', '.join(map(str, index))}]: of so large an array the first "
+            f"the launch wrote over {self.name}[{', '.join(map(str, index))}]: of so large an array only the first "
             f"{self.flat.size:,} elements are kept",
             code="QL0714",
             help="look at an iteration that needs only those, or launch it on less data",

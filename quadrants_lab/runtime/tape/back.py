@@ -82,7 +82,7 @@ def _recompute_segment(launches: Launches, segment: Segment, after: Callable[[St
         part.put()
     room = None if launches.memory is None else max(0, launches.memory - launches.used)
     inner = type(launches)(memory=room, joins=False)
-    inner.times = launches.times
+    inner.recomputed_times = launches.recomputed_times
     try:
         _record(inner, segment)
         sweep(inner, forget=True, after=after)
@@ -136,4 +136,4 @@ def _recompute(inner: Launches, item: Step | Segment) -> None:
     repeated = inner.under_way[-1]
     assert isinstance(repeated, Step)
     repeated.number = item.number
-    inner.times[item.number] += 1
+    inner.recomputed_times[item.number] += 1

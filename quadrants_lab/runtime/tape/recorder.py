@@ -71,10 +71,10 @@ class Launches(Keeper):
         self.settled: dict[Route, bool] = {}  # routes whose memory is all tracked -> whether their own reads are, too
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
         self.made_again = 0  # steps recomputed in the last backward pass
-        self.times: Counter[int] = Counter()  # step number -> how often it was recomputed
-        self.items: list[Step | Segment] = []  # the steps before the last backward pass
-        self.span = 1  # length in steps of the segments that the budget makes
-        self.state = 0  # bytes of the largest segment
+        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was recomputed
+        self.last_steps: list[Step | Segment] = []  # the steps before the last backward pass
+        self.segment_length = 1  # length in steps of the segments that the budget makes
+        self.largest_segment = 0  # bytes of the largest segment
         self.tail = 0  # number of single recomputable steps at the end
         self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
         self.paused = 0
@@ -227,9 +227,9 @@ class Launches(Keeper):
         rerun = self.finished_rerun
         if rerun is not None and len(rerun.steps) == len(self.steps) and rerun.differentiate():
             return
-        self.items = list(self.steps)
-        self.times.clear()
-        if any(isinstance(item, Segment) for item in self.items):
+        self.last_steps = list(self.steps)
+        self.recomputed_times.clear()
+        if any(isinstance(item, Segment) for item in self.last_steps):
             for number, step in enumerate(self.leaves()):
                 step.number = number
         with back.restored_afterwards(self):
@@ -285,9 +285,10 @@ class Launches(Keeper):
 
     def _begin_auto_segment(self, route: Route) -> None:
         """Opens a segment before a launch if steps would be joined to long segments anyway: less must be saved then."""
-        if self.in_auto_segment and (not route.recomputable or self.paused or len(self.open[0].steps) >= self.span):
+        fits = route.recomputable and not self.paused
+        if self.in_auto_segment and not (fits and len(self.open[0].steps) < self.segment_length):
             self._end_auto_segment()
-        if self.span >= LONG and self.joins and not self.open and route.recomputable and not self.paused:
+        if fits and self.segment_length >= LONG and self.joins and not self.open:
             segment = Segment()
             self.steps.append(segment)
             self.open.append(segment)
@@ -300,7 +301,7 @@ class Launches(Keeper):
             segment = self.open.pop()
             if not segment.steps:
                 self.steps.pop()
-            self.state = max(self.state, segments.item_bytes(segment))
+            self.largest_segment = max(self.largest_segment, segments.item_bytes(segment))
             self._fit()
 
     def _before(self, route: Route, args: Sequence[Any]) -> list[PendingWrite]:

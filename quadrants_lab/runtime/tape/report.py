@@ -78,7 +78,7 @@ class Report:
 def report(launches: Launches) -> Callable[[], Report]:
     """Returns a function that makes the report of the last backward pass. Until it is called it holds the steps."""
     made = Report(launches.memory, launches.most, launches.made_again)
-    items, tracked, times = launches.items, launches.tracked, dict(launches.times)
+    items, tracked, times = launches.last_steps, launches.tracked, dict(launches.recomputed_times)
 
     @cache
     def listed() -> Report:

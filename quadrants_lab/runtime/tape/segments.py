@@ -44,7 +44,7 @@ def lengths(steps: int, states: int) -> list[int]:
 def room(launches: Launches) -> int:
     """Bytes of the budget for steps. One state is reserved for a copy of the final memory, and 1/32 as slack."""
     assert launches.memory is not None
-    return launches.memory * 31 // 32 - launches.state
+    return launches.memory * 31 // 32 - launches.largest_segment
 
 
 def join(launches: Launches) -> None:
@@ -53,17 +53,17 @@ def join(launches: Launches) -> None:
     while launches.used > room(launches):
         # First join single steps, but those at the end only if they make a whole segment: the last steps are
         # differentiated first and then need no recomputation. Then join segments in pairs, which doubles their length.
-        tail, length = launches.tail, max(2, launches.span)
+        tail, length = launches.tail, max(2, launches.segment_length)
         if tail >= length:
             launches.tail -= length
             _join_some(launches, len(launches.steps) - tail, length)
         elif run := _run(launches.steps[: len(launches.steps) - tail], length):
             _join_some(launches, *run)
         elif any(_joinable(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
-            launches.span = length * 2
+            launches.segment_length = length * 2
             launches.steps = _in_pairs(launches.steps)
             sizes = [(isinstance(item, Segment), item_bytes(item)) for item in launches.steps]
-            launches.state = max((size for is_segment, size in sizes if is_segment), default=0)
+            launches.largest_segment = max((size for is_segment, size in sizes if is_segment), default=0)
             launches.used = sum(size for _, size in sizes)
         elif tail >= 2:
             launches.tail = 0
@@ -72,7 +72,7 @@ def join(launches: Launches) -> None:
             return
         else:
             raise QuadrantsRuntimeError(
-                f"a Tape with memory={launches.memory} cannot do with less than {launches.used} bytes here",
+                f"a Tape with memory={launches.memory} needs at least {launches.used} bytes here",
                 code="QL2091",
                 help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
                 "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
@@ -98,7 +98,7 @@ def _join_some(launches: Launches, at: int, count: int) -> None:
     segment = _joined(items)
     size = item_bytes(segment)
     launches.steps[at : at + count] = [segment]
-    launches.state = max(launches.state, size)
+    launches.largest_segment = max(launches.largest_segment, size)
     launches.used += size - sum(map(item_bytes, items))
 
 
