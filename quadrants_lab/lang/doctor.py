@@ -28,12 +28,12 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
-from quadrants_lab.runtime.check.parting import restart
+from quadrants_lab.runtime.check.parting import seed_gradients
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
 from quadrants_lab.runtime.check.rehearsal import rehearsed
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
-from quadrants_lab.runtime.tape.python_writes import notice
+from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 
 Say = Callable[[str], None]
@@ -67,7 +67,7 @@ def _checked(
         warnings.simplefilter("always", QuadrantsWarning)
         try:
             program()
-            notice(launches)
+            record_python_writes(launches)
         except QuadrantsError as e:
             return Report("loss", np.nan, says="the program ends with an error", causes=(because(e),))
     warned = {str(w.message): w for w in caught if issubclass(w.category, QuadrantsWarning)}
@@ -75,7 +75,7 @@ def _checked(
     fields = _fields_to_check(launches, loss, wrt, read, _names(program.func))
     left = {name: (x.grad._memory.copy(), _python_wrote_last(x)) for name, x in fields.items()}  # by the program
     with unwatched(), showing(progress) as say:
-        restart(launches, loss._memory)
+        seed_gradients(launches, loss._memory)
         for x in fields.values():
             x.grad._memory.array[...] = 0
         launches.differentiate()
@@ -140,7 +140,7 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
     """Restores memory as it was before the launches, calls ``change``, and runs the program again, without output."""
     restore(launches)
     change()
-    for f in launches.followed.values():
+    for f in launches.tracked.values():
         f.memory.version += 1
     with warnings.catch_warnings(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")

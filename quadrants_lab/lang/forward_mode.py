@@ -18,7 +18,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import SHARED
-from quadrants_lab.runtime.tape.writes import Writes, written_over
+from quadrants_lab.runtime.tape.written import Writes, overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -59,11 +59,10 @@ class _UsedFields(Writes):
     def clear_tangents(self) -> None:
         """Sets the tangents of elements that Python wrote to to 0, and warns of fields that no launch wrote."""
         for key, (field, name, places) in self.followed.items():
-            written = [p for p in places if p is not SHARED]
-            if written and key not in self.written and key not in self.warned:
+            if any(p is not SHARED for p in places) and key not in self.written and key not in self.warned:
                 self.warned.add(key)
-                warn([written_over(name, "dual")])
-            for place in written:
+                warn([overwrite_warning(name, "dual")])
+            for place in (p for p in places if p is not SHARED):
                 field.dual._memory.write(place, 0)
             places.clear()
 

@@ -82,9 +82,9 @@ class JaxOp(ExternalOp):
                 self.call_function({**rest, **given, **outputs})
             if by is None:
                 return tuple(out.to_numpy() for out in outputs.values())
-            for followed in record.followed.values():
-                if followed.grad is not None:
-                    followed.grad.write(..., 0)
+            for tracked in record.tracked.values():
+                if tracked.grad is not None:
+                    tracked.grad.write(..., 0)
             for out, grad in zip((o for o in outputs.values() if o.grad is not None), grads, strict=True):
                 out.grad.from_numpy(np.asarray(grad))
             with unwatched():
