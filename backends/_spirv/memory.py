@@ -1,4 +1,4 @@
-"""Memory: pointers, loads, stores, atomics."""
+"""Loads, stores and atomic operations, and the pointers that they take."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
-    """Pointer to an element. Indices are taken to be in range: what is not is an error that only checks can see."""
-    if buffer.in_frame and index:  # a constant
+    """A pointer to an element, whose index is assumed to be in range (in debug mode it is checked)."""
+    if buffer.in_frame and index:  # the index is a constant
         return b.frame.at(b.frame.layout.frame.buffers[buffer.name] + WORD * b.known[index[0]], buffer.dtype)
     base = b.frame.buffer(buffer.name)
     if not index:
@@ -34,13 +34,13 @@ def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
-    """Row-major element offset: in 32 bits where the buffer is known to need no more."""
+    """The row-major offset of an element, an i32 where the buffer is known to have less than 2**31 elements."""
     shape, count = buffer.shape, 1
     for n in shape or ():
         count *= n
     t = i32 if shape is not None and count < 1 << 31 else i64
     if len(index) == 1 and b.types[index[0]] in (i32, i64):
-        return b.values[index[0]]  # the instruction extends it
+        return b.values[index[0]]  # PtrAccessChain takes both widths
     offset = 0
     for axis, i in enumerate(index):
         value = resize(b, i, t)
@@ -53,7 +53,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
 
 
 def resize(b: Body, id: int, t: DType) -> int:
-    """An integer or truth value as i32 or i64."""
+    """An integer or u1 as i32 or i64."""
     value, source = b.values[id], b.types[id]
     if source is u1:
         return b.fn.let("Select", b.m.type(t), value, b.m.const(t, 1), b.m.const(t, 0))
@@ -114,7 +114,7 @@ def store(b: Body, s: N.Store) -> None:
 
 # --- atomics --------------------------------------------------------------------------------------------------
 
-# instructions for (signed, unsigned); `lower.atomics` makes loops of what is not here
+# instructions for (signed, unsigned); `lower.atomics` replaces every other operation by a loop
 _NATIVE: dict[str, tuple[str, str]] = {
     "add": ("AtomicIAdd", "AtomicIAdd"),
     "sub": ("AtomicISub", "AtomicISub"),
@@ -141,7 +141,8 @@ def atomic(b: Body, s: N.Atomic) -> None:
 
 
 def _change_together(b: Body, s: N.Atomic) -> None:
-    """An addition at the place of which threads may meet: one of `_gpu.meetings`."""
+    """An addition to an element that many threads may change (`_gpu.meetings`): where all threads of the subgroup
+    have the same element, one of them adds their sum."""
     fn, m, scope = b.fn, b.m, b.m.const(u32, C.SUBGROUP_SCOPE)
     m.need("GroupNonUniform")
     m.need("GroupNonUniformVote")
@@ -168,7 +169,7 @@ def _change_together(b: Body, s: N.Atomic) -> None:
 
 
 def subgroup_sum(b: Body, t: DType, value: int) -> int:
-    """Of the threads that are at this place together."""
+    """The sum over the active threads of the subgroup."""
     b.m.need("GroupNonUniform")
     b.m.need("GroupNonUniformArithmetic")
     op = "GroupNonUniformFAdd" if t.is_float else "GroupNonUniformIAdd"
@@ -182,7 +183,7 @@ def at_once(b: Body, op: str, t: DType, pointer: int, value: int) -> int:
 
 
 def compare_exchange(b: Body, t: DType, pointer: int, new: int, expected: int) -> int:
-    """Returns what was there."""
+    """Returns the value before the exchange."""
     _need(b, t)
     scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
     return b.fn.let("AtomicCompareExchange", b.m.type(t), pointer, scope, relaxed, relaxed, new, expected)

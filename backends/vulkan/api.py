@@ -230,7 +230,7 @@ def _describe(handle: Any) -> Physical:
     together = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
     llvmpipe = more.driverID == LLVMPIPE
     target = replace(
-        _target(features, _flags(more), more), cuts_loops=llvmpipe, pairs=llvmpipe, waits=not llvmpipe,
+        _target(features, _flags(more), more), cuts_loops=llvmpipe, waits=not llvmpipe,
         in_step=not llvmpipe, subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
         meets=bool(together and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
         unit=more.driverID == NVIDIA, together=groups.subgroupSize if more.driverID == NVIDIA and together else 1,
