@@ -19,14 +19,14 @@ usual, chosen = Logical.__init__, api.choose
 
 def apart(self: Logical, *arguments: Any) -> None:
     usual(self, *arguments)
-    self.apart = True
+    self.discrete = True
 
 
 @cache
 def choose() -> api.Physical:
     physical = chosen()
     target = physical.target
-    return replace(physical, target=replace(target, in_step=True, meets=True, unit=True, together=target.block))
+    return replace(physical, target=replace(target, in_step=True, aggregates=True, unit=True, together=target.block))
 
 
 def patch(monkeypatch: pytest.MonkeyPatch) -> None:

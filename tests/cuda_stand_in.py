@@ -207,16 +207,16 @@ class StandIn:
             finally:
                 self._draining = False
 
-    def new_mark(self) -> Any:
+    def new_event(self) -> Any:
         return None
 
-    def drop_mark(self, mark: Any) -> None:
+    def free_event(self, event: Any) -> None:
         pass
 
-    def set_mark(self, mark: Any) -> None:
+    def record_event(self, event: Any) -> None:
         self.marks += 1
 
-    def await_mark(self, mark: Any, what: str) -> None:
+    def await_event(self, event: Any, what: str) -> None:
         self.wait(what)
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:

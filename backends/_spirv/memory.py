@@ -128,8 +128,8 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    if b.parallel and b.plan is not None and s in b.plan.meetings and all(b.types[i].bits == 32 for i in s.index):
-        _change_together(b, s)
+    if b.parallel and b.plan is not None and s in b.plan.aggregated and all(b.types[i].bits == 32 for i in s.index):
+        _aggregated(b, s)
         return
     t, value = s.type, b.values[s.value]
     pointer = element(b, b.frame.kernel.buffers[s.buffer], s.index)
@@ -140,20 +140,20 @@ def atomic(b: Body, s: N.Atomic) -> None:
     b.define(s.id, t, old)
 
 
-def _change_together(b: Body, s: N.Atomic) -> None:
-    """An addition to an element that many threads may change (`_gpu.meetings`): where all threads of the subgroup
-    have the same element, one of them adds their sum."""
+def _aggregated(b: Body, s: N.Atomic) -> None:
+    """An addition of `_gpu.aggregated_atomics`: where all threads of the subgroup have the same element, one of them
+    adds their sum."""
     fn, m, scope = b.fn, b.m, b.m.const(u32, C.SUBGROUP_SCOPE)
     m.need("GroupNonUniform")
     m.need("GroupNonUniformVote")
     pointer, value = element(b, b.frame.kernel.buffers[s.buffer], s.index), b.values[s.value]
     same = [fn.let("GroupNonUniformAllEqual", m.bool, scope, b.values[i]) for i in s.index]
-    meet = same[0] if same else m.const(u1, True)
+    uniform = same[0] if same else m.const(u1, True)
     for more in same[1:]:
-        meet = fn.let("LogicalAnd", m.bool, meet, more)
+        uniform = fn.let("LogicalAnd", m.bool, uniform, more)
     together, put, on, apart, done = (fn.label() for _ in range(5))
     add = "AtomicFAddEXT" if s.type.is_float else _NATIVE["add"][0]
-    fn.branch(meet, together, apart, done)
+    fn.branch(uniform, together, apart, done)
     fn.start(together)
     total = subgroup_sum(b, s.type, value)
     fn.branch(fn.let("GroupNonUniformElect", m.bool, scope), put, on, on)

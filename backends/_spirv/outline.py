@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._gpu.meetings import Meetings
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregatedAtomics
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
 from quadrants_lab.backends._spirv import heap
 from quadrants_lab.backends._spirv.assembler import Function
@@ -47,11 +47,11 @@ class Run:
 
 class Plan:
     """What the programs of a lowered kernel share: its chunks of adstack slots, the runs to outline by the id of
-    their first statement, and, if ``meet``, the atomic operations of `_gpu.meetings`."""
+    their first statement, and, if ``aggregate``, the atomic operations of `_gpu.aggregated_atomics`."""
 
-    def __init__(self, kernel: N.Kernel, meet: bool = False) -> None:
+    def __init__(self, kernel: N.Kernel, aggregate: bool = False) -> None:
         self.kernel = kernel
-        self.meetings = Meetings(kernel, Ranges(kernel), SUMMED, ("add",)) if meet else ()
+        self.aggregated = AggregatedAtomics(kernel, Ranges(kernel), SUMMED, ("add",)) if aggregate else ()
         self.chunks = chunks(kernel)
         self.runs: dict[int, Run] = {}
         if not self.chunks:

@@ -23,7 +23,7 @@ class Target:
     - ``block``: the number of threads whose adstack slots are interleaved, a power of two up to 64.
     - ``waits``: barriers are cheap enough for the threads of a group to share work.
     - ``in_step``: a thread runs several short iterations at once, so that their loads overlap.
-    - ``meets``: the threads of a subgroup check whether they change the same element (`_gpu.meetings`).
+    - ``aggregates``: the threads of a subgroup check whether they change the same element (`_gpu.aggregated_atomics`).
     - ``unit``: the device's own sine and cosine of f32 are off by at most 2**-21 between -pi and pi.
     - ``together``: the number of neighbouring threads of a group that are sure to form a subgroup.
     """
@@ -45,7 +45,7 @@ class Target:
     block: int = 32
     waits: bool = True
     in_step: bool = False
-    meets: bool = False
+    aggregates: bool = False
     unit: bool = False
     together: int = 1
 

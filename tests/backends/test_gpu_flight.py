@@ -47,19 +47,19 @@ class Timed:
         self.done = max(self.done, self.now) + takes
         self.unfinished = [t for t in self.unfinished if t > self.now] + [self.done]
 
-    def new_mark(self) -> list[int]:
+    def new_event(self) -> list[int]:
         return [0]
 
-    def drop_mark(self, mark: list[int]) -> None:
+    def free_event(self, event: list[int]) -> None:
         pass
 
-    def set_mark(self, mark: list[int]) -> None:
+    def record_event(self, event: list[int]) -> None:
         self.calls += 1
-        mark[0] = self.done
+        event[0] = self.done
 
-    def await_mark(self, mark: list[int], what: str) -> None:
+    def await_event(self, event: list[int], what: str) -> None:
         self.calls += 1
-        self.now = max(self.now, mark[0])
+        self.now = max(self.now, event[0])
 
     def wait(self, what: str) -> None:
         self.now = max(self.now, self.done)
@@ -148,13 +148,13 @@ def test_ctrl_c_while_a_launch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = bound.frame
     frame.cost.ns = PART
 
-    def interrupted(mark: Any, what: str) -> None:
+    def interrupted(event: Any, what: str) -> None:
         raise KeyboardInterrupt
 
     for _ in range(2):
         frame.launch()
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "await_mark", interrupted)
+        patch.setattr(driver, "await_event", interrupted)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 frame.launch()

@@ -1,4 +1,4 @@
-"""Threads that change one element bring their values together first, where they see that they meet."""
+"""Aggregated atomics: threads of a warp that change the same element combine their values first."""
 
 from __future__ import annotations
 
