@@ -94,11 +94,9 @@ class CodeObject:
         out = []
         for section in self.sections:
             if section.kind == SYMBOLS:
-                names = self.sections[section.link].offset
-                for at in range(section.offset, section.offset + section.size, SYMBOL.size):
-                    name, info, _, where, place, size = SYMBOL.unpack_from(self.data, at)
-                    start = names + name
-                    text = self.data[start : self.data.index(b"\0", start)].decode()
+                names = self.sections[section.link].of(self.data)
+                for name, info, _, where, place, size in SYMBOL.iter_unpack(section.of(self.data)):
+                    text = names[name : names.index(b"\0", name)].decode()
                     out.append(Symbol(text, info & 15, where, place, size))
         return out
 

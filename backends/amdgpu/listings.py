@@ -59,12 +59,11 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
         made = hsaco.linked(plain())
         about = hsaco.CodeObject(made)
         lines = from_disassembly(hsaco.disassembled(made, chip))
+        count = ISA.count(lines) or isa().instructions
         ids = statements(lines, *instructions())
-        count = ISA.count(lines)
         if not lines:  # without a disassembler, the metadata of the code object
             lines = outline(about.metadata)
             ids = [NO_ID] * len(lines)
-            count = isa().instructions
         lines, ids = [f"// {len(made)} bytes for {chip}", *lines], [NO_ID, *ids]
         return _headed("hsaco", "//", about.programs, lines, ids, count)
 
@@ -88,13 +87,11 @@ def _registers(programs: Sequence[hsaco.Resources]) -> tuple[tuple[str, int], ..
 
 def outline(value: Any, depth: int = 0) -> list[str]:
     """Nested maps and lists as indented lines."""
-    pairs = list(value.items()) if isinstance(value, dict) else [("-", v) for v in value]
     out = []
-    for key, v in pairs:
+    for key, v in value.items() if isinstance(value, dict) else (("-", v) for v in value):
         nested = isinstance(v, (dict, list))
         out.append("  " * depth + (f"{key}:" if nested else f"{key}: {v}"))
-        if nested:
-            out += outline(v, depth + 1)
+        out += outline(v, depth + 1) if nested else []
     return out
 
 

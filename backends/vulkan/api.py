@@ -122,23 +122,6 @@ def instance() -> Any:
     """The instance, which lives as long as the process."""
     if not _mesa_has_room():
         os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
-    return _instance()
-
-
-def _mesa_has_room() -> bool:
-    """Whether the disk has room for Mesa's shader cache, a mapped file: without, older versions crash the process."""
-    shared = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.environ.get("MESA_SHADER_CACHE_DIR") or shared
-    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-    try:
-        disk = os.statvfs(folder or ".")
-    except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize >= _MESA_ROOM
-
-
-def _instance() -> Any:
     faults = manifests.faults()
     words = "; ".join(x.words for x in faults)
     if any(x.crashes for x in faults):
@@ -148,7 +131,8 @@ def _instance() -> Any:
     info = new("VkInstanceCreateInfo", pApplicationInfo=app)
     portability = f.new("char[]", b"VK_KHR_portability_enumeration")
     names = f.new("char *[]", [portability])
-    if "VK_KHR_portability_enumeration" in _instance_extensions():
+    found = _list("VkExtensionProperties", vk.vkEnumerateInstanceExtensionProperties, f.NULL)
+    if any(f.string(e.extensionName) == b"VK_KHR_portability_enumeration" for e in found):
         info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 1, 1, names
     made = f.new("VkInstance *")
     result = vk.vkCreateInstance(info, f.NULL, made)
@@ -168,9 +152,17 @@ def _list(type: str, call: Any, *args: Any) -> list[Any]:
     return [items[n] for n in range(count[0])]
 
 
-def _instance_extensions() -> set[str]:
-    found = _list("VkExtensionProperties", lib().vkEnumerateInstanceExtensionProperties, ffi().NULL)
-    return {ffi().string(e.extensionName).decode() for e in found}
+def _mesa_has_room() -> bool:
+    """Whether the disk has room for Mesa's shader cache, a mapped file: without, older versions crash the process."""
+    shared = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = os.environ.get("MESA_SHADER_CACHE_DIR") or shared
+    while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    try:
+        disk = os.statvfs(folder or ".")
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize >= _MESA_ROOM
 
 
 def physical_devices() -> tuple[Physical, ...]:
@@ -186,11 +178,7 @@ def _home() -> forks.Home:
 
 @cache
 def _devices() -> tuple[Physical, ...]:
-    return _physical(instance())
-
-
-def _physical(instance: Any) -> tuple[Physical, ...]:
-    return tuple(map(_describe, _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance)))
+    return tuple(map(_describe, _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance())))
 
 
 def _flags(struct: Any) -> set[str]:
@@ -209,7 +197,7 @@ def _describe(handle: Any) -> Physical:
     plain = f.new("VkPhysicalDeviceProperties *")
     vk.vkGetPhysicalDeviceProperties(handle, plain)
     name = f.string(plain.deviceName).decode()
-    families = _families(handle)
+    families = _list("VkQueueFamilyProperties", vk.vkGetPhysicalDeviceQueueFamilyProperties, handle)
     computes = [n for n, q in enumerate(families) if q.queueFlags & COMPUTE_QUEUE]
     version = f"{plain.apiVersion >> 22}.{plain.apiVersion >> 12 & 0x3FF}"
     if plain.apiVersion < API_VERSION or not computes:
@@ -217,7 +205,9 @@ def _describe(handle: Any) -> Physical:
         return Physical(handle, name, plain.deviceType, lacks, Target(), 0, extensions, frozenset(), name)
     properties.pNext = groups
     vk.vkGetPhysicalDeviceProperties2(handle, properties)
-    features = frozenset(_features(handle, extensions))
+    first, chain = feature_chain(extensions)
+    vk.vkGetPhysicalDeviceFeatures2(handle, first)
+    features = frozenset().union(*map(_flags, (f.addressof(first, "features"), *chain)))
     lacks = " and ".join(words for feature, words in _REQUIRED.items() if feature not in features)
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
@@ -232,10 +222,6 @@ def _describe(handle: Any) -> Physical:
     return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
 
 
-def _families(handle: Any) -> list[Any]:
-    return _list("VkQueueFamilyProperties", lib().vkGetPhysicalDeviceQueueFamilyProperties, handle)
-
-
 def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
     """VkPhysicalDeviceFeatures2, and the list of structures that are chained to it."""
     names = ["VkPhysicalDeviceVulkan11Features", "VkPhysicalDeviceVulkan12Features"]
@@ -246,13 +232,6 @@ def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
     for a, b in pairwise(chain):
         a.pNext = b
     return first, chain
-
-
-def _features(handle: Any, extensions: frozenset[str]) -> set[str]:
-    first, chain = feature_chain(extensions)
-    lib().vkGetPhysicalDeviceFeatures2(handle, first)
-    plain = ffi().addressof(first, "features")
-    return _flags(plain).union(*(_flags(s) for s in chain))
 
 
 _REQUIRED = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}

@@ -29,19 +29,12 @@ from quadrants_lab.ir.walk import walk
 KERNEL = parse_kernel(stacked("f32", 64).replace("{OP}", "sin %9"))
 
 
-@pytest.mark.parametrize("options", [EXACT, FAST], ids=["exact", "fast"])
-def test_stage(options: object) -> None:
-    stage = vulkan.stages(KERNEL, options)["spirv"]()  # type: ignore[arg-type]
-    lines = stage.text.split("\n")
-    assert stage.name == "spirv"
-    assert len(lines) == len(stage.ids) == stage.lines
-    assert 20 < stage.instructions < stage.lines
+def test_a_push_is_straight_code() -> None:
+    stage = vulkan.stages(KERNEL, EXACT)["spirv"]()
     assert 3 <= stage.phis < stage.instructions
     assert stage.code_bytes % 4 == 0
-    known = {s.id for s in walk(lower(KERNEL, vulkan.lowering(EXACT), EXACT).body)}
-    assert {i for i in stage.ids if i >= 0} <= known
     pushes = [s.id for s in walk(KERNEL.body) if isinstance(s, N.AdStackPush)]
-    of_push = [line for line, i in zip(lines, stage.ids, strict=True) if i in pushes]
+    of_push = [line for line, i in zip(stage.text.split("\n"), stage.ids, strict=True) if i in pushes]
     assert any("OpStore" in line for line in of_push)
     assert not any("OpBranch" in line for line in of_push)
 
