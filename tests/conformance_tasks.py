@@ -258,19 +258,13 @@ def test_while_and_if(rig: Any) -> None:
 
 
 def reduction(op: str, t: str, n: int) -> str:
-    return f"""kernel reduce() forward {{
-      buffer @x: field {t}[{n}]
-      buffer @y: field {t}[]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        %4: {t} = load @x[%3]
-        %5: {t} = atomic {op} @y[], %4
-        yield
-      }}
-    }}"""
+    return parallel(
+        f"const {n}",
+        f"""%4: {t} = load @x[%3]
+        %5: {t} = atomic {op} @y[], %4""",
+        f"buffer @x: field {t}[{n}]\nbuffer @y: field {t}[]",
+        head="reduce() forward",
+    )
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "u8", "i64", "u1"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from child import run
 from conformance_tasks import CHECKED, nested, seven, stacked
+from rigs import parallel
 from vulkan_rig import EXACT, FAST, bind, load, validate
 
 from quadrants_lab.backends import vulkan
@@ -75,14 +76,9 @@ def pushing(n: int) -> N.Kernel:
         f"%{1001 + 3 * k}: f32 = add %{1000 + 3 * k}, %{998 + 3 * k}"
         for k in range(n)
     ]
-    return parse_kernel(f"""kernel pushing() reverse {{
-      buffer @x: field f32[64]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 64
-        yield %1, %2
-      }} do (%3: i32) {{
-        adstack_alloca $4: f32 'v' primal %9 reason "test"
+    return parse_kernel(parallel(
+        "const 64",
+        f"""adstack_alloca $4: f32 'v' primal %9 reason "test"
         %9: f32 = load @x[%3]
         {chr(10).join(lines)}
         adstack_guard {{
@@ -90,10 +86,10 @@ def pushing(n: int) -> N.Kernel:
           {chr(10).join(back)}
           store @x[%3], %{998 + 3 * n}
           yield
-        }}
-        yield
-      }}
-    }}""")
+        }}""",
+        "buffer @x: field f32[64]",
+        head="pushing() reverse",
+    ))
 
 
 @pytest.mark.parametrize(("n", "own", "nbytes"), [(10, 411, 3916), (100, 1671, 14716), (300, 4471, 38716)])
@@ -123,24 +119,18 @@ def in_turn(t: str, n: int, count: int) -> str:
         back.append(f"%{b}: {t} = adstack_load_top ${stack}\n%{b + 1}: i32 = const {k}\nadstack_pop ${stack}")
         back.append(f"store @y[%3, %{b + 1}], %{b}")
     lines = "\n".join(f"adstack_alloca ${4 + k}: {t} 's{k}' primal %22 reason \"test\"" for k in range(count))
-    return f"""kernel in_turn() reverse {{
-      buffer @x: field i32[100]
-      buffer @y: field {t}[100x{n}]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 100
-        yield %1, %2
-      }} do (%3: i32) {{
-        {lines}
+    return parallel(
+        "const 100",
+        f"""{lines}
         %9: i32 = load @x[%3]
         {chr(10).join(forth)}
         adstack_guard {{
           {chr(10).join(back)}
           yield
-        }}
-        yield
-      }}
-    }}"""
+        }}""",
+        f"buffer @x: field i32[100]\nbuffer @y: field {t}[100x{n}]",
+        head="in_turn() reverse",
+    )
 
 
 def test_constants_are_operands_of_such_calls() -> None:
