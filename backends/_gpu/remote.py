@@ -34,8 +34,8 @@ class RemoteMemory(ABC):
         self.nbytes = self.size * self.dtype.itemsize
 
     @abstractmethod
-    def _use(self, home: Any) -> None:
-        """Makes ``home``, a result of the device's `take_home`, the place of the elements."""
+    def _use(self, storage: Any) -> None:
+        """Makes ``storage``, a result of the device's `allocate_storage`, the place of the elements."""
 
     @abstractmethod
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
@@ -89,31 +89,31 @@ class RemoteMemory(ABC):
 
     # --- copies on the device ------------------------------------------------------------------------------------
 
-    def piece(self, at: int, size: int) -> Any:
+    def save(self, at: int, size: int) -> Any:
         """A copy on the device of ``size`` elements, the first of which has the flat index ``at``, after all launches
         so far."""
         made = type(self).__new__(type(self))
         made._describe(self.device, (size,), self.dtype)
         spare = self.device.spare.setdefault(made.nbytes, [])
-        home = spare.pop() if spare else self.device.take_home(made.nbytes)
-        made._use(home)
-        forks.finalize(made, spare.append, home)  # the next owner's copies come after all that is launched until then
-        self.take(at, made)
+        storage = spare.pop() if spare else self.device.allocate_storage(made.nbytes)
+        made._use(storage)
+        forks.finalize(made, spare.append, storage)  # the next owner uses it after all that is launched until then
+        self.save_into(at, made)
         return made
 
-    def take(self, at: int, piece: Any) -> None:
-        """Repeats `piece`, into memory that it returned before."""
-        piece._copy(0, self, at * self.dtype.itemsize, piece.nbytes)
+    def save_into(self, at: int, copy: Any) -> None:
+        """Repeats `save`, into memory that it returned before."""
+        copy._copy(0, self, at * self.dtype.itemsize, copy.nbytes)
 
-    def put(self, at: int, piece: Any) -> None:
-        """Copies a result of `piece` back to the elements from flat index ``at`` on, after all launches so far."""
-        self._copy(at * self.dtype.itemsize, piece, 0, piece.nbytes)
+    def restore(self, at: int, copy: Any) -> None:
+        """Copies a result of `save` back to the elements from flat index ``at`` on, after all launches so far."""
+        self._copy(at * self.dtype.itemsize, copy, 0, copy.nbytes)
 
 
 class RemoteDevice:
     """A device whose memory the host cannot access. ``ahead``: objects with a method ``send``, whose copy on the host
-    was changed since the last launch; the next launch sends them. ``spare``: unused homes of earlier pieces, by size in
-    bytes."""
+    was changed since the last launch; the next launch sends them. ``spare``: the unused storage of earlier copies
+    (`RemoteMemory.save`), by size in bytes."""
 
     remote = True  # the host cannot access its memory
 
@@ -127,8 +127,8 @@ class RemoteDevice:
         for memory in ahead:
             memory.send()
 
-    def take_home(self, nbytes: int) -> Any:
-        """Allocates memory for a piece; MemoryError where there is not enough."""
+    def allocate_storage(self, nbytes: int) -> Any:
+        """Allocates memory; MemoryError where there is not enough."""
         raise NotImplementedError
 
     def drop_spare(self) -> None:

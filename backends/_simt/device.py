@@ -46,13 +46,13 @@ class SimtMemory(RemoteMemory):
         self.keep: Any = None
         self.stream: int | None = None  # the owner's stream, where another library owns it
 
-    def _use(self, home: int) -> None:
-        self.address = home
+    def _use(self, storage: int) -> None:
+        self.address = storage
 
-    def piece(self, at: int, size: int) -> Any:
+    def save(self, at: int, size: int) -> Any:
         if self.device.captured is not None:
             raise MustWait
-        return super().piece(at, size)
+        return super().save(at, size)
 
     def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
         driver = self.device.driver
@@ -112,7 +112,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
         return self.without_spare(lambda: self.memory(self, shape, dtype))
 
-    def take_home(self, nbytes: int) -> int:
+    def allocate_storage(self, nbytes: int) -> int:
         return self.without_spare(lambda: int(self.driver.allocate(nbytes)))
 
     def drop_spare(self) -> None:

@@ -71,7 +71,7 @@ def first(b: Body, chunk: Chunk, t: DType) -> int:
     if chunk.count == 1:
         return mine
     place = m.const(u32, chunk.number * m.target.block)
-    return b.frame.kept(chunk.buffers, lambda: fn.let("PtrAccessChain", pointer(b, chunk, t), mine, place))
+    return b.frame.kept(("chunk", *chunk.buffers), lambda: fn.let("PtrAccessChain", pointer(b, chunk, t), mine, place))
 
 
 def _before(b: Body, chunk: Chunk) -> int:

@@ -64,7 +64,7 @@ class Device(RemoteDevice, GpuDevice):
         nbytes = prod(shape) * np.dtype(dtype).itemsize
         return MappedMemory(self.logical.queue, self.arrays.take(nbytes), shape, dtype)
 
-    def take_home(self, nbytes: int) -> Piece:
+    def allocate_storage(self, nbytes: int) -> Piece:
         return self.without_spare(lambda: self.arrays.take(nbytes))
 
     def drop_spare(self) -> None:

@@ -188,28 +188,28 @@ class MappedMemory(VisibleMemory):
 
 
 class DeviceMemory(RemoteMemory):
-    """The memory of an array on a discrete GPU. ``home``: its piece of memory."""
+    """The memory of an array on a discrete GPU. ``storage``: its piece of memory."""
 
     device: Device
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
         self._describe(device, shape, dtype)
-        self._use(device.take_home(self.nbytes))
+        self._use(device.allocate_storage(self.nbytes))
         if self.nbytes:
             self._fill(b"\0")
 
-    def _use(self, home: Piece) -> None:
-        self.home = home
-        self.address = home.address
+    def _use(self, storage: Piece) -> None:
+        self.storage = storage
+        self.address = storage.address
 
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.download(host, self.home, offset, nbytes)
+        self.device.transfers.download(host, self.storage, offset, nbytes)
 
     def _send(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.upload(self.home, offset, host, nbytes)
+        self.device.transfers.upload(self.storage, offset, host, nbytes)
 
     def _fill(self, pattern: bytes) -> None:
-        self.device.transfers.fill(self.home, self.nbytes, pattern)
+        self.device.transfers.fill(self.storage, self.nbytes, pattern)
 
     def _copy(self, offset: int, other: DeviceMemory, start: int, nbytes: int) -> None:
-        self.device.transfers.copy(self.home, offset, other.home, start, nbytes)
+        self.device.transfers.copy(self.storage, offset, other.storage, start, nbytes)
