@@ -1,6 +1,5 @@
-"""A plugin (`pytest -p apart`): Vulkan devices are taken for discrete ones, whose memory the host does not see and
-where threads run short iterations in step, look whether they change the same element, and have sines of their own, so
-that lavapipe runs what is made for those."""
+"""A plugin (`pytest -p apart`) that makes lavapipe run the code for discrete GPUs: the host cannot access their memory,
+threads run several short iterations at once, atomics are aggregated, and sines are the device's own."""
 
 from __future__ import annotations
 

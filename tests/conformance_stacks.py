@@ -1,4 +1,4 @@
-"""Adstacks, those in step too, on every backend; part of `conformance_tasks`."""
+"""Adstacks, also in lockstep, on every backend; part of `conformance_tasks`."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ IN_STEP = parallel(
 
 
 def test_stacks_in_step(rig: Any) -> None:
-    """Stacks that are pushed in the same places, of several dtypes, beside others; some are read before a loop or in
-    it and popped behind it."""
+    """Stacks of several dtypes that are pushed at the same places, and others; some are read before or in a loop and
+    popped behind it."""
     count = np.arange(500, dtype=np.int32) % 7
     x, y, want = np.linspace(-1, 1, 500, dtype=np.float32), np.zeros(500, np.float32), np.zeros(500, np.float32)
     interpret(parse_kernel(IN_STEP), arrays={"x": x, "count": count, "y": want})

@@ -1,4 +1,4 @@
-"""Adstacks whose slots go by the trips of loops, and their edges, on every backend; part of `conformance_tasks`."""
+"""Adstacks whose slots are indexed by the trips of loops, on every backend; part of `conformance_tasks`."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def by_trips(t: str, n: int) -> str:
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
 def test_slots_by_trips(rig: Any, t: str) -> None:
-    """Of a range that does not begin at 0, under a condition, and of a loop that counts its trips; and over capacity,
-    with everything else untouched."""
+    """In a range that does not begin at 0, under a condition, and in a while loop; an overflow leaves other iterations
+    untouched."""
     n = 500
     op = "xor" if t == "u1" else "add"
     exe = rig.load(by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21"))

@@ -1,5 +1,5 @@
-"""AMDGPU's stages: what the ISA of small kernels has and has not, sizes, statements behind lines, and what is said
-where something is missing. ISA is worded by LLVM, so properties are compared and no texts."""
+"""AMDGPU's stages: properties of the assembly of small kernels, sizes, and messages where a tool is missing. LLVM's
+versions write assembly differently, so there are no golden texts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_sizes(name: str, chip: str) -> None:
 
 @pytest.mark.parametrize(("chip", "name"), [*product(CHIPS, SAMPLES), *((c, "reduce") for c in chips.WAVES)])
 def test_every_chip(name: str, chip: str) -> None:
-    """Few registers, none of them spilled, nothing in a thread's own memory, no calls."""
+    """There are few registers, no spills, no scratch memory and no calls."""
     text = isa(SAMPLES[name], chip)
     (program,) = hsaco.CodeObject(listings.object_of(parse_kernel(SAMPLES[name]), FAST, chip)).programs
     assert program.name == "task0"
@@ -91,7 +91,7 @@ def test_native_atomics(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_reduction_is_one_atomic_a_group(chip: str) -> None:
-    """Lanes by moves within a row and by ds_bpermute across rows, waves through LDS."""
+    """Lanes combine by DPP moves within a row and ds_bpermute across rows, waves through LDS."""
     text = isa(SAMPLES["reduce"], chip)
     names = mnemonics(text)
     assert [m for m in names if "atomic" in m] == ["global_atomic_add_f32"]
@@ -111,7 +111,7 @@ def test_frames_are_read_once_and_as_constants(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_exact_code_contracts_nothing(chip: str) -> None:
-    """v_mac_f32 and v_mad_f32, which gfx90a has, round the product."""
+    """v_mac_f32 and v_mad_f32 of gfx90a are allowed, because they round the product."""
     fused = re.compile(r"v_(pk_|dual_)?fma\w*_f32")
     assert not fused.search(isa(AXPY, chip, EXACT))
     assert fused.search(isa(AXPY, chip)) or chip == "gfx90a"
@@ -141,7 +141,7 @@ REUSED = ("v_mac_f32", "v_madmk_f32", "v_madak_f32")  # of gfx90a; CDNA 3 has ot
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_another_decoder_reads_the_same_instructions(name: str, chip: str) -> None:
-    """tinygrad's, made from AMD's own description of the machine."""
+    """tinygrad's decoder is generated from AMD's description of the instruction set."""
     decoder = pytest.importorskip("tinygrad.renderer.amd")
     kernel = parse_kernel(SAMPLES[name])
     code = amdgpu_objects.instructions(hsaco.CodeObject(listings.object_of(kernel, FAST, chip)), "task0")

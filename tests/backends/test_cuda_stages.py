@@ -1,5 +1,4 @@
-"""CUDA's stages: the PTX of three kernels as it should read, sizes, statements behind lines, and what is said where
-something is missing."""
+"""CUDA's stages: the PTX of three kernels, sizes, chips, the math library, and messages where a tool is missing."""
 
 from __future__ import annotations
 
@@ -100,7 +99,7 @@ def test_which_iterations_run_in_step() -> None:
 
 @needs_library
 def test_what_was_cut_out_of_the_math_library_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies on the disk under another's name, or is damaged, is made anew."""
+    """An entry of the cache that has another's content, or is damaged, is made anew."""
     store = DiskCache(tmp_path)
     monkeypatch.setattr(libdevice, "_disk", lambda: store)
 
@@ -110,7 +109,7 @@ def test_what_was_cut_out_of_the_math_library_is_kept(tmp_path: Path, monkeypatc
         return [libdevice.function(name, nvptx.machine(90)) for name in ("__nv_expf", "__nv_logf")]
 
     def cut_again() -> bool:
-        """Whether they are, and the texts are the same."""
+        """Whether functions were extracted again; the texts must be the same."""
         cut: list[int] = []
         with monkeypatch.context() as m:
             m.setattr(libdevice, "_cut", lambda *args: cut.append(1) or make(*args))

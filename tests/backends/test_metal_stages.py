@@ -1,4 +1,4 @@
-"""The MSL of three kernels of the conformance suite, as it should read; sizes, statements behind lines, caching."""
+"""The MSL of three kernels of the conformance suite; sizes, #line directives, caching."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_debug_names_source_lines() -> None:
 
 
 def test_pushes_side_by_side_are_short() -> None:
-    """They share a counter, and a line holds several of them."""
+    """Adjacent pushes share a counter and a store."""
     made = module(parse_kernel(seven("f32", 64)), FAST)
     assert len(made.text) <= 2600
     assert len(made.lines) <= 85

@@ -1,4 +1,4 @@
-"""The stage of the Vulkan backend: text, sizes, the statement behind each line; and what pushes cost."""
+"""The stage of the Vulkan backend: source lines, the listing, and the size of pushes."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def pushing(n: int) -> N.Kernel:
 
 @pytest.mark.parametrize(("n", "own", "nbytes"), [(10, 411, 3916), (100, 1671, 14716), (300, 4471, 38716)])
 def test_straight_pushes_are_short(n: int, own: int, nbytes: int) -> None:
-    """``own``: words of pushes and pops and of all that adstacks are lowered to; with a branch a push and a counter a
-    stack 300 take 24,905, and 121,040 bytes of it all."""
+    """``own``: the words of all code for adstacks. With a branch for each push and a counter for each stack, 300 pushes
+    would take 24,905 words, and the module 121,040 bytes."""
     kernel = pushing(n)
     ids = {s.id for s in walk(kernel.body) if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop))}
     ids |= {s.id for s in walk(lower(kernel, vulkan.lowering(EXACT)[:1], EXACT).body) if s.id >= kernel.next_id}
@@ -134,7 +134,7 @@ def in_turn(t: str, n: int, count: int) -> str:
 
 
 def test_constants_are_operands_of_such_calls() -> None:
-    """They are constants of the module: no call has them from another one."""
+    """Constants are operands of the module, which a call does not take from another call's run."""
     source, n = in_turn("i32", 40, 3), 40
     for k in range(n):
         pushed = f"%{22 + 5 * k}: i32 = "
@@ -162,7 +162,7 @@ def test_pushes_and_pops_that_look_alike_are_calls(t: str) -> None:
 
 
 def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
-    """Nor run: a loop of two billion trips would be noticed. So many times three is no number of 32 bits."""
+    """Nor does the loop run, which has two billion trips; three times that does not fit 32 bits."""
     arrays = {"x": np.ones(2, np.float32), "count": np.array([2, 2**31 - 1], np.int32)}
     arrays |= {"y": np.zeros((2, 6), np.float32), "z": np.zeros((2, 6, 3), np.float32)}
     frame = bind(load(nested(2)), arrays, stacks=[6, 6])
@@ -184,7 +184,7 @@ def test_every_primitive_has_a_spelling() -> None:
 
 @pytest.mark.parametrize(("t", "options", "single"), [("f32", FAST, True), ("f32", EXACT, False), ("f64", FAST, False)])
 def test_one_over_a_root(t: str, options: object, single: bool) -> None:
-    """One over a square root is one operation where results may be near the right ones."""
+    """With fast math, one over a square root is a single operation."""
     root = f"sqrt %9\n          %20: {t} = const 1.0\n          %21: {t} = div %20, %10"
     kernel = parse_kernel(stacked(t, 64).replace("{OP}", root).replace("yield %10", "yield %21"))
     text = vulkan.stages(kernel, options)["spirv"]().text  # type: ignore[arg-type]
