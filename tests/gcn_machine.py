@@ -1,7 +1,7 @@
 """An emulator of AMD's GPUs that executes LLVM's assembly: group by group, wave by wave, all lanes of a wave at once.
 
-It has the instructions of our kernels on gfx90a, gfx942 and gfx1100, after AMD's manuals, and raises an error at
-others. Memory is that of this process. There are no delays and no caches, so wait instructions do nothing. Reciprocals and
+It has the instructions of our kernels on gfx90a, gfx942 and gfx1100, after AMD's manuals; others are an error.
+Memory is that of this process. There are no delays and no caches, so wait instructions do nothing. Reciprocals and
 roots are exact to f32, division instructions compute the quotient in one step, and denormals are kept.
 """
 

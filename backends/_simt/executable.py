@@ -114,7 +114,7 @@ class SimtFrame(GpuFrame):
             WORD_FORM.pack_into(self.view, host_flag.AT, device.done.address)
         self._launches: list[Any] = []
         self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all words that programs read
-        self._graphs = GraphCache(self) if getattr(driver, "graph", None) else None
+        self._graphs = GraphCache(partial(driver.graph, self._start)) if hasattr(driver, "graph") else None
         self._waits = exe.synchronous
         self._report: Callable[[], BaseException] | None = None
         self._cleared = self._state, exe.state.zeroed  # what is zeroed before each launch
@@ -199,10 +199,6 @@ class SimtFrame(GpuFrame):
                 self._driver.check(result, f"launching kernel {self.exe.kernel.name}")
         if self._waits:
             self.fetch_status()
-
-    def make_graph(self) -> Any:
-        """A graph of all that a launch enqueues."""
-        return self._driver.graph(self._start)
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """See `quadrants_lab.backends.launch.Frame`. Launches then leave the status of earlier ones in the state."""

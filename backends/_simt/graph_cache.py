@@ -5,20 +5,18 @@ A graph contains the frame's words at the time when it was made or last updated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._simt.executable import SimtFrame
+from collections.abc import Callable
+from typing import Any
 
 AFTER = 32  # equal launches in a row before a graph is made, which takes as long as it saves in about a hundred
 
 
 class GraphCache:
-    """The graph of a frame. ``always``: launch by graph from the first launch on (`qd.kernel(graph=True)`). ``made``
-    counts the graphs that were made."""
+    """The graph of a frame, which ``make`` captures. ``always``: launch by graph from the first launch on
+    (`qd.kernel(graph=True)`). ``made`` counts the graphs that were made."""
 
-    def __init__(self, frame: SimtFrame) -> None:
-        self.frame = frame
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
         self.always = False
         self.made = 0
         self._graph: Any = None
@@ -43,7 +41,7 @@ class GraphCache:
         if not self.always and self._equal <= AFTER:
             return None
         if self._graph is None:
-            self._graph = self.frame.make_graph()
+            self._graph = self._make()
             self.made += 1
         else:
             self._graph.update()

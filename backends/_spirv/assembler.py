@@ -104,9 +104,6 @@ class Module:
     def vector(self, element: int, count: int) -> int:
         return self._type("TypeVector", element, count)
 
-    def function_type(self, result: int, *args: int) -> int:
-        return self._type("TypeFunction", result, *args)
-
     def pointer(self, storage: str, to: int) -> int:
         return self._type("TypePointer", C.STORAGE[storage], to)
 
@@ -197,12 +194,8 @@ class Module:
         head.append([number["MemoryModel"], C.PHYSICAL_64, C.GLSL450])
         head += [[number["EntryPoint"], C.COMPUTE, *e, *self.interface] for e in self.entries]
         head += [*self.modes, *self.strings, *self.names, *self.decorations, *self.globals]
-        ids = [NO_ID] * len(head)
-        for fn in self.functions:
-            for part in (fn.start_part, fn.variables, fn.head, fn.body, fn.end_part):
-                head += part.instructions
-                ids += part.ids
-        return head, ids
+        rest = [x for f in self.functions for part in (f.declaration, f.variables, f.head, f.body) for x in part]
+        return [*head, *(ins for ins, _ in rest)], [*[NO_ID] * len(head), *(id for _, id in rest)]
 
     def words(self) -> bytes:
         """The binary."""
@@ -213,15 +206,10 @@ class Module:
         return np.array(out, np.uint32).tobytes()
 
 
-class Part:
+class Part(list[tuple[Instruction, int]]):
     """Consecutive instructions of a function, each with the id of its IR statement."""
 
-    __slots__ = ("ids", "instructions", "span")
-
-    def __init__(self) -> None:
-        self.instructions: list[Instruction] = []
-        self.ids: list[int] = []
-        self.span: Span | None = None  # the source position of the block's last OpLine
+    span: Span | None = None  # the source position of the block's last OpLine
 
 
 class Function:
@@ -233,7 +221,7 @@ class Function:
     ) -> None:
         self.module = module
         self.id = module.fresh()
-        self.start_part, self.variables, self.head, self.body, self.end_part = (Part() for _ in range(5))
+        self.declaration, self.variables, self.head, self.body = (Part() for _ in range(4))
         self.out = self.body
         self.stmt = stmt  # the statement whose code is being emitted
         self.span = span
@@ -241,24 +229,21 @@ class Function:
         self.cut = 0  # the variable of `note_cut`, 0 for none
         m = module
         module.name(self.id, name)
-        start = self.start_part.instructions
-        start.append([C.OPS["Function"][0], result, self.id, 0, m.function_type(result, *args)])
+        start = [[C.OPS["Function"][0], result, self.id, 0, m._type("TypeFunction", result, *args)]]
         self.params = [m.fresh() for _ in args]
         start += [[C.OPS["FunctionParameter"][0], t, p] for t, p in zip(args, self.params, strict=True)]
         self.block = m.fresh()
         start.append([C.OPS["Label"][0], self.block])
-        self.start_part.ids += [stmt] * len(start)
+        self.declaration += [(ins, stmt) for ins in start]
 
     def put(self, op: str, *operands: int) -> Instruction:
         """Appends an instruction and returns it, so that operands can be added later."""
         out = self.out
         if self.module.lines and self.span is not out.span and self.span is not None:
             out.span = span = self.span
-            out.instructions.append([C.OPS["Line"][0], self.module.file(span.file), span.line, span.col + 1])
-            out.ids.append(self.stmt)
+            out.append(([C.OPS["Line"][0], self.module.file(span.file), span.line, span.col + 1], self.stmt))
         ins = [C.OPS[op][0], *operands]
-        out.instructions.append(ins)
-        out.ids.append(self.stmt)
+        out.append((ins, self.stmt))
         return ins
 
     def let(self, op: str, type: int, *operands: int) -> int:
@@ -274,8 +259,7 @@ class Function:
         """A variable of the function."""
         id = self.module.fresh()
         pointer = self.module.pointer("Function", type)
-        self.variables.instructions.append([C.OPS["Variable"][0], pointer, id, C.STORAGE["Function"]])
-        self.variables.ids.append(NO_ID)
+        self.variables.append(([C.OPS["Variable"][0], pointer, id, C.STORAGE["Function"]], NO_ID))
         return id
 
     @contextmanager
@@ -304,8 +288,7 @@ class Function:
 
     def start(self, label: int) -> None:
         """Opens the basic block ``label``. The previous block must have ended in a branch."""
-        self.out.instructions.append([C.OPS["Label"][0], label])
-        self.out.ids.append(self.stmt)
+        self.out.append(([C.OPS["Label"][0], label], self.stmt))
         self.out.span = None
         self.block = label
 
@@ -321,13 +304,7 @@ class Function:
     def phi(self, type: int, *ways: tuple[int, int]) -> int:
         return self.let("Phi", type, *(x for way in ways for x in way))
 
-    def open_phi(self, type: int, first: int, block: int) -> tuple[int, Instruction]:
-        """A phi at the head of a loop, to which the caller adds the value from the loop's end."""
-        id = self.module.fresh()
-        return id, self.put("Phi", type, id, first, block)
-
     def close(self) -> int:
-        self.end_part.instructions.append([C.OPS["FunctionEnd"][0]])
-        self.end_part.ids.append(self._owner)
+        self.body.append(([C.OPS["FunctionEnd"][0]], self._owner))
         self.module.functions.append(self)
         return self.id

@@ -54,8 +54,8 @@ def loop(
     before = fn.block
     fn.jump(header)
     fn.start(header)
-    phis = [fn.open_phi(fn.module.type(t), first, before) for t, first in carried]
-    values = tuple(id for id, _ in phis)
+    phis = [fn.put("Phi", fn.module.type(t), fn.module.fresh(), first, before) for t, first in carried]
+    values = tuple(phi[2] for phi in phis)
     start = fn.label()
     fn.put("LoopMerge", after, more, 0)
     fn.jump(start)
@@ -65,8 +65,8 @@ def loop(
     nexts = body(values)
     fn.jump(more)
     fn.start(more)
-    for (_, phi), value in zip(phis, nexts, strict=True):
-        phi += [value, more]
+    for phi, value in zip(phis, nexts, strict=True):
+        phi += [value, more]  # only now known
     fn.jump(header)
     fn.start(after)
     if fn.module.target.cuts_loops and unfinished is not None:
@@ -119,12 +119,6 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
     return loop(fn, [(i32, m.const(i32, 1)), *carried], test, body, unfinished)[1:]
 
 
-def difference_is_negative(fn: Function, t: DType, a: int, b: int) -> int:
-    """a < b for integers whose difference is less than half their range."""
-    less = fn.let("ISub", fn.module.type(t), a, b)
-    return fn.let("SLessThan", fn.module.bool, less, fn.module.const(t, 0))
-
-
 def for_(b: Body, s: N.For) -> None:
     """The carried counter is the index; in a reversed loop it is the index plus one, so that it never underflows."""
     fn, t = b.fn, s.index.type
@@ -149,7 +143,8 @@ def for_(b: Body, s: N.For) -> None:
     some = fn.let(less, b.m.bool, begin, end) if b.m.target.cuts_loops else 0
 
     def unfinished(values: Values) -> int:
-        return fn.let("LogicalAnd", b.m.bool, some, difference_is_negative(fn, t, *sides(values)))
+        less = fn.let("ISub", b.m.type(t), *sides(values))  # not the test itself: see `loop`
+        return fn.let("LogicalAnd", b.m.bool, some, fn.let("SLessThan", b.m.bool, less, b.m.const(t, 0)))
 
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)
     for r, v in zip(s.results, last[1:], strict=True):

@@ -71,22 +71,16 @@ def resize(b: Body, id: int, t: DType) -> int:
 
 
 def read(b: Body, t: DType, in_memory: DType, pointer: int) -> int:
+    """Loads a value of dtype ``t``."""
     value = b.fn.let("Load", b.m.type(in_memory), pointer, C.ALIGNED, in_memory.nbytes)
-    return _as_truth(b, value, in_memory) if t is u1 else value
+    return b.fn.let("INotEqual", b.m.bool, value, b.m.const(in_memory, 0)) if t is u1 else value
 
 
 def write(b: Body, t: DType, in_memory: DType, pointer: int, value: int) -> None:
-    b.fn.put("Store", pointer, _as_stored(b, t, in_memory, value), C.ALIGNED, in_memory.nbytes)
-
-
-def _as_truth(b: Body, value: int, t: DType) -> int:
-    return b.fn.let("INotEqual", b.m.bool, value, b.m.const(t, 0))
-
-
-def _as_stored(b: Body, t: DType, in_memory: DType, value: int) -> int:
-    if t is not u1:
-        return value
-    return b.fn.let("Select", b.m.type(in_memory), value, b.m.const(in_memory, 1), b.m.const(in_memory, 0))
+    """Stores a value of dtype ``t``."""
+    if t is u1:
+        value = b.fn.let("Select", b.m.type(in_memory), value, b.m.const(in_memory, 1), b.m.const(in_memory, 0))
+    b.fn.put("Store", pointer, value, C.ALIGNED, in_memory.nbytes)
 
 
 def load(b: Body, s: N.Load) -> None:
@@ -134,7 +128,7 @@ def atomic(b: Body, s: N.Atomic) -> None:
     t, value = s.type, b.values[s.value]
     pointer = element(b, b.frame.kernel.buffers[s.buffer], s.index)
     if s.op == "cas":
-        old = compare_exchange(b, t, pointer, value, b.values[s.expected])
+        old = at_once(b, "AtomicCompareExchange", t, pointer, b.m.const(u32, C.RELAXED), value, b.values[s.expected])
     else:
         old = at_once(b, "AtomicFAddEXT" if t.is_float else _NATIVE[s.op][t.kind == "u"], t, pointer, value)
     b.define(s.id, t, old)
@@ -176,22 +170,12 @@ def subgroup_sum(b: Body, t: DType, value: int) -> int:
     return b.fn.let(op, b.m.type(t), b.m.const(u32, C.SUBGROUP_SCOPE), C.REDUCE, value)
 
 
-def at_once(b: Body, op: str, t: DType, pointer: int, value: int) -> int:
-    _need(b, t)
-    scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
-    return b.fn.let(op, b.m.type(t), pointer, scope, relaxed, value)
-
-
-def compare_exchange(b: Body, t: DType, pointer: int, new: int, expected: int) -> int:
-    """Returns the value before the exchange."""
-    _need(b, t)
-    scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
-    return b.fn.let("AtomicCompareExchange", b.m.type(t), pointer, scope, relaxed, relaxed, new, expected)
-
-
-def _need(b: Body, t: DType) -> None:
+def at_once(b: Body, op: str, t: DType, pointer: int, *operands: int) -> int:
+    """Emits an atomic instruction; returns the old value of the element."""
     if t.is_float:
         b.m.need(f"AtomicFloat{t.bits}AddEXT")
         b.m.extensions["SPV_EXT_shader_atomic_float_add"] = None
     elif t.bits == 64:
         b.m.need("Int64Atomics")
+    scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
+    return b.fn.let(op, b.m.type(t), pointer, scope, relaxed, *operands)

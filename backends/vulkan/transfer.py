@@ -120,9 +120,9 @@ class Transfers:
 
 def _copy(source: Piece, start: int, to: Piece, offset: int, nbytes: int) -> Callable[[Any], None]:
     region = api.new("VkBufferCopy", srcOffset=source.offset + start, dstOffset=to.offset + offset, size=nbytes)
-    return partial(_record_copy, source.block.buffer, to.block.buffer, region)
 
+    def record(commands: Any) -> None:
+        if nbytes:
+            api.lib().vkCmdCopyBuffer(commands, source.block.buffer, to.block.buffer, 1, region)
 
-def _record_copy(source: Any, to: Any, region: Any, commands: Any) -> None:
-    if region.size:
-        api.lib().vkCmdCopyBuffer(commands, source, to, 1, region)
+    return record
