@@ -114,7 +114,8 @@ class SimtFrame(GpuFrame):
             WORD_FORM.pack_into(self.view, host_flag.AT, device.done.address)
         self._launches: list[Any] = []
         self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all words that programs read
-        self._graphs = GraphCache(partial(driver.graph, self._start)) if hasattr(driver, "graph") else None
+        graph = getattr(driver, "graph", None)
+        self._graphs = GraphCache(partial(graph, self._start)) if graph else None
         self._waits = exe.synchronous
         self._report: Callable[[], BaseException] | None = None
         self._cleared = self._state, exe.state.zeroed  # what is zeroed before each launch
