@@ -17,7 +17,7 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import LongAxis, make_entry
 from quadrants_lab.backends._gpu.flight import Cost
-from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends._gpu.programs import GROUP, Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
@@ -159,19 +159,19 @@ class GpuFrame(FrameWords, ABC):
 
     def _set_grid(self) -> None:
         """Sets the group counts of the tasks whose bounds the host can compute; programs compute the others."""
-        exe = self.exe
-        for program in exe.programs:
-            if program.kind == "bounds":
-                continue
-            n = program.number
-            if program.kind == "serial":
-                groups = 1
-            else:
-                total = self._total(n) if program.inline else None
-                most = self.most_groups(n)
-                groups = most if total is None else min(-(-total // (GROUP * exe.in_step[n])), most)
-            _GRID.pack_into(self.view, exe.layout.grid[n], groups, 1, 1)
+        for program in self.exe.programs:
+            if program.kind != "bounds":
+                groups = self._group_count(program, GROUP, self.most_groups(program.number))
+                _GRID.pack_into(self.view, self.exe.layout.grid[program.number], groups, 1, 1)
         self._grid_is_old = False
+
+    def _group_count(self, program: Program, group: int, most: int) -> int:
+        """The number of groups of ``group`` threads that a program has iterations for, but not more than ``most``."""
+        if program.kind != "range":
+            return 1
+        if not program.inline:
+            return most
+        return min(most, -(-self._total(program.number) // (group * self.exe.in_step[program.number])))
 
     def most_groups(self, number: int) -> int:
         """The largest group count of a task."""

@@ -254,12 +254,7 @@ class SimtFrame(GpuFrame):
         if self._graphs:
             self._graphs.drop()
         for program, function in zip(exe.programs, self._functions, strict=True):
-            groups = 1
-            if program.kind == "range":
-                groups = self._most_groups(program, function)
-                if program.inline:
-                    each = function.block * exe.in_step[program.number]
-                    groups = min(groups, -(-self._total(program.number) // each))
+            groups = self._group_count(program, function.block, self._most_groups(program, function))
             if groups:
                 frame = self._host if self._by_value else self._copy
                 self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))
