@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.layout import element_bytes, elements
-from quadrants_lab.backends.lower.adstacks.lockstep import in_step, widest
+from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N
 
 MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
@@ -59,7 +60,7 @@ def heap_plan(
 
 def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
     """The task's stacks, with those in lockstep side by side."""
-    grouped = {a.id: a for group in in_step(task.body).groups for a in group}
+    grouped = {a.id: a for group in lockstep.in_step(task.body).groups for a in group}
     return [*grouped.values(), *(s for s in task.body if isinstance(s, N.AdStackAlloca) and s.id not in grouped)]
 
 
@@ -89,12 +90,9 @@ def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
             runs[run[0].name] = max(run, runs.get(run[0].name, []), key=len)
     out: dict[str, Chunk] = {}
     for run in runs.values():
-        for t, alike in groupby(run, lambda b: b.dtype):
-            left = [b.name for b in alike]
-            while left:
-                width = widest(len(left), t)
-                first, count = left[0], len(left) // width
-                for number in range(count):
-                    names, left = tuple(left[:width]), left[width:]
-                    out.update(dict.fromkeys(names, Chunk(names, first, number, count, run[0].name)))
+        made = lockstep.chunks(run, attrgetter("dtype"))
+        for _, found in groupby(made, lambda chunk: (chunk[0].dtype, len(chunk))):
+            alike = [tuple(b.name for b in chunk) for chunk in found]
+            for number, names in enumerate(alike):
+                out.update(dict.fromkeys(names, Chunk(names, alike[0][0], number, len(alike), run[0].name)))
     return out
