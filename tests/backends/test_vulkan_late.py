@@ -28,6 +28,18 @@ def session() -> Any:
     qd.reset()
 
 
+@pytest.fixture
+def adder(session: None) -> Any:
+    """A field, and a kernel that adds to it."""
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def add(n: qd.i32):
+        x[None] += n
+
+    return x, add
+
+
 def test_arguments_of_launches_on_their_way(session: None) -> None:
     x = qd.field(qd.i32, COUNT)
 
@@ -136,13 +148,9 @@ def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: No
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
+def test_what_was_not_submitted(adder: Any, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
     """After Ctrl-C, waiting launches are submitted later; after an error they are dropped and their slots reused."""
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def add(n: qd.i32):
-        x[None] += n
+    x, add = adder
 
     def fails(slot: Slot) -> None:
         raise error
@@ -164,13 +172,9 @@ def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("at", ["its start", "its end"])
-def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+def test_ctrl_c_in_the_middle(adder: Any, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     """A launch that was started is waited for, and one that has ended is no longer in flight."""
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def add(n: qd.i32):
-        x[None] += n
+    x, add = adder
 
     def add_and_wait(n: int) -> None:
         add(n)
@@ -197,13 +201,9 @@ def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at
     assert x[None] == 3 + sum(range(COUNT))
 
 
-def test_more_wait_than_go_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_wait_than_go_at_once(adder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """More launches than fit one submission may wait after Ctrl-C."""
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def add(n: qd.i32):
-        x[None] += n
+    x, add = adder
 
     def interrupted(slot: Slot) -> None:
         raise KeyboardInterrupt
