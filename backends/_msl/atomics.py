@@ -36,9 +36,9 @@ def helper(b: Body, op: str, t: DType) -> str:
     head = f"{own} {name}(device {own}* at, {more}{own} value) {{"
     if t.bits == 64:
         new = combine(b, op, t, X.variable("old", own), X.variable("value", own))
-        return b.helper(name, _locked(name, own, more, new))
+        return b.library.add(name, _locked(name, own, more, new))
     if op == "cas":
-        return b.helper(name, Helper(f"""\
+        return b.library.add(name, Helper(f"""\
 {head}
   device atomic_uint* word = (device atomic_uint*)at;
   uint seen = expected;
@@ -47,7 +47,7 @@ def helper(b: Body, op: str, t: DType) -> str:
 }}"""))
     own_name = op if op == "exchange" else f"fetch_{op}"
     text = f"return atomic_{own_name}_explicit((device atomic_{own}*)at, value, {_R});"
-    return b.helper(name, Helper(f"{head}\n  {text}\n}}"))
+    return b.library.add(name, Helper(f"{head}\n  {text}\n}}"))
 
 
 def _locked(name: str, own: str, more: str, new: Expr) -> Helper:

@@ -79,10 +79,6 @@ class Body(body.Body):
         self._counts[what] = self._counts.get(what, -1) + 1
         return self._counts[what]
 
-    def helper(self, name: str, own: Helper | None = None) -> str:
-        """Adds a helper to the module, a row of `HELPERS` or the one that is given; returns its name."""
-        return self.library.need(name) if own is None else self.library.add(name, own)
-
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
@@ -120,8 +116,8 @@ def _op(b: Body, s: N.Op) -> None:
 def _call(b: Body, s: N.Call) -> None:
     """Functions whose names differ only behind the first dot, in dtypes, are overloads in MSL."""
     name = "qd_" + s.function.partition(".")[0]
-    if s.function not in b.library.texts:
-        b.helper(s.function, Helper(body.function(b, name, b.frame.kernel.functions[s.function])))
+    if s.function not in b.library.texts:  # emitting it takes time
+        b.library.add(s.function, Helper(body.function(b, name, b.frame.kernel.functions[s.function])))
     b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
 
 

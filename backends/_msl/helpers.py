@@ -54,17 +54,12 @@ class Library:
         self.texts: dict[str, str] = {}
         self._frame = frame
 
-    def need(self, name: str) -> str:
-        """Adds a row of `HELPERS`, the first time; returns its name."""
+    def add(self, name: str, helper: Helper | None = None) -> str:
+        """Adds a helper, by default the row of `HELPERS`, the first time; returns its name."""
         if name not in self.texts:
-            self.add(name, HELPERS[name])
-        return name
-
-    def add(self, name: str, helper: Helper) -> str:
-        """Adds any helper, the first time; returns its name."""
-        if name not in self.texts:
+            helper = helper or HELPERS[name]
             for n in helper.needs:
-                self.need(n)
+                self.add(n)
             for offset in helper.frame:
                 self._frame(offset)
             self.texts[name] = helper.text

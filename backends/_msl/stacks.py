@@ -26,7 +26,7 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
     at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
     b.once("s", "device Stack *", "f.stacks")
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
-    slots = b.once(f"s{at}", "auto", f"{b.helper('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
+    slots = b.once(f"s{at}", "auto", f"{b.library.add('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
     index = X.binary("*", "uint", b.values[slot], stride)
     if chunk.count > 1:
         if slot not in b.index:
