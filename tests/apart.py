@@ -24,8 +24,9 @@ def apart(self: Logical, *arguments: Any) -> None:
 @cache
 def choose() -> api.Physical:
     physical = chosen()
-    target = physical.target
-    return replace(physical, target=replace(target, in_step=True, aggregates=True, unit=True, together=target.block))
+    block = physical.target.block
+    target = replace(physical.target, in_step=True, aggregates=True, native_sine=True, subgroup=block)
+    return replace(physical, target=target)
 
 
 def patch(monkeypatch: pytest.MonkeyPatch) -> None:

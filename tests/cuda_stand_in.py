@@ -91,7 +91,7 @@ class Host(Target):
 class StandIn:
     """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
 
-    shape = replace(SHAPE, waits=False, together=1)
+    shape = replace(SHAPE, barriers=False, warp=1)
     name = "a stand-in for a CUDA device"
     code_name = "host"
     capability = 90

@@ -24,7 +24,7 @@ from quadrants_lab.ir.options import CompileOptions
 class StandIn(Cuda):
     """See `quadrants_lab.backends.amdgpu.hip.Driver`."""
 
-    shape = replace(SHAPE, waits=False)
+    shape = replace(SHAPE, barriers=False)
     name = "a stand-in for an AMD device"
     chip = chips.DEFAULT
     version = 70000000

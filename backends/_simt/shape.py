@@ -17,21 +17,21 @@ class Shape:
     `_gpu.programs.GROUP`, the unit in which the heap has room. ``waves``: the oversubscription factor, groups that
     start for each that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
     (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
-    copied to the device first. ``waits``: barriers exist. ``together``: the number of neighbouring threads that are
-    sure to form a warp, 1 where that is not known."""
+    copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
+    are sure to form a warp, 1 where that is not known."""
 
     group: int
     waves: int
     signals: bool
     stacked_group: int = 64
     by_value: int = 4000
-    waits: bool = True
-    together: int = 1
+    barriers: bool = True
+    warp: int = 1
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """The passes that come first, and that the host runs too because they decide how many threads there are."""
-        blocks = lower_blocks(self.group if self.waits else 0)
-        return blocks, lower_long_sums(self.together if options.fast_math else 1)
+        blocks = lower_blocks(self.group if self.barriers else 0)
+        return blocks, lower_long_sums(self.warp if options.fast_math else 1)
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""

@@ -51,7 +51,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_adstacks(layouts),
         shallow,
         lower_random,
-        lower_math(*MATH, near=options.fast_math, unit=target.unit),
+        lower_math(*MATH, near=options.fast_math, unit=target.native_sine),
         lower_formulas("rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING),
         lower_division(remainder=False),
         lower_integers,

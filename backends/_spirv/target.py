@@ -21,11 +21,11 @@ class Target:
     - ``cuts_loops``: the driver ends long loops on its own, so code has to check whether it did.
     - ``subgroups``: subgroup additions exist.
     - ``block``: the number of threads whose adstack slots are interleaved, a power of two up to 64.
-    - ``waits``: barriers are cheap enough for the threads of a group to share work.
+    - ``barriers``: they are cheap enough for the threads of a group to share work.
     - ``in_step``: a thread runs several short iterations at once, so that their loads overlap.
     - ``aggregates``: the threads of a subgroup check whether they change the same element (`_gpu.aggregated_atomics`).
-    - ``unit``: the device's own sine and cosine of f32 are off by at most 2**-21 between -pi and pi.
-    - ``together``: the number of neighbouring threads of a group that are sure to form a subgroup.
+    - ``native_sine``: the device's own sine and cosine of f32 are off by at most 2**-21 between -pi and pi.
+    - ``subgroup``: the number of neighbouring threads of a group that are sure to form a subgroup.
     """
 
     f64: bool = True
@@ -43,15 +43,15 @@ class Target:
     cuts_loops: bool = False
     subgroups: bool = False
     block: int = 32
-    waits: bool = True
+    barriers: bool = True
     in_step: bool = False
     aggregates: bool = False
-    unit: bool = False
-    together: int = 1
+    native_sine: bool = False
+    subgroup: int = 1
 
     def first(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that come first, and that the host runs too because they decide how many threads there are."""
-        return lower_blocks(GROUP if self.waits else 0), lower_long_sums(self.together if options.fast_math else 1)
+        return lower_blocks(GROUP if self.barriers else 0), lower_long_sums(self.subgroup if options.fast_math else 1)
 
     @property
     def float_adds(self) -> list[DType]:

@@ -211,13 +211,14 @@ def _describe(handle: Any) -> Physical:
     lacks = " and ".join(words for feature, words in _REQUIRED.items() if feature not in features)
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
-    together = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
+    sums = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
     llvmpipe = more.driverID == LLVMPIPE
     target = replace(
-        _target(features, _flags(more), more), cuts_loops=llvmpipe, waits=not llvmpipe,
-        in_step=not llvmpipe, subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
-        aggregates=bool(together and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
-        unit=more.driverID == NVIDIA, together=groups.subgroupSize if more.driverID == NVIDIA and together else 1,
+        _target(features, _flags(more), more), cuts_loops=llvmpipe, barriers=not llvmpipe,
+        in_step=not llvmpipe, subgroups=bool(sums), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
+        aggregates=bool(sums and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
+        native_sine=more.driverID == NVIDIA,
+        subgroup=groups.subgroupSize if more.driverID == NVIDIA and sums else 1,
     )  # fmt: skip
     return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
 

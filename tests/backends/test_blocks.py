@@ -26,7 +26,7 @@ def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """A session of a backend with barriers."""
     if request.param == "vulkan":
         chosen = api.choose()
-        waits = replace(chosen, target=replace(chosen.target, waits=True))
+        waits = replace(chosen, target=replace(chosen.target, barriers=True))
         monkeypatch.setattr(api, "choose", lambda: waits)
     before = hip.stand_in()
     if request.param == "amdgpu" and hip.probe():
