@@ -7,6 +7,10 @@ group is pushed once, or read and then popped once, or only read.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeVar
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -15,6 +19,7 @@ from quadrants_lab.ir.walk import walk
 
 _KINDS: dict[type, str] = {N.AdStackPush: "p", N.AdStackPop: "o", N.AdStackLoadTop: "l"}
 _SHAPES = re.compile(r"p|l*o|l*")
+Item = TypeVar("Item")
 WIDEST = 16  # the most bytes that one access moves
 
 
@@ -109,14 +114,13 @@ def widest(count: int, t: DType) -> int:
     return max(w for w in (1, 2, 4) if w <= count and (w == 1 or w * t.nbytes <= WIDEST))
 
 
-def chunks(group: tuple[N.AdStackAlloca, ...]) -> list[tuple[N.AdStackAlloca, ...]]:
-    """The group, cut into stacks whose slots one access moves: up to four, of one dtype."""
-    out: list[tuple[N.AdStackAlloca, ...]] = []
-    at = 0
-    while at < len(group):
-        t: DType = group[at].type
-        same = next((n for n in range(at, len(group)) if group[n].type is not t), len(group)) - at
-        width = widest(same, t)
-        out.append(group[at : at + width])
-        at += width
+def chunks(group: Iterable[Item], dtype: Callable[[Item], DType] = attrgetter("type")) -> list[tuple[Item, ...]]:
+    """The stacks, or buffers of slots, that one access moves together: up to four, of one dtype."""
+    out: list[tuple[Item, ...]] = []
+    for t, alike in groupby(group, dtype):
+        left = tuple(alike)
+        while left:
+            width = widest(len(left), t)
+            out.append(left[:width])
+            left = left[width:]
     return out

@@ -62,17 +62,17 @@ class DevicePart:
         self.size = size
         self.region = region
         memory.upload()
-        self.values = memory.on_device.piece(at, size)
+        self.values = memory.on_device.save(at, size)
         self.nbytes = int(self.values.nbytes)
 
     def put(self) -> None:
         self.memory.upload()
-        self.memory.on_device.put(self.at, self.values)
+        self.memory.on_device.restore(self.at, self.values)
         self.memory.version += 1
 
     def keep(self) -> None:
         self.memory.upload()
-        self.memory.on_device.take(self.at, self.values)
+        self.memory.on_device.save_into(self.at, self.values)
 
     def again(self) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region)
