@@ -206,6 +206,10 @@ class Frame(ABC):
     def set_buffer(self, name: str, address: int) -> None:
         _WORD.pack_into(self.view, self.words.buffers[name], address)
 
+    def buffer(self, name: str) -> int:
+        """The address that `set_buffer` or `bind_temp` set last."""
+        return int(_WORD.unpack_from(self.view, self.words.buffers[name])[0])
+
     @abstractmethod
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None: ...
 

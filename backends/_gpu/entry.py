@@ -4,6 +4,7 @@ strictly as the CPU's entry does, sets it, and launches."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
 
 class LongAxis(Exception):
     """An array has an axis that is too long for the kernel's code."""
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays of the host, or two of the device, share memory."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return a.__class__ is b.__class__ and np.may_share_memory(a, b)
+    return bool(a.address < b.address + b.nbytes and b.address < a.address + a.nbytes)
 
 
 def fits(t: DType, x: str) -> str:
@@ -43,6 +51,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     space: dict[str, Any] = {
         "memory": frame.device.memory, "array": np.ndarray, "bind_temp": frame.bind_temp, "launch": frame.launch,
         "ret": frame.ret, "set_arg": frame.set_arg, "view": frame.view, "inf": float("inf"), "long_axis": LongAxis,
+        "overlap": overlap,
     }  # fmt: skip
     names = [f"a{n}" for n in range(len(params))]
     checks: list[str] = []
@@ -74,7 +83,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     lines = ["def entry(*args):", f"    if len(args) != {len(params)}: return NotImplemented"]
     if names:
         lines.append(f"    {', '.join(names)}, = args")
-    lines += checks
+    lines += [*checks, *_overlaps(frame, params)]
     if any(isinstance(p, ArrayParam) for p in params):
         lines += ["    after = []", "    try:", *(f"    {line}" for line in sets)]
         lines += ["    except long_axis: return NotImplemented", "    status = launch()"]
@@ -86,3 +95,12 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     exec("\n".join(lines), space)
     entry: Callable[..., Any] = space["entry"]
     return entry
+
+
+def _overlaps(frame: GpuFrame, params: list[Param]) -> list[str]:
+    """Lines that refuse arrays which overlap if the kernel writes to one of them. An ``aliased`` kernel takes them, but
+    not those of the host: each would be copied by itself (`frames.launch_slowly`)."""
+    arrays = [(n, p.buffer) for n, p in enumerate(params) if isinstance(p, ArrayParam)]
+    pairs = [(n, m) for (n, a), (m, b) in combinations(arrays, 2) if {a, b} & frame.exe.written]
+    host = "a{n}.__class__ is array and " if frame.exe.kernel.aliased else ""
+    return [f"    if {host.format(n=n)}overlap(a{n}, a{m}): return NotImplemented" for n, m in pairs]

@@ -84,8 +84,9 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
 
 def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
     """The words of a parameter: kind, offset of its value in the frame, then for a float its bytes, for an integer the
-    least and greatest value, for an array ndim, the flags that it must have, the addresses of its dtype and of its
-    type, and the offset of its extents."""
+    least and greatest value, for an array ndim (and in the high half the bytes of an element, 0 if the kernel takes
+    overlapping arrays), the flags that it must have, the addresses of its dtype and of its type, and the offset of its
+    extents."""
     layout = frame.exe.layout
     if isinstance(p, ConstParam):
         return (_CONST,)
@@ -98,7 +99,8 @@ def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
     dtype = np.dtype(b.dtype.numpy)
     flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if b.name in frame.exe.written else 0)
     extents = layout.extents[b.name]
-    return (_ARRAY, layout.buffers[b.name], b.ndim, flags, id(dtype), id(np.ndarray), extents)
+    item_bytes = 0 if frame.exe.kernel.aliased else dtype.itemsize
+    return (_ARRAY, layout.buffers[b.name], b.ndim | item_bytes << 32, flags, id(dtype), id(np.ndarray), extents)
 
 
 def _scalar_words(t: DType, at: int) -> tuple[int, ...]:

@@ -8,24 +8,24 @@ from quadrants_lab.ir import nodes as N
 
 
 def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
-    """The ndarrays that may be the same memory as another one, since an array may be passed for several arguments.
+    """The ndarrays that may be the same memory as another one.
 
-    The adjoints in a gradient are none: the derivative refuses such arguments where the kernel writes to one of them,
-    and each other adjoint is only added to: a launch gives it memory of its own (`GradientPlan.bind_gradient`).
+    A launch whose array arguments overlap, one of which the kernel writes, takes the ``aliased`` kernel. Otherwise only
+    adjoints that a kernel names itself may be the same. Those of a gradient may not: the derivative refuses overlapping
+    arguments that the kernel writes, and other adjoints, which are only added to, get memory of their own
+    (`GradientPlan.bind_gradient`).
     """
     arrays = frozenset(name for name, b in kernel.buffers.items() if b.kind == "ndarray")
-    return arrays - {b.grad for b in kernel.buffers.values()} if kernel.mode in ("reverse", "both") else arrays
+    adjoints = {b.grad for b in kernel.buffers.values()}
+    if kernel.mode in ("reverse", "both"):
+        arrays -= adjoints
+    return arrays if kernel.aliased else arrays & adjoints
 
 
 def met_by_atomics(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
-    """Of the buffers that atomics of one task go to, those that may be the same memory as another of them.
-
-    A launch sees to it that several array arguments with atomics are not, unless the kernel is ``aliased``
-    (`Plan.without_aliases`). Their tangents are apart as they are.
-    """
-    arrays, buffers = atomics & shared_arrays(kernel), kernel.buffers
-    adjoints = {b.grad for b in buffers.values()}
-    return arrays if len(arrays) > 1 and (kernel.aliased or arrays & adjoints) else frozenset()
+    """Of the buffers that atomics of one task go to, those that may be the same memory as another of them."""
+    arrays = atomics & shared_arrays(kernel)
+    return arrays if len(arrays) > 1 else frozenset()
 
 
 def memory_classes(kernel: N.Kernel) -> dict[str, str]:

@@ -3,7 +3,7 @@ although the code adds to different arrays without atomics."""
 
 import numpy as np
 import pytest
-from sessions import CPU_ALONE, EVERYWHERE, session_of
+from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.ir import nodes as N
@@ -110,12 +110,26 @@ def test_sums_into_one_array() -> None:
         assert a.to_numpy().tolist() == [4.0] * COUNT
 
 
-@CPU_ALONE
-def test_sums_into_overlapping_numpy_arrays(session) -> None:
+def test_sums_into_one_numpy_array() -> None:
+    x = np.zeros(COUNT, np.float32)
+    for n in (1, 2):
+        own_sums(x, x)
+        assert x.tolist() == [3.0 * n] * COUNT
+        own_sums(x.copy(), np.zeros(COUNT, np.float32))
+
+
+def test_overlapping_numpy_arrays(session) -> None:
     x = np.zeros(COUNT + 1, np.float32)
     own_sums(np.zeros(COUNT, np.float32), x[1:])
-    own_sums(x[:-1], x[1:])
-    assert x.tolist() == [1.0, *[5.0] * (COUNT - 1), 4.0]
+    if session in ("cpu", "c"):
+        own_sums(x[:-1], x[1:])
+        assert x.tolist() == [1.0, *[5.0] * (COUNT - 1), 4.0]
+        return
+    with pytest.raises(ValueError, match=r"QL2053.*'b' and 'a' of kernel own_sums overlap"):
+        own_sums(x[:-1], x[1:])
+    assert x.tolist() == [0.0, *[2.0] * COUNT]  # and the next launch is right
+    own_sums(x[:-1].copy(), x[1:])
+    assert x.tolist() == [0.0, *[4.0] * COUNT]
 
 
 def test_different_arrays_are_added_to_without_atomics() -> None:

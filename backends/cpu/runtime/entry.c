@@ -25,6 +25,7 @@ typedef struct { /* the head of numpy's PyArrayObject, after that of every objec
     int32_t flags;
 } Array;
 
+enum { WRITEABLE = 0x400 }; /* of numpy's flags */
 enum { CONST, FLOAT, INT, TRUTH, ARRAY }; /* kinds of parameters; any other matches no argument */
 
 typedef struct {
@@ -32,7 +33,8 @@ typedef struct {
     union {
         struct { int64_t bytes; } real;
         struct { int64_t low, high; } integer;
-        struct { int64_t ndim, flags; void *descr, *type; int64_t extents_at; } array; /* in the frame */
+        /* extents_at: in the frame; item_bytes: 0 if the kernel takes overlapping arrays */
+        struct { int32_t ndim, item_bytes; int64_t flags; void *descr, *type; int64_t extents_at; } array;
     };
 } Param;
 
@@ -122,6 +124,23 @@ static bool set(const Param *p, Object *arg, Frame *f) {
     }
 }
 
+/* Whether two arrays overlap, one of which the kernel writes to. */
+static bool overlap(const Param *p, const Param *q, Frame *f) {
+    if (p->kind != ARRAY || q->kind != ARRAY || !((p->array.flags | q->array.flags) & WRITEABLE))
+        return false;
+    const Param *both[] = {p, q};
+    const char *begin[2], *end[2];
+    for (int k = 0; k < 2; k++) {
+        const int64_t *extents = (int64_t *)((char *)f + both[k]->array.extents_at);
+        int64_t bytes = both[k]->array.item_bytes;
+        for (int32_t axis = 0; axis < both[k]->array.ndim; axis++)
+            bytes *= extents[axis];
+        begin[k] = *(char **)((char *)f + both[k]->offset);
+        end[k] = begin[k] + bytes;
+    }
+    return begin[0] < end[1] && begin[1] < end[0];
+}
+
 static Object *returned(int64_t kind, const void *at) {
     switch (kind) {
     case F32: return PyFloat_FromDouble(*(float *)at);
@@ -144,6 +163,9 @@ Object *qd_call(Object *self, Object **args, int64_t count) {
     bool match = count == plan->count;
     for (int64_t i = 0; match && i < count; i++)
         match = set(&plan->params[i], args[i], f);
+    for (int64_t i = 1; match && i < count; i++)
+        for (int64_t j = 0; match && j < i; j++)
+            match = !overlap(&plan->params[i], &plan->params[j], f);
     if (!match)
         return counted(_Py_NotImplementedStruct);
     int64_t status = qd_launch(f);

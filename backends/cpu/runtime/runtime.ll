@@ -1,9 +1,9 @@
-; made by scripts/cpu_runtime.py from the sources 5c31a5be575b4c7b
+; made by scripts/cpu_runtime.py from the sources 1b08f434031cd736
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
 %union.anon = type { %struct.anon.2 }
-%struct.anon.2 = type { i64, i64, ptr, ptr, i64 }
+%struct.anon.2 = type { i32, i32, i64, ptr, ptr, i64 }
 
 @busy = internal global i32 0, align 4
 @qd_add_copies.add = internal unnamed_addr constant [4 x ptr] [ptr @add_f32, ptr @add_f64, ptr @add_i32, ptr @add_i64], align 16
@@ -1522,296 +1522,417 @@ define void @qd_add_device(ptr %0) nounwind {
 }
 
 define ptr @qd_call(ptr %0, ptr %1, i64 %2) nounwind {
-  %4 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
-  %5 = tail call ptr @PyLong_AsVoidPtr(ptr %4)
-  %6 = load ptr, ptr %5, align 8
-  %7 = getelementptr inbounds i8, ptr %5, i64 8
-  %8 = load i64, ptr %7, align 8
-  %9 = icmp eq i64 %8, %2
-  %10 = icmp sgt i64 %2, 0
-  %11 = and i1 %9, %10
-  br i1 %11, label %12, label %14
+  %4 = alloca ptr, align 16
+  %5 = alloca ptr, align 8
+  %6 = alloca ptr, align 16
+  %7 = alloca ptr, align 8
+  %8 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
+  %9 = tail call ptr @PyLong_AsVoidPtr(ptr %8)
+  %10 = load ptr, ptr %9, align 8
+  %11 = getelementptr inbounds i8, ptr %9, i64 8
+  %12 = load i64, ptr %11, align 8
+  %13 = icmp eq i64 %12, %2
+  %14 = icmp sgt i64 %2, 0
+  %15 = and i1 %13, %14
+  br i1 %15, label %16, label %18
 
-12:                                               ; preds = %3
-  %13 = getelementptr inbounds i8, ptr %5, i64 32
-  br label %16
+16:                                               ; preds = %3
+  %17 = getelementptr inbounds i8, ptr %9, i64 32
+  br label %24
 
-14:                                               ; preds = %127, %3
-  %15 = phi i1 [ %9, %3 ], [ %128, %127 ]
-  br i1 %15, label %134, label %133
+18:                                               ; preds = %135, %3
+  %19 = phi i1 [ %13, %3 ], [ %136, %135 ]
+  %20 = icmp sgt i64 %2, 1
+  %21 = and i1 %19, %20
+  br i1 %21, label %22, label %148
 
-16:                                               ; preds = %12, %127
-  %17 = phi i64 [ 0, %12 ], [ %129, %127 ]
-  %18 = getelementptr inbounds [0 x %struct.Param], ptr %13, i64 0, i64 %17
-  %19 = getelementptr inbounds ptr, ptr %1, i64 %17
-  %20 = load ptr, ptr %19, align 8
-  %21 = getelementptr inbounds i8, ptr %18, i64 8
-  %22 = load i64, ptr %21, align 8
-  %23 = getelementptr inbounds i8, ptr %6, i64 %22
-  %24 = load i64, ptr %18, align 8
-  switch i64 %24, label %133 [
-    i64 0, label %127
-    i64 1, label %25
-    i64 2, label %49
-    i64 3, label %70
-    i64 4, label %78
+22:                                               ; preds = %18
+  %23 = getelementptr inbounds i8, ptr %9, i64 32
+  br label %140
+
+24:                                               ; preds = %16, %135
+  %25 = phi i64 [ 0, %16 ], [ %137, %135 ]
+  %26 = getelementptr inbounds [0 x %struct.Param], ptr %17, i64 0, i64 %25
+  %27 = getelementptr inbounds ptr, ptr %1, i64 %25
+  %28 = load ptr, ptr %27, align 8
+  %29 = getelementptr inbounds i8, ptr %26, i64 8
+  %30 = load i64, ptr %29, align 8
+  %31 = getelementptr inbounds i8, ptr %10, i64 %30
+  %32 = load i64, ptr %26, align 8
+  switch i64 %32, label %214 [
+    i64 0, label %135
+    i64 1, label %33
+    i64 2, label %57
+    i64 3, label %78
+    i64 4, label %86
   ]
 
-25:                                               ; preds = %16
-  %26 = load i64, ptr @host.2, align 8
-  %27 = getelementptr inbounds i8, ptr %20, i64 %26
-  %28 = getelementptr inbounds i8, ptr %27, i64 -8
-  %29 = load ptr, ptr %28, align 8
-  %30 = icmp eq ptr %29, @PyFloat_Type
-  br i1 %30, label %31, label %33
+33:                                               ; preds = %24
+  %34 = load i64, ptr @host.2, align 8
+  %35 = getelementptr inbounds i8, ptr %28, i64 %34
+  %36 = getelementptr inbounds i8, ptr %35, i64 -8
+  %37 = load ptr, ptr %36, align 8
+  %38 = icmp eq ptr %37, @PyFloat_Type
+  br i1 %38, label %39, label %41
 
-31:                                               ; preds = %25
-  %32 = tail call double @PyFloat_AsDouble(ptr %20)
-  br label %41
+39:                                               ; preds = %33
+  %40 = tail call double @PyFloat_AsDouble(ptr %28)
+  br label %49
 
-33:                                               ; preds = %25
-  %34 = icmp eq ptr %29, @PyLong_Type
-  br i1 %34, label %35, label %133
+41:                                               ; preds = %33
+  %42 = icmp eq ptr %37, @PyLong_Type
+  br i1 %42, label %43, label %214
 
-35:                                               ; preds = %33
-  %36 = tail call double @PyLong_AsDouble(ptr %20)
-  %37 = fcmp oeq double %36, -1.000000e+00
-  br i1 %37, label %38, label %41
+43:                                               ; preds = %41
+  %44 = tail call double @PyLong_AsDouble(ptr %28)
+  %45 = fcmp oeq double %44, -1.000000e+00
+  br i1 %45, label %46, label %49
 
-38:                                               ; preds = %35
-  %39 = tail call ptr @PyErr_Occurred()
-  %40 = icmp eq ptr %39, null
-  br i1 %40, label %41, label %132
+46:                                               ; preds = %43
+  %47 = tail call ptr @PyErr_Occurred()
+  %48 = icmp eq ptr %47, null
+  br i1 %48, label %49, label %213
 
-41:                                               ; preds = %38, %35, %31
-  %42 = phi double [ %32, %31 ], [ -1.000000e+00, %38 ], [ %36, %35 ]
-  %43 = getelementptr inbounds i8, ptr %18, i64 16
-  %44 = load i64, ptr %43, align 8
-  %45 = icmp eq i64 %44, 4
-  br i1 %45, label %46, label %48
+49:                                               ; preds = %46, %43, %39
+  %50 = phi double [ %40, %39 ], [ -1.000000e+00, %46 ], [ %44, %43 ]
+  %51 = getelementptr inbounds i8, ptr %26, i64 16
+  %52 = load i64, ptr %51, align 8
+  %53 = icmp eq i64 %52, 4
+  br i1 %53, label %54, label %56
 
-46:                                               ; preds = %41
-  %47 = fptrunc double %42 to float
-  store float %47, ptr %23, align 4
-  br label %127
+54:                                               ; preds = %49
+  %55 = fptrunc double %50 to float
+  store float %55, ptr %31, align 4
+  br label %135
 
-48:                                               ; preds = %41
-  store double %42, ptr %23, align 8
-  br label %127
+56:                                               ; preds = %49
+  store double %50, ptr %31, align 8
+  br label %135
 
-49:                                               ; preds = %16
-  %50 = load i64, ptr @host.2, align 8
-  %51 = getelementptr inbounds i8, ptr %20, i64 %50
-  %52 = getelementptr inbounds i8, ptr %51, i64 -8
-  %53 = load ptr, ptr %52, align 8
-  %54 = icmp eq ptr %53, @PyLong_Type
-  br i1 %54, label %55, label %133
+57:                                               ; preds = %24
+  %58 = load i64, ptr @host.2, align 8
+  %59 = getelementptr inbounds i8, ptr %28, i64 %58
+  %60 = getelementptr inbounds i8, ptr %59, i64 -8
+  %61 = load ptr, ptr %60, align 8
+  %62 = icmp eq ptr %61, @PyLong_Type
+  br i1 %62, label %63, label %214
 
-55:                                               ; preds = %49
-  %56 = tail call i64 @PyLong_AsLongLong(ptr %20)
-  %57 = icmp eq i64 %56, -1
-  br i1 %57, label %58, label %61
+63:                                               ; preds = %57
+  %64 = tail call i64 @PyLong_AsLongLong(ptr %28)
+  %65 = icmp eq i64 %64, -1
+  br i1 %65, label %66, label %69
 
-58:                                               ; preds = %55
-  %59 = tail call ptr @PyErr_Occurred()
-  %60 = icmp eq ptr %59, null
-  br i1 %60, label %61, label %132
+66:                                               ; preds = %63
+  %67 = tail call ptr @PyErr_Occurred()
+  %68 = icmp eq ptr %67, null
+  br i1 %68, label %69, label %213
 
-61:                                               ; preds = %58, %55
-  %62 = getelementptr inbounds i8, ptr %18, i64 16
-  %63 = load i64, ptr %62, align 8
-  %64 = icmp slt i64 %56, %63
-  br i1 %64, label %133, label %65
+69:                                               ; preds = %66, %63
+  %70 = getelementptr inbounds i8, ptr %26, i64 16
+  %71 = load i64, ptr %70, align 8
+  %72 = icmp slt i64 %64, %71
+  br i1 %72, label %214, label %73
 
-65:                                               ; preds = %61
-  %66 = getelementptr inbounds i8, ptr %18, i64 24
-  %67 = load i64, ptr %66, align 8
-  %68 = icmp sgt i64 %56, %67
-  br i1 %68, label %133, label %69
+73:                                               ; preds = %69
+  %74 = getelementptr inbounds i8, ptr %26, i64 24
+  %75 = load i64, ptr %74, align 8
+  %76 = icmp sgt i64 %64, %75
+  br i1 %76, label %214, label %77
 
-69:                                               ; preds = %65
-  store i64 %56, ptr %23, align 8
-  br label %127
+77:                                               ; preds = %73
+  store i64 %64, ptr %31, align 8
+  br label %135
 
-70:                                               ; preds = %16
-  %71 = icmp eq ptr %20, @_Py_TrueStruct
-  %72 = zext i1 %71 to i64
-  store i64 %72, ptr %23, align 8
-  %73 = load i64, ptr @host.2, align 8
-  %74 = getelementptr inbounds i8, ptr %20, i64 %73
-  %75 = getelementptr inbounds i8, ptr %74, i64 -8
-  %76 = load ptr, ptr %75, align 8
-  %77 = icmp eq ptr %76, @PyBool_Type
-  br label %127
+78:                                               ; preds = %24
+  %79 = icmp eq ptr %28, @_Py_TrueStruct
+  %80 = zext i1 %79 to i64
+  store i64 %80, ptr %31, align 8
+  %81 = load i64, ptr @host.2, align 8
+  %82 = getelementptr inbounds i8, ptr %28, i64 %81
+  %83 = getelementptr inbounds i8, ptr %82, i64 -8
+  %84 = load ptr, ptr %83, align 8
+  %85 = icmp eq ptr %84, @PyBool_Type
+  br label %135
 
-78:                                               ; preds = %16
-  %79 = getelementptr inbounds i8, ptr %18, i64 16
-  %80 = getelementptr inbounds i8, ptr %18, i64 40
-  %81 = load ptr, ptr %80, align 8
-  %82 = load i64, ptr @host.2, align 8
-  %83 = getelementptr inbounds i8, ptr %20, i64 %82
-  %84 = getelementptr inbounds i8, ptr %83, i64 -8
-  %85 = load ptr, ptr %84, align 8
-  %86 = icmp eq ptr %85, %81
-  br i1 %86, label %87, label %133
-
-87:                                               ; preds = %78
-  %88 = getelementptr inbounds i8, ptr %83, i64 40
+86:                                               ; preds = %24
+  %87 = getelementptr inbounds i8, ptr %26, i64 16
+  %88 = getelementptr inbounds i8, ptr %26, i64 40
   %89 = load ptr, ptr %88, align 8
-  %90 = getelementptr inbounds i8, ptr %18, i64 32
-  %91 = load ptr, ptr %90, align 8
-  %92 = icmp eq ptr %89, %91
-  br i1 %92, label %93, label %133
+  %90 = load i64, ptr @host.2, align 8
+  %91 = getelementptr inbounds i8, ptr %28, i64 %90
+  %92 = getelementptr inbounds i8, ptr %91, i64 -8
+  %93 = load ptr, ptr %92, align 8
+  %94 = icmp eq ptr %93, %89
+  br i1 %94, label %95, label %214
 
-93:                                               ; preds = %87
-  %94 = getelementptr inbounds i8, ptr %83, i64 8
-  %95 = load i32, ptr %94, align 8
-  %96 = sext i32 %95 to i64
-  %97 = load i64, ptr %79, align 8
-  %98 = icmp eq i64 %97, %96
-  br i1 %98, label %99, label %133
+95:                                               ; preds = %86
+  %96 = getelementptr inbounds i8, ptr %91, i64 40
+  %97 = load ptr, ptr %96, align 8
+  %98 = getelementptr inbounds i8, ptr %26, i64 32
+  %99 = load ptr, ptr %98, align 8
+  %100 = icmp eq ptr %97, %99
+  br i1 %100, label %101, label %214
 
-99:                                               ; preds = %93
-  %100 = getelementptr inbounds i8, ptr %18, i64 24
-  %101 = load i64, ptr %100, align 8
-  %102 = getelementptr inbounds i8, ptr %83, i64 48
+101:                                              ; preds = %95
+  %102 = getelementptr inbounds i8, ptr %91, i64 8
   %103 = load i32, ptr %102, align 8
-  %104 = xor i32 %103, -1
-  %105 = sext i32 %104 to i64
-  %106 = and i64 %101, %105
-  %107 = icmp eq i64 %106, 0
-  br i1 %107, label %108, label %133
+  %104 = load i32, ptr %87, align 8
+  %105 = icmp eq i32 %103, %104
+  br i1 %105, label %106, label %214
 
-108:                                              ; preds = %99
-  %109 = load ptr, ptr %83, align 8
-  store ptr %109, ptr %23, align 8
-  %110 = getelementptr inbounds i8, ptr %18, i64 48
-  %111 = load i64, ptr %110, align 8
-  %112 = getelementptr inbounds i8, ptr %6, i64 %111
-  %113 = getelementptr inbounds i8, ptr %83, i64 16
-  %114 = load i64, ptr %79, align 8
-  %115 = icmp sgt i64 %114, 0
-  br i1 %115, label %116, label %127
+106:                                              ; preds = %101
+  %107 = getelementptr inbounds i8, ptr %26, i64 24
+  %108 = load i64, ptr %107, align 8
+  %109 = getelementptr inbounds i8, ptr %91, i64 48
+  %110 = load i32, ptr %109, align 8
+  %111 = xor i32 %110, -1
+  %112 = sext i32 %111 to i64
+  %113 = and i64 %108, %112
+  %114 = icmp eq i64 %113, 0
+  br i1 %114, label %115, label %214
 
-116:                                              ; preds = %108, %122
-  %117 = phi i64 [ %124, %122 ], [ 0, %108 ]
-  %118 = load ptr, ptr %113, align 8
-  %119 = getelementptr inbounds i64, ptr %118, i64 %117
-  %120 = load i64, ptr %119, align 8
-  %121 = icmp ult i64 %120, 2147483648
-  br i1 %121, label %122, label %133
+115:                                              ; preds = %106
+  %116 = load ptr, ptr %91, align 8
+  store ptr %116, ptr %31, align 8
+  %117 = getelementptr inbounds i8, ptr %26, i64 48
+  %118 = load i64, ptr %117, align 8
+  %119 = getelementptr inbounds i8, ptr %10, i64 %118
+  %120 = getelementptr inbounds i8, ptr %91, i64 16
+  %121 = load i32, ptr %87, align 8
+  %122 = icmp sgt i32 %121, 0
+  br i1 %122, label %123, label %135
 
-122:                                              ; preds = %116
-  %123 = getelementptr inbounds i64, ptr %112, i64 %117
-  store i64 %120, ptr %123, align 8
-  %124 = add nuw nsw i64 %117, 1
-  %125 = load i64, ptr %79, align 8
-  %126 = icmp slt i64 %124, %125
-  br i1 %126, label %116, label %127
+123:                                              ; preds = %115, %129
+  %124 = phi i64 [ %131, %129 ], [ 0, %115 ]
+  %125 = load ptr, ptr %120, align 8
+  %126 = getelementptr inbounds i64, ptr %125, i64 %124
+  %127 = load i64, ptr %126, align 8
+  %128 = icmp ult i64 %127, 2147483648
+  br i1 %128, label %129, label %214
 
-127:                                              ; preds = %122, %16, %46, %48, %69, %70, %108
-  %128 = phi i1 [ %77, %70 ], [ true, %16 ], [ true, %48 ], [ true, %46 ], [ true, %69 ], [ true, %108 ], [ true, %122 ]
-  %129 = add nuw nsw i64 %17, 1
-  %130 = icmp slt i64 %129, %2
-  %131 = select i1 %128, i1 %130, i1 false
-  br i1 %131, label %16, label %14
+129:                                              ; preds = %123
+  %130 = getelementptr inbounds i64, ptr %119, i64 %124
+  store i64 %127, ptr %130, align 8
+  %131 = add nuw nsw i64 %124, 1
+  %132 = load i32, ptr %87, align 8
+  %133 = sext i32 %132 to i64
+  %134 = icmp slt i64 %131, %133
+  br i1 %134, label %123, label %135
 
-132:                                              ; preds = %58, %38
+135:                                              ; preds = %129, %24, %54, %56, %77, %78, %115
+  %136 = phi i1 [ %85, %78 ], [ true, %24 ], [ true, %56 ], [ true, %54 ], [ true, %77 ], [ true, %115 ], [ true, %129 ]
+  %137 = add nuw nsw i64 %25, 1
+  %138 = icmp slt i64 %137, %2
+  %139 = select i1 %136, i1 %138, i1 false
+  br i1 %139, label %24, label %18
+
+140:                                              ; preds = %22, %150
+  %141 = phi i64 [ 1, %22 ], [ %152, %150 ]
+  %142 = phi i1 [ true, %22 ], [ %151, %150 ]
+  br i1 %142, label %143, label %214
+
+143:                                              ; preds = %140
+  %144 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %141
+  %145 = load i64, ptr %144, align 8
+  %146 = icmp eq i64 %145, 4
+  %147 = getelementptr inbounds i8, ptr %144, i64 24
+  br label %155
+
+148:                                              ; preds = %150, %18
+  %149 = phi i1 [ %19, %18 ], [ %151, %150 ]
+  br i1 %149, label %215, label %214
+
+150:                                              ; preds = %208
+  %151 = xor i1 %209, true
+  %152 = add nuw nsw i64 %141, 1
+  %153 = icmp sge i64 %152, %2
+  %154 = select i1 %209, i1 true, i1 %153
+  br i1 %154, label %148, label %140
+
+155:                                              ; preds = %143, %208
+  %156 = phi i64 [ 0, %143 ], [ %210, %208 ]
+  %157 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %156
+  br i1 %146, label %158, label %208
+
+158:                                              ; preds = %155
+  %159 = load i64, ptr %157, align 8
+  %160 = icmp eq i64 %159, 4
+  br i1 %160, label %161, label %208
+
+161:                                              ; preds = %158
+  %162 = load i64, ptr %147, align 8
+  %163 = getelementptr inbounds i8, ptr %157, i64 24
+  %164 = load i64, ptr %163, align 8
+  %165 = or i64 %164, %162
+  %166 = and i64 %165, 1024
+  %167 = icmp eq i64 %166, 0
+  br i1 %167, label %208, label %168
+
+168:                                              ; preds = %161
+  call void @llvm.lifetime.start.p0(i64 8, ptr %4)
+  call void @llvm.lifetime.start.p0(i64 8, ptr %5)
+  call void @llvm.lifetime.start.p0(i64 8, ptr %6)
+  call void @llvm.lifetime.start.p0(i64 8, ptr %7)
+  br label %177
+
+169:                                              ; preds = %193
+  %170 = load ptr, ptr %4, align 16
+  %171 = load ptr, ptr %7, align 8
+  %172 = icmp ult ptr %170, %171
+  %173 = load ptr, ptr %5, align 8
+  %174 = load ptr, ptr %6, align 16
+  %175 = icmp ult ptr %173, %174
+  %176 = select i1 %172, i1 %175, i1 false
+  call void @llvm.lifetime.end.p0(i64 8, ptr %6)
+  call void @llvm.lifetime.end.p0(i64 8, ptr %7)
+  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
+  call void @llvm.lifetime.end.p0(i64 8, ptr %5)
+  br label %208
+
+177:                                              ; preds = %193, %168
+  %178 = phi i1 [ true, %168 ], [ false, %193 ]
+  %179 = phi ptr [ %6, %168 ], [ %7, %193 ]
+  %180 = phi ptr [ %4, %168 ], [ %5, %193 ]
+  %181 = phi ptr [ %144, %168 ], [ %157, %193 ]
+  %182 = getelementptr inbounds i8, ptr %181, i64 48
+  %183 = load i64, ptr %182, align 8
+  %184 = getelementptr inbounds i8, ptr %10, i64 %183
+  %185 = getelementptr inbounds i8, ptr %181, i64 20
+  %186 = load i32, ptr %185, align 4
+  %187 = sext i32 %186 to i64
+  %188 = getelementptr inbounds i8, ptr %181, i64 16
+  %189 = load i32, ptr %188, align 8
+  %190 = icmp sgt i32 %189, 0
+  br i1 %190, label %191, label %193
+
+191:                                              ; preds = %177
+  %192 = zext nneg i32 %189 to i64
+  br label %200
+
+193:                                              ; preds = %200, %177
+  %194 = phi i64 [ %187, %177 ], [ %205, %200 ]
+  %195 = getelementptr inbounds i8, ptr %181, i64 8
+  %196 = load i64, ptr %195, align 8
+  %197 = getelementptr inbounds i8, ptr %10, i64 %196
+  %198 = load ptr, ptr %197, align 8
+  store ptr %198, ptr %180, align 8
+  %199 = getelementptr inbounds i8, ptr %198, i64 %194
+  store ptr %199, ptr %179, align 8
+  br i1 %178, label %177, label %169
+
+200:                                              ; preds = %200, %191
+  %201 = phi i64 [ 0, %191 ], [ %206, %200 ]
+  %202 = phi i64 [ %187, %191 ], [ %205, %200 ]
+  %203 = getelementptr inbounds i64, ptr %184, i64 %201
+  %204 = load i64, ptr %203, align 8
+  %205 = mul nsw i64 %204, %202
+  %206 = add nuw nsw i64 %201, 1
+  %207 = icmp eq i64 %206, %192
+  br i1 %207, label %193, label %200
+
+208:                                              ; preds = %155, %158, %161, %169
+  %209 = phi i1 [ %176, %169 ], [ false, %161 ], [ false, %158 ], [ false, %155 ]
+  %210 = add nuw nsw i64 %156, 1
+  %211 = icmp uge i64 %210, %141
+  %212 = select i1 %209, i1 true, i1 %211
+  br i1 %212, label %150, label %155
+
+213:                                              ; preds = %66, %46
   tail call void @PyErr_Clear()
-  br label %133
+  br label %214
 
-133:                                              ; preds = %33, %49, %65, %61, %78, %99, %93, %87, %16, %116, %132, %14
+214:                                              ; preds = %24, %41, %57, %73, %69, %86, %106, %101, %95, %123, %140, %213, %148
   tail call void @Py_IncRef(ptr @_Py_NotImplementedStruct)
-  br label %180
+  br label %261
 
-134:                                              ; preds = %14
-  %135 = tail call i64 @qd_launch(ptr %6)
-  %136 = icmp eq i64 %135, 0
-  br i1 %136, label %137, label %173
+215:                                              ; preds = %148
+  %216 = tail call i64 @qd_launch(ptr %10)
+  %217 = icmp eq i64 %216, 0
+  br i1 %217, label %218, label %254
 
-137:                                              ; preds = %134
-  %138 = getelementptr inbounds i8, ptr %5, i64 16
-  %139 = load i64, ptr %138, align 8
-  %140 = getelementptr inbounds i8, ptr %5, i64 24
-  %141 = load i64, ptr %140, align 8
-  %142 = getelementptr inbounds i8, ptr %6, i64 %141
-  switch i64 %139, label %172 [
-    i64 1, label %143
-    i64 2, label %147
-    i64 3, label %150
-    i64 4, label %154
-    i64 5, label %158
-    i64 6, label %162
-    i64 7, label %165
-    i64 8, label %168
+218:                                              ; preds = %215
+  %219 = getelementptr inbounds i8, ptr %9, i64 16
+  %220 = load i64, ptr %219, align 8
+  %221 = getelementptr inbounds i8, ptr %9, i64 24
+  %222 = load i64, ptr %221, align 8
+  %223 = getelementptr inbounds i8, ptr %10, i64 %222
+  switch i64 %220, label %253 [
+    i64 1, label %224
+    i64 2, label %228
+    i64 3, label %231
+    i64 4, label %235
+    i64 5, label %239
+    i64 6, label %243
+    i64 7, label %246
+    i64 8, label %249
   ]
 
-143:                                              ; preds = %137
-  %144 = load float, ptr %142, align 4
-  %145 = fpext float %144 to double
-  %146 = tail call ptr @PyFloat_FromDouble(double %145)
-  br label %180
+224:                                              ; preds = %218
+  %225 = load float, ptr %223, align 4
+  %226 = fpext float %225 to double
+  %227 = tail call ptr @PyFloat_FromDouble(double %226)
+  br label %261
 
-147:                                              ; preds = %137
-  %148 = load double, ptr %142, align 8
-  %149 = tail call ptr @PyFloat_FromDouble(double %148)
-  br label %180
+228:                                              ; preds = %218
+  %229 = load double, ptr %223, align 8
+  %230 = tail call ptr @PyFloat_FromDouble(double %229)
+  br label %261
 
-150:                                              ; preds = %137
-  %151 = load i8, ptr %142, align 1
-  %152 = sext i8 %151 to i64
-  %153 = tail call ptr @PyLong_FromLongLong(i64 %152)
-  br label %180
+231:                                              ; preds = %218
+  %232 = load i8, ptr %223, align 1
+  %233 = sext i8 %232 to i64
+  %234 = tail call ptr @PyLong_FromLongLong(i64 %233)
+  br label %261
 
-154:                                              ; preds = %137
-  %155 = load i16, ptr %142, align 2
-  %156 = sext i16 %155 to i64
-  %157 = tail call ptr @PyLong_FromLongLong(i64 %156)
-  br label %180
+235:                                              ; preds = %218
+  %236 = load i16, ptr %223, align 2
+  %237 = sext i16 %236 to i64
+  %238 = tail call ptr @PyLong_FromLongLong(i64 %237)
+  br label %261
 
-158:                                              ; preds = %137
-  %159 = load i32, ptr %142, align 4
-  %160 = sext i32 %159 to i64
-  %161 = tail call ptr @PyLong_FromLongLong(i64 %160)
-  br label %180
+239:                                              ; preds = %218
+  %240 = load i32, ptr %223, align 4
+  %241 = sext i32 %240 to i64
+  %242 = tail call ptr @PyLong_FromLongLong(i64 %241)
+  br label %261
 
-162:                                              ; preds = %137
-  %163 = load i64, ptr %142, align 8
-  %164 = tail call ptr @PyLong_FromLongLong(i64 %163)
-  br label %180
+243:                                              ; preds = %218
+  %244 = load i64, ptr %223, align 8
+  %245 = tail call ptr @PyLong_FromLongLong(i64 %244)
+  br label %261
 
-165:                                              ; preds = %137
-  %166 = load i64, ptr %142, align 8
-  %167 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %166)
-  br label %180
+246:                                              ; preds = %218
+  %247 = load i64, ptr %223, align 8
+  %248 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %247)
+  br label %261
 
-168:                                              ; preds = %137
-  %169 = load i8, ptr %142, align 1
-  %170 = zext i8 %169 to i64
-  %171 = tail call ptr @PyBool_FromLong(i64 %170)
-  br label %180
+249:                                              ; preds = %218
+  %250 = load i8, ptr %223, align 1
+  %251 = zext i8 %250 to i64
+  %252 = tail call ptr @PyBool_FromLong(i64 %251)
+  br label %261
 
-172:                                              ; preds = %137
+253:                                              ; preds = %218
   tail call void @Py_IncRef(ptr @_Py_NoneStruct)
-  br label %180
+  br label %261
 
-173:                                              ; preds = %134
-  %174 = and i64 %135, 4
-  %175 = icmp eq i64 %174, 0
-  br i1 %175, label %179, label %176
+254:                                              ; preds = %215
+  %255 = and i64 %216, 4
+  %256 = icmp eq i64 %255, 0
+  br i1 %256, label %260, label %257
 
-176:                                              ; preds = %173
-  %177 = tail call ptr @PyErr_Occurred()
-  %178 = icmp eq ptr %177, null
-  br i1 %178, label %179, label %180
+257:                                              ; preds = %254
+  %258 = tail call ptr @PyErr_Occurred()
+  %259 = icmp eq ptr %258, null
+  br i1 %259, label %260, label %261
 
-179:                                              ; preds = %176, %173
+260:                                              ; preds = %257, %254
   tail call void @Py_IncRef(ptr @_Py_EllipsisObject)
-  br label %180
+  br label %261
 
-180:                                              ; preds = %172, %168, %165, %162, %158, %154, %150, %147, %143, %179, %176, %133
-  %181 = phi ptr [ @_Py_NotImplementedStruct, %133 ], [ @_Py_EllipsisObject, %179 ], [ null, %176 ], [ @_Py_NoneStruct, %172 ], [ %171, %168 ], [ %167, %165 ], [ %164, %162 ], [ %161, %158 ], [ %157, %154 ], [ %153, %150 ], [ %149, %147 ], [ %146, %143 ]
-  ret ptr %181
+261:                                              ; preds = %253, %249, %246, %243, %239, %235, %231, %228, %224, %260, %257, %214
+  %262 = phi ptr [ @_Py_NotImplementedStruct, %214 ], [ @_Py_EllipsisObject, %260 ], [ null, %257 ], [ @_Py_NoneStruct, %253 ], [ %252, %249 ], [ %248, %246 ], [ %245, %243 ], [ %242, %239 ], [ %238, %235 ], [ %234, %231 ], [ %230, %228 ], [ %227, %224 ]
+  ret ptr %262
 }
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)

@@ -365,7 +365,7 @@ class GradientPlan(Plan):
 
 
 def _overlap(a: Memory, b: Memory) -> bool:
-    return a is b or (bool(a.foreign and b.foreign) and same_memory(a.operand, b.operand))
+    return a is b or (bool(a.foreign or b.foreign) and same_memory(a.operand, b.operand))
 
 
 def _add(memory: Memory, sums: Memory) -> None:

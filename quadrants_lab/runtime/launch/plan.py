@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.analysis.effects import accesses, touched
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import atomic_pairs, same_memory, written_pairs
+from quadrants_lab.runtime.arguments.aliases import written_pairs
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.arguments.signature import (
     DERIVATIVES,
@@ -35,7 +35,7 @@ from quadrants_lab.runtime.arguments.signature import (
     memory_at,
     memory_of,
 )
-from quadrants_lab.runtime.compile.compiled import FORWARD, Compiled
+from quadrants_lab.runtime.compile.compiled import REVERSE, Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.dispatch import refuse
@@ -114,12 +114,9 @@ class Plan:
         self.prepare = self.preparation()
         if self.scratch:
             self.prepare = self.scratch.before(self.prepare)
-        options = compiled.options
-        self.apart = () if options.aliases else atomic_pairs(self.slots, compiled.lowered.kernel)
-        if (options.check_races or options.debug) and not options.aliases and compiled.mode == FORWARD:
-            self.apart = written_pairs(self.slots, self.writes)
-        if self.apart:
-            self.prepare = self.without_aliases(self.prepare)
+        # arguments that are not the same memory; the entry refuses them, but a gradient says that it cannot be
+        takes_all = compiled.options.aliases or compiled.mode == REVERSE
+        self.distinct = () if takes_all else written_pairs(self.slots, touched(compiled.lowered.kernel.body, N.Write))
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
             self.call, self.fast = refuse, owner.retry(self)
@@ -140,19 +137,6 @@ class Plan:
         """A function that a launch calls with its arguments before the entry; it returns False where these do not
         match."""
         return self.set_gradients if self.gradient_args else None
-
-    def without_aliases(self, prepare: Callable[..., bool] | None) -> Callable[..., bool] | None:
-        """``prepare``, which also refuses arguments that are the same memory though they have to be ``apart``: another
-        plan, with the option ``aliases``, is for those."""
-        pairs = self.apart
-
-        def prepare_distinct(*args: Any) -> bool:
-            for n, m in pairs:
-                if same_memory(args[n], args[m]):
-                    return False
-            return prepare is None or prepare(*args)
-
-        return prepare_distinct
 
     def set_gradients(self, *args: Any) -> bool:
         """Sets the gradient buffers of array arguments; the entry sets only those of the data."""
