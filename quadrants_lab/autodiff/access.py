@@ -120,12 +120,10 @@ def _may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
     return may_follow(info, read, write)
 
 
-def check_data_access(
-    kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING, derivatives: set[str] | None = None
-) -> None:
+def check_data_access(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING) -> None:
     """Raises QuadrantsCompilationError where the gradient needs a value that is gone and not kept."""
     kept = {(s.buffer, s.task) for s in keeps.saved}
-    for c in conflicts(accesses_of(kernel), gradient, derivatives):
+    for c in conflicts(accesses_of(kernel), gradient):
         buffer, number = c.write.stmt.buffer, c.write.number
         put_back = number != c.read.number or (number, buffer) in keeps.before
         if (buffer, number) not in kept or not put_back or c.temporary is not None:
