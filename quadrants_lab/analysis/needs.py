@@ -47,7 +47,8 @@ class Needs:
                 self.collect(s.orelse, s.id, target)
             elif isinstance(s, (N.For, N.While)):
                 if isinstance(s, N.For):
-                    needs[s.id] = (s.begin, s.end, owner)
+                    step = (s.step,) if s.step != N.NO_ID else ()
+                    needs[s.id] = (s.begin, s.end, *step, owner)
                     needs[s.index.id] = (s.id,)
                 else:
                     needs[s.id] = (*s.cond[-1].operands(), owner)

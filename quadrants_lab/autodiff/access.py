@@ -63,7 +63,7 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
             saved.setdefault((buffer, number), c)
             if number == c.read.number and isinstance(c.read.stmt, N.Load):
                 before.add((number, buffer))
-        for _, read in repeated_reads(info, made):
+        for _, read in repeated_reads(info, made, _adjoints(info)):
             buffer, number = read.stmt.buffer, read.number
             writes = (w for w in _writes(info, buffer) if w.number == number)
             if (number, buffer) in before and any(may_follow(info, w, read) for w in writes):
@@ -83,15 +83,16 @@ def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
     return Saved(buffer, number, box, f"{buffer}.kept{n}", c.read.stmt.span, c.write.stmt.span)
 
 
-def repeated_reads(
-    info: Accesses, gradient: N.Kernel, derivatives: set[str] | None = None
-) -> Iterator[tuple[N.Load, Access]]:
+def _adjoints(info: Accesses) -> set[str]:
+    return {b.grad for b in info.kernel.buffers.values()}
+
+
+def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) -> Iterator[tuple[N.Load, Access]]:
     """Each load of the gradient that repeats an access of the kernel behind ``info``, with that access. ``derivatives``
-    are the buffers of derivatives, by default the adjoints."""
+    are the buffers of derivatives."""
     buffers = info.kernel.buffers
-    ignore = {b.grad for b in buffers.values()} if derivatives is None else derivatives
     for load in walk(gradient.body):
-        if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in ignore:
+        if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in derivatives:
             read = info.of.get(load.id if load.adjoint_of == N.NO_ID else load.adjoint_of)
             if read is not None and (not buffers[load.buffer].passing or isinstance(read.stmt, N.Atomic)):
                 yield load, read
@@ -100,10 +101,10 @@ def repeated_reads(
 def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None = None) -> Iterator[Conflict]:
     """The reads of the kernel behind ``info`` that its gradient (after dead-code elimination) repeats, but may find
     overwritten. Raises QuadrantsCompilationError where it needs the old value of an atomic."""
-    ignore = {b.grad for b in info.kernel.buffers.values()} if derivatives is None else derivatives
+    derivatives = _adjoints(info) if derivatives is None else derivatives
     for task in gradient.tasks:
         computes = touched((task,), N.Write)
-        primal = computes and all(gradient.buffers[t].kind == "temp" and t not in ignore for t in computes)
+        primal = computes and all(gradient.buffers[t].kind == "temp" and t not in derivatives for t in computes)
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
             compared = isinstance(read.stmt, N.Atomic) and load.adjoint_of != N.NO_ID
             if isinstance(read.stmt, N.Atomic) and not compared:
@@ -120,12 +121,10 @@ def _may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
     return may_follow(info, read, write)
 
 
-def check_data_access(
-    kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING, derivatives: set[str] | None = None
-) -> None:
+def check_data_access(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING) -> None:
     """Raises QuadrantsCompilationError where the gradient needs a value that is gone and not kept."""
     kept = {(s.buffer, s.task) for s in keeps.saved}
-    for c in conflicts(accesses_of(kernel), gradient, derivatives):
+    for c in conflicts(accesses_of(kernel), gradient):
         buffer, number = c.write.stmt.buffer, c.write.number
         put_back = number != c.read.number or (number, buffer) in keeps.before
         if (buffer, number) not in kept or not put_back or c.temporary is not None:

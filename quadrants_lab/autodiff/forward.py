@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.accesses import Accesses, accesses_of
 from quadrants_lab.autodiff import rules
-from quadrants_lab.autodiff.access import check_data_access
+from quadrants_lab.autodiff.access import conflicts
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics, minmax_atomics, replay, winners_of
-from quadrants_lab.autodiff.refusals import of_atomic
+from quadrants_lab.autodiff.refusals import of_atomic, refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -58,10 +58,13 @@ def forward(kernel: N.Kernel) -> N.Kernel:
 
 def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
     """Applies the data-access rule to what the (simplified) dual kernel of ``kernel`` repeats to find the winners of
-    atomic mins and maxes. Raises the error of `check_data_access`."""
+    atomic mins and maxes. A replay stands directly behind its task, so only this task may have overwritten what it
+    reads. Raises QL0404 where it has."""
     replays = tuple(s for s in dual.body if s.adjoint_of != N.NO_ID)
     tangents = {x.dual for x in dual.buffers.values() if x.dual}
-    check_data_access(kernel, replace(dual, body=replays), derivatives=tangents)
+    for c in conflicts(accesses_of(kernel), replace(dual, body=replays), tangents):
+        if c.write.number == c.read.number:
+            raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, name=c.write.stmt.buffer)
 
 
 @dataclass(slots=True)

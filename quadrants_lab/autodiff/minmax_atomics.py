@@ -24,7 +24,7 @@ from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.types import DType, i32
 from quadrants_lab.ir.walk import renamed, rewrite, walk
 
 MINMAX = ("min", "max")
@@ -67,19 +67,20 @@ def winners_of(info: Accesses, number: int, minmax: list[N.Atomic]) -> dict[str,
     return found
 
 
+@dataclass(slots=True)
 class MinmaxAtomics:
     """Makes the tasks around the derivative of one forward task. ``args`` are the kernel's; ``repeated`` has the
     buffers whose writes are repeated where the task runs again."""
 
-    def __init__(
-        self, b: Builder, buffers: Mapping[str, N.Buffer], args: tuple[N.Arg, ...], winners: Mapping[str, Winners],
-        repeated: frozenset[str] = frozenset(),
-    ) -> None:  # fmt: skip
-        self.b = b
-        self.buffers = buffers
-        self.types = size_types(args, buffers)
-        self.winners = winners
-        self.repeated = repeated
+    b: Builder
+    buffers: Mapping[str, N.Buffer]
+    args: tuple[N.Arg, ...]
+    winners: Mapping[str, Winners]
+    repeated: frozenset[str] = frozenset()
+
+    @property
+    def types(self) -> dict[str, DType]:
+        return size_types(self.args, self.buffers)
 
     def cleared(self) -> list[N.Offload]:
         """Tasks that set the counts to 0."""

@@ -24,8 +24,6 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
     the other factor is infinite outside the arm, because the derivative does not depend on that factor there. Private
     sums stay where they are, since loops over them become vectors.
     """
-    if not any(isinstance(s, N.If) and s.results for s in walk(kernel.body)):
-        return kernel
     b, classes = Builder(kernel.next_id), memory_classes(kernel)
     nil = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.type.is_float and not s.value}
 

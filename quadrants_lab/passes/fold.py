@@ -9,6 +9,7 @@ import numpy as np
 
 from quadrants_lab.analysis.effects import pure
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import exits, keep_carried, keep_results
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.traits import S
@@ -25,20 +26,18 @@ def fold(kernel: N.Kernel) -> N.Kernel:
     `dce`."""
     f = _Folder(kernel)
     body = f.block(kernel.body)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=f.next_id)
+    return kernel if body is kernel.body else replace(kernel, body=body, next_id=f.b.next_id)
 
 
 class _Folder:
     """Walks the kernel once in program order. ``ids`` maps each value that equals an earlier one to that one."""
 
     def __init__(self, kernel: N.Kernel) -> None:
-        self.buffers = kernel.buffers
-        self.next_id = kernel.next_id
+        self.b = Builder(kernel.next_id)
+        self.types = self.b.types
         self.ids: dict[int, int] = {}
         self.defs: dict[int, N.Stmt] = {}
-        self.types: dict[int, DType] = {}
         self.assumed: dict[int, bool] = {}  # values of conditions that the Ifs around the current place decide
-        self.out: list[N.Stmt] = []
         self.changed = False  # anything in the block being walked
 
     # --- the protocol `Facts` of the rules -------------------------------------------------------------------
@@ -52,32 +51,24 @@ class _Folder:
         return d if type(d) is N.Op and d.prim in prims else None
 
     def emit(self, at: N.Op, prim: str, args: tuple[int, ...], type: DType) -> int:
-        return self.add(N.Op(self.fresh(), type, prim, args, span=at.span, adjoint_of=at.adjoint_of))
+        return self.add(N.Op(self.b.fresh(), type, prim, args, span=at.span, adjoint_of=at.adjoint_of))
 
     def emit_const(self, at: N.Op, value: Any, type: DType) -> int:
-        return self.add(N.Const(self.fresh(), type, value, span=at.span, adjoint_of=at.adjoint_of))
-
-    def fresh(self) -> int:
-        self.next_id += 1
-        return self.next_id - 1
+        return self.add(N.Const(self.b.fresh(), type, value, span=at.span, adjoint_of=at.adjoint_of))
 
     def add(self, s: N.Value) -> int:
-        self.out.append(s)
         self.defs[s.id] = s
-        self.types[s.id] = s.type
-        return s.id
+        return self.b.add(s)
 
     # --- walk -----------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block) -> N.Block:
         """The block, folded; the same object where nothing changed."""
-        outer, self.out = self.out, []
-        changed, self.changed = self.changed, False
-        try:
+        outer, self.changed = self.changed, False
+        with self.b.block() as out:
             self.stmts(block)
-            new = tuple(self.out) if self.changed else block
-        finally:
-            self.out, self.changed = outer, changed or self.changed
+        new = tuple(out) if self.changed else block
+        self.changed = self.changed or outer
         return new
 
     def stmts(self, block: N.Block) -> bool:
@@ -88,9 +79,7 @@ class _Folder:
                 s, self.changed = reading(s, ids), True
             fn = _FOLD.get(type(s))
             if fn is None:
-                self.out.append(s)
-                if isinstance(s, N.Value):
-                    self.types[s.id] = s.type
+                self.b.add(s)
             elif fn(self, s):
                 return True
         return False
@@ -144,7 +133,7 @@ class _Folder:
         if self.const(s.cond) is True:
             self.changed = True
         else:
-            self.out.append(s)
+            self.b.add(s)
 
     def if_(self, s: N.If) -> bool:
         known = self.const(s.cond)
@@ -159,7 +148,7 @@ class _Folder:
                 self.selects(s)
                 return False
             s = self.merged(s)
-        self.keep(s)
+        self.b.add(s)
         return False
 
     def arm(self, block: N.Block, cond: int, holds: bool) -> N.Block:
@@ -242,14 +231,14 @@ class _Folder:
             for p, init in zip(s.carried, s.inits, strict=True):
                 self.becomes(p.id, init)
             return self.splice(s.body, s.results)
-        self.keep(self.inside(s))
+        self.b.add(self.inside(s))
         return False
 
     def while_(self, s: N.While) -> bool:
         s = self.inside(keep_carried(s, self.kept(s)))
         if self.const(s.cond[-1].operands()[0]) is False and pure((s.cond,)):
             return self.never(s)
-        self.keep(s)
+        self.b.add(s)
         return False
 
     def never(self, s: N.Loop) -> bool:
@@ -267,12 +256,8 @@ class _Folder:
         self.changed = self.changed or made is not s
         return made
 
-    def keep(self, s: N.Stmt) -> None:
-        self.out.append(s)
-        self.types.update(s.defs())
-
     def owner(self, s: N.AdStackGuard | N.Offload) -> None:
-        self.keep(self.inside(s))
+        self.b.add(self.inside(s))
 
 
 _TINY: dict[type, float] = {np.float32: 2.0**-126, np.float64: 2.0**-1022}

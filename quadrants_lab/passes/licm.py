@@ -8,7 +8,7 @@ from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.effects import written
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks, same_or, walk
+from quadrants_lab.ir.walk import map_blocks, same_or
 
 
 def licm(kernel: N.Kernel) -> N.Kernel:
@@ -16,8 +16,6 @@ def licm(kernel: N.Kernel) -> N.Kernel:
     a For or While; nor such a load from memory that the kernel does not write, provided that reading it early is safe:
     from a 0-d buffer, at an index that is surely in bounds, or in a block that surely runs, as the condition of a While
     does."""
-    if not any(isinstance(s, N.Loop) for s in walk(kernel.body)):
-        return kernel
     body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 

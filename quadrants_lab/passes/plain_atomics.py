@@ -22,8 +22,6 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
     marked = privatize_atomics(kernel)
-    if not any(isinstance(s, N.Atomic) and s.private for s in walk(marked.body)):
-        return kernel
     chosen = {s.id for task in marked.body for s in _ordered(task)}
     if not chosen:
         return kernel

@@ -206,6 +206,27 @@ def test_extremes_give_the_winners_tangent(fp) -> None:
     assert high.dual[None] == 7  # nobody beat what was there
 
 
+def test_a_later_loop_may_overwrite_what_a_maximum_was_taken_of() -> None:
+    x, y, high = dual_field(3), dual_field(3), dual_field(())
+
+    @qd.kernel
+    def k():
+        for i in x:
+            qd.atomic_max(high[None], qd.sin(x[i]))
+        for i in y:
+            qd.atomic_max(high[None], y[i])
+        for i in x:
+            x[i] = 0.0
+
+    for other, expected in ((0.5, np.cos(1.2)), (3.0, 0.0)):
+        x.from_numpy(np.array([0.1, 1.2, 0.3]))
+        y.fill(other)
+        high[None] = -1.0
+        with qd.ad.FwdMode(loss=high, param=x, seed=[1.0, 1.0, 1.0]):
+            k()
+        assert high.dual[None] == pytest.approx(expected)
+
+
 def test_random_draws_are_constants() -> None:
     x, y = dual_field(3), dual_field(3)
     x.fill(2.0)
