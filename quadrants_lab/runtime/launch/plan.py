@@ -237,7 +237,7 @@ class Plan:
             return None
         values = tuple(self.frame.ret(name) for name in names)
         if self.compiled.lowered.returns_as is not None:
-            return rebuilt(self.compiled.lowered.returns_as, values)
+            return rebuilt(self.compiled.lowered.returns_as, iter(values))
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def places(self, args: Sequence[Any]) -> dict[str, Place]:
