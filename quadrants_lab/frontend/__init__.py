@@ -1,5 +1,5 @@
-"""The front end: the Python AST of a kernel to IR.
+"""The front end: from the Python AST of a kernel to IR.
 
-`source.function_source` finds a function's text, `lower.lower` turns it into a kernel. Everything that Python has and
-the kernel language has not is an error from the table in `diagnostics`.
+`source.function_source` finds the text of a function, `lower.lower` makes a kernel of it. Python that the kernel
+language lacks is an error from the table in `diagnostics`.
 """

@@ -1,6 +1,6 @@
-"""Every error and warning of the front end: one row a code, which never changes its meaning.
+"""All errors and warnings of the front end: one row for each code. A code never changes its meaning.
 
-``message`` says what is wrong, ``why`` stands under the caret, ``help`` is the cure. All three are formats.
+``message`` says what is wrong, ``why`` is shown under the caret, ``help`` says what to do. All three are formats.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _S, _N, _T, _I = E.QuadrantsSyntaxError, E.QuadrantsNameError, E.QuadrantsTypeEr
 class Row:
     error: type[E.QuadrantsCompilationError]
     message: str
-    why: str
-    help: str
+    why: str = ""
+    help: str = ""
 
 
 TABLE: dict[str, Row] = {
@@ -30,7 +30,7 @@ TABLE: dict[str, Row] = {
                   "define it in a file or a notebook cell, or register the text with linecache before exec"),
     "QL1103": Row(_S, "'{name}' has a parameter that a kernel cannot have", "{what}",
                   "name every parameter: the number of arguments is part of a kernel"),
-    "QL1104": Row(_T, "'{name}' takes {want}, described were {got}", "", ""),
+    "QL1104": Row(_T, "'{name}' takes {want}, {got} were described"),
     # --- syntax
     "QL1201": Row(_S, "{what} is not part of the kernel language", "not supported in a kernel", "{cure}"),
     "QL1202": Row(_S, "'else' of a loop is not part of the kernel language", "not supported in a kernel",
@@ -40,8 +40,9 @@ TABLE: dict[str, Row] = {
     "QL1204": Row(_S, "'{what}' of a static loop stands under a condition that is only known at run time",
                   "the loop was unrolled at compile time", "make the condition qd.static(...) or the loop an "
                   "ordinary one"),
-    "QL1205": Row(_S, "'{op}' compares Python objects, which a running kernel has not", "not supported here", "{cure}"),
-    "QL1206": Row(_S, "'{spec}' does not format this", "{what}",
+    "QL1205": Row(_S, "'{op}' compares Python objects, which a running kernel does not have", "not supported here",
+                  "{cure}"),
+    "QL1206": Row(_S, "'{spec}' is no format for this value", "{what}",
                   "write a format specification that Python has for such a number: .3f, 5d, >8, ..."),
     "QL1207": Row(_S, "a format string can only be printed", "not a value of a kernel",
                   "use it directly in print(...) or as the message of an assert"),
@@ -49,7 +50,7 @@ TABLE: dict[str, Row] = {
                   "write `while True:` and `if not ...: break`"),
     "QL1209": Row(_S, "checkpoint=True is about a serial loop, this one is {what}",
                   "this loop", "leave it out; or run the loop in order with serialize=True, checkpoint=True"),
-    "QL1210": Row(_S, "qd.{name} stands at the statement level of a kernel", "inside a loop or condition here",
+    "QL1210": Row(_S, "qd.{name} must stand at the statement level of a kernel", "inside a loop or condition here",
                   "put it around the loop"),
     # --- names
     "QL1301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",
@@ -81,25 +82,25 @@ TABLE: dict[str, Row] = {
     "QL1409": Row(_T, "'{name}' returns nothing", "used as a value here", "let it end in return ..."),
     "QL1410": Row(_T, "{what} is not a dtype", "a dtype is expected here", "use qd.f32, qd.i32, ..., int or float"),
     "QL1411": Row(_T, "there is no atomic '{op}' on {dtype}", "", "{cure}"),
-    "QL1412": Row(_T, "{got} cannot be unpacked into {want}", "", ""),
+    "QL1412": Row(_T, "{got} cannot be unpacked into {want}"),
     "QL1413": Row(_T, "only numbers can be kept in a variable, this is {what}", "kept in '{name}' here",
                   "use it directly, or bind it at compile time: {name} = qd.static(...)"),
     "QL1414": Row(_T, "there is no random number of dtype {dtype}", "", "use float, int, qd.f32, qd.f64 or an integer"),
     "QL1415": Row(_T, "{what} cannot be unpacked", "unpacked here", "tuples, shapes and results of funcs can"),
-    "QL1416": Row(_T, "{left} and {right} do not go together", "their shapes differ here",
-                  "matrices meet element by element; a number meets any of them"),
-    "QL1417": Row(_T, "{what} cannot be put where {target} is", "the shapes differ",
+    "QL1416": Row(_T, "{left} and {right} cannot be combined", "their shapes differ here",
+                  "operations on matrices go element by element; a number goes with a matrix of any shape"),
+    "QL1417": Row(_T, "{what} cannot be assigned to {target}", "the shapes differ",
                   "the first assignment fixes the shape of a variable, its declaration that of a field"),
     "QL1418": Row(_T, "{want} are needed, {got} given", "", "give every element, or one number for all"),
     "QL1419": Row(_T, "{what} is neither a list of numbers nor of rows", "made into a matrix here",
                   "write qd.Vector([a, b]) or qd.Matrix([[a, b], [c, d]])"),
     "QL1420": Row(_T, "{what} is not a number", "used as a number here", "use its elements one by one"),
     # matrix algebra
-    "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here", ""),
+    "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here"),
     "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",
                   "as many columns on the left as rows on the right are needed",
                   "of vectors: a.outer_product(b) for a matrix, a.dot(b) for a number"),
-    "QL1432": Row(_T, "'{op}' is written for {want}, this is {what}", "", ""),
+    "QL1432": Row(_T, "'{op}' is defined for {want}, this is {what}"),
     # --- indices
     "QL1501": Row(_I, "'{text}' has {ndim} {axes}, indexed with {got}", "", "{cure}"),
     "QL1502": Row(_T, "an index must be an integer, this is {dtype}", "index {k} of '{text}'",
@@ -108,7 +109,7 @@ TABLE: dict[str, Row] = {
                   "write {text}.shape[{k}] - {back}"),
     "QL1504": Row(_S, "a field or array cannot be sliced in a kernel", "a slice here", "loop over the elements"),
     "QL1505": Row(_T, "{what} cannot be indexed", "indexed here", "fields, ndarrays, shapes and constants can"),
-    "QL1506": Row(_I, "index {index} does not exist: there are {count} entries", "", ""),
+    "QL1506": Row(_I, "index {index} does not exist: there are {count} entries"),
     "QL1507": Row(_T, "'{text}' has no {what}", "asked for here", "create it with needs_{which}=True"),
     "QL1508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
                   "qd.static(range(...))"),
@@ -117,16 +118,16 @@ TABLE: dict[str, Row] = {
     "QL1602": Row(_T, "{text}: {what}", "in this call", "its parameters are ({params})"),
     "QL1603": Row(_S, "'{name}' calls itself{through}", "a func is inlined where it is called, and this does not end",
                   "write a loop; or let qd.static(...) of a template argument end it"),
-    "QL1604": Row(_T, "'{text}' cannot be called", "{what}", ""),
+    "QL1604": Row(_T, "'{text}' cannot be called", "{what}"),
     "QL1605": Row(_S, "qd.{name} cannot be used inside a kernel", "called here", "call it from Python"),
     "QL1606": Row(_S, "qd.static needs a value that is known at compile time", "'{text}' is computed at run time",
                   "drop qd.static: an ordinary if or for runs it at launch"),
     "QL1607": Row(_T, "the target of {op} is neither an element nor a local", "", "name an element: {op}(x[i], ...)"),
     "QL1608": Row(_S, "arguments cannot be unpacked with * or ** in a kernel", "", "write them out"),
-    "QL1609": Row(_T, "static assertion failed{message}", "", ""),
-    "QL1610": Row(_T, "this argument of {op} must be known at compile time", "computed at run time", ""),
-    "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here", ""),
-    "QL1612": Row(_T, "'{text}' cannot be computed at compile time", "{what}", ""),
+    "QL1609": Row(_T, "static assertion failed{message}"),
+    "QL1610": Row(_T, "this argument of {op} must be known at compile time", "computed at run time"),
+    "QL1611": Row(_S, "print takes sep and end, texts that are known at compile time", "'{name}' given here"),
+    "QL1612": Row(_T, "'{text}' cannot be computed at compile time", "{what}"),
     "QL1614": Row(_S, "qd.static stands directly in qd.static", "this one", "leave one of them out"),
     "QL1615": Row(_T, "a real number cannot be a literal of the integer dtype {dtype}", "written here",
                   "convert it with qd.cast({text}, qd.{dtype})"),
@@ -141,7 +142,7 @@ TABLE: dict[str, Row] = {
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),
     "QL1702": Row(_I, "'{text}' has {want} {axes}, the loop has {got}", "",
                   "name one variable an axis"),
-    "QL1703": Row(_S, "range needs 1 to 3 arguments and a step that is not 0", "", ""),
+    "QL1703": Row(_S, "range needs 1 to 3 arguments and a step that is not 0"),
     "QL1704": Row(_S, "'{name}' is shared by all iterations of a parallel loop and is assigned in it",
                   "iterations run at the same time, so no value would be the last one",
                   "accumulate with +=, -=, *=, &=, |=, ^=, {name} = min({name}, x) or {name} = max({name}, x); or use "
@@ -151,7 +152,7 @@ TABLE: dict[str, Row] = {
                   "loop with qd.loop_config(serialize=True)"),
     "QL1707": Row(_T, "an axis of qd.ndrange is a whole number, or a pair of them, not {what}", "given here",
                   "write qd.cast(..., qd.i32) for a real number; compute a step in the loop: 2 * i"),
-    "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange", "", ""),
+    "QL1708": Row(_S, "axes={axes} is not a permutation of the {n} axes of this ndrange"),
     "QL1709": Row(_T, "'{name}' is {target} and takes no {op} with {source} in a parallel loop",
                   "cast to {target} before the operation, so the result would differ from Python's",
                   "give '{name}' that dtype before the loop, e.g. {name} = {value}; or write "
@@ -164,7 +165,7 @@ TABLE: dict[str, Row] = {
     "QL1712": Row(_S, "'{text}' stands outside of parallel loops, where there are no blocks of threads", "called here",
                   "call it in a for loop at the statement level of the kernel"),
     "QL1713": Row(_T, "{shape} is no shape of shared memory", "", "give one or more whole numbers above 0"),
-    "QL1714": Row(_T, "an operation of {what} in {where}", "",
+    "QL1714": Row(_T, "an operation on {what} cannot run in {where}", "",
                   "give the size that qd.loop_config(block_dim=...) gives"),
     # --- returns
     "QL1801": Row(_S, "a kernel that returns a value says so in its signature", "returned here",
@@ -172,7 +173,7 @@ TABLE: dict[str, Row] = {
     "QL1802": Row(_S, "a kernel returns at the end of its body only", "this return stands inside {where}",
                   "set a variable here and return it in the last line"),
     "QL1803": Row(_S, "'{name}' has a return type but does not return a value", "", "end it in return ..."),
-    "QL1804": Row(_T, "{got} returned where the signature has {want}", "", ""),
+    "QL1804": Row(_T, "{got} returned where the signature has {want}"),
     "QL1805": Row(_S, "a func cannot return from here", "{why}",
                   "let every way through the func return as many values of the same kind"),
     "QL1806": Row(_S, "'{what}' is not what a kernel or func can return", "the annotation",
@@ -190,7 +191,7 @@ TABLE: dict[str, Row] = {
 }  # fmt: skip
 
 
-# Python syntax that the language does not have: its name in messages, and what to do instead
+# Python syntax that the language lacks: its name in messages, and what to do instead
 UNSUPPORTED: dict[type, tuple[str, str]] = {
     ast.Try: ("try", "test for the case that goes wrong, or use assert under debug=True"),
     ast.Raise: ("raise", "use assert, or write a flag that Python reads"),
@@ -227,7 +228,7 @@ def count(n: int, noun: str) -> str:
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """`` — did you mean 'x'?`` if some known name is close."""
+    """``; did you mean 'x'?`` if some known name is similar, else ""."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, [k for k in known if not k.startswith("_")], 1, 0.7)
@@ -237,14 +238,14 @@ def suggestion(name: str, known: Sequence[str]) -> str:
 def error(
     code: str, span: Span | None, also: tuple[E.Label, ...] = (), **parts: object
 ) -> E.QuadrantsCompilationError:
-    """The error of that code at ``span``, with the formats of its row filled; ``also``: further lines to show."""
+    """The error of that code at ``span``, with the formats of its row filled in; ``also`` are more places to show."""
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     return row.error(row.message.format(**parts), code=code, labels=(label, *also), help=row.help.format(**parts))
 
 
 def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
-    """What issues the warning of that code, located at ``span``."""
+    """A function that issues the warning of that code, located at ``span``."""
     row = TABLE[code]
     label = E.Label(span, row.why.format(**parts))
     text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")

@@ -1,9 +1,10 @@
-"""A kernel's source to IR."""
+"""The entry point of the front end: from a kernel's source to IR."""
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.ops.builtins import OPS
@@ -12,7 +13,7 @@ from quadrants_lab.frontend.specs import Lowered, MatrixSpec, NdarraySpec, Scala
 from quadrants_lab.frontend.syntax import assign, calls, expr, loops, stmt, unroll
 from quadrants_lab.frontend.syntax.funcs import parameters, return_parts, returned_types
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
-from quadrants_lab.frontend.values.context import Context, Frame, Telling
+from quadrants_lab.frontend.values.context import Context, FieldAccessHook, Frame
 from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import with_adjoint
@@ -20,41 +21,41 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.room import need
 from quadrants_lab.ir.types import DType
 
-EXPRS = {**expr.EXPRS, **assign.EXPRS, **calls.CALLS, **unroll.UNROLLED}
+EXPRS: dict[type, Callable[..., Value]] = {
+    **expr.EXPRS, ast.NamedExpr: assign.named_expression, ast.Call: calls.call, ast.ListComp: unroll.comprehension,
+}  # fmt: skip
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 
 
 def lower(
-    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, telling: Telling | None = None
+    source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, field_access: FieldAccessHook | None = None
 ) -> Lowered:
-    """The kernel that the function means for arguments as described, one spec a parameter in order.
+    """The IR of the kernel for arguments that ``specs`` describe, one for each parameter.
 
-    Its body holds plain statements and Offloads, which still read each other's values; loops may end in Break and
-    Continue. Every statement has its span. QuadrantsCompilationError for what the language does not have,
-    QuadrantsWarning for what loses values, RecursionError where this thread's stack is too small for the program.
-    ``telling``: within its with, it calls what it is given with each field that Python reads or writes.
+    Its body holds plain statements and Offloads, which still use each other's values; loops may end in Break and
+    Continue. Every statement has its span. Raises QuadrantsCompilationError for what the language lacks, and
+    RecursionError where the stack of this thread is too small for the program; issues QuadrantsWarning where values are
+    lost. ``with field_access(fn):`` makes Python call ``fn`` with each field that it reads or writes.
     """
     need(source.depth)
     frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
-    cx.telling = telling
+    cx.field_access_hook = field_access
     args = _arguments(cx, source, specs)
     frame.returns = returned_types(cx)
     cx.inlining.append((source, ()))
     try:
         cx.stmts(source.node.body)
-    except RecursionError:  # it will be lowered again
+    except RecursionError:  # the caller lowers the kernel again, on a larger stack
         cx.messages.clear()
         raise
     finally:
-        cx.tell()
-    body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stopped)
+        cx.issue_messages()
+    body = without_derivatives(cx.b, tuple(cx.b.stmts), cx.stop_grads)
     node = source.node
     if frame.returns is not None and not cx.returned:
         raise cx.fail("QL1803", node.returns, name=source.name)
-    kernel = N.Kernel(
-        source.name, tuple(args), cx.buffers, body, cx.b.next_id, span=source.span(node)
-    )  # fmt: skip
+    kernel = N.Kernel(source.name, tuple(args), cx.buffers, body, cx.b.next_id, span=source.span(node))
     several = return_parts(node.returns) is not None
     types = frame.returns or ()
     compound = not all(isinstance(t, DType) for t in types)
@@ -63,39 +64,31 @@ def lower(
 
 
 def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> list[N.Arg]:
-    """Puts the parameters into the environment; the scalar ones are the kernel's arguments."""
+    """Puts the parameters into the environment; returns the numbers among them, which are the kernel's arguments."""
     params = parameters(source)
     if len(params) != len(specs):
         want = count(len(params), "argument")
         raise error("QL1104", source.span(source.node), name=source.name, want=want, got=len(specs))
     args: list[N.Arg] = []
-    env = cx.frame.env
-    for p, spec in zip(params, specs, strict=True):
-        env[p.arg] = _argument(cx, p.arg, spec, args)
+    cx.frame.env = {p.arg: _argument(cx, p.arg, spec, args) for p, spec in zip(params, specs, strict=True)}
     return args
 
 
 def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
-    """What the parameter, or member of one, stands for; its numbers are appended to ``args``."""
+    """The value of the parameter, or of a member of one; its numbers are appended to ``args``."""
     if isinstance(spec, ScalarSpec):
         args.append(N.Arg(name, spec.dtype))
         return ArgRef(name, spec.dtype)
     if isinstance(spec, MatrixSpec):
-        elements = [_argument(cx, f"{name}[{k}]", ScalarSpec(spec.dtype), args) for k in range(math.prod(spec.shape))]
-        return Matrix(spec.shape, tuple(e for e in elements if isinstance(e, ArgRef)), ArgRef.fixed)
+        elements = [ArgRef(f"{name}[{k}]", spec.dtype) for k in range(math.prod(spec.shape))]
+        args += [N.Arg(e.name, e.type) for e in elements]
+        return Matrix(spec.shape, tuple(elements), ArgRef.fixed)
     if isinstance(spec, StructSpec):
         members = {member: _argument(cx, f"{name}.{member}", inner, args) for member, inner in spec.members}
         return Struct(spec.type, members, ArgRef.fixed)
     if isinstance(spec, NdarraySpec):
-        return Mem(_ndarray(cx, name, spec), name, spec.element_shape)
+        ndim = spec.ndim + len(spec.element_shape)
+        cx.buffers[name] = buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
+        return Mem(with_adjoint(cx.buffers, buffer) if spec.grad else buffer, name, spec.element_shape)
     value = cx.wrap(spec.value, name)
     return Lit(value.value, None, "a template argument") if isinstance(value, Lit) else value
-
-
-def _ndarray(cx: Context, name: str, spec: NdarraySpec) -> N.Buffer:
-    ndim = spec.ndim + len(spec.element_shape)
-    buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
-    if spec.grad:
-        return with_adjoint(cx.buffers, buffer)
-    cx.buffers[name] = buffer
-    return buffer

@@ -1,4 +1,4 @@
-"""What a row of the table of operations is."""
+"""The rows of the table of operations, see `ops.builtins`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 from quadrants_lab.frontend.values.values import Value
 from quadrants_lab.ir.record import dataclass
 
-Lower = Callable[..., Value]  # (cx, call, one Value a parameter) -> Value; what was left out is None
+Lower = Callable[..., Value]  # (cx, call, a Value for each parameter, None if it is left out) -> Value
+ALL = 99  # `Builtin.raw` of an operation that evaluates all of its arguments itself
 
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
     """One operation of the language.
 
-    ``params`` is the public signature ("=" marks what may be left out, a leading "*" takes any number), ``doc`` the
-    public docstring; ``home`` where below ``qd`` it is found if not in ``qd`` itself: the module "math", the class
-    "Matrix". The first ``raw`` arguments are not evaluated: the row reads the call itself. ``elementwise``: given
-    vectors or matrices it is applied to each of their elements. A row named ``Matrix.norm`` is the method ``norm`` of
-    vectors and matrices, its first parameter the value itself.
+    ``params`` is the public signature: "=" marks optional parameters, a leading "*" takes any number of arguments.
+    ``doc`` is the public docstring. ``home`` is the module or class below ``qd`` in which users find it, such as "math"
+    or "Matrix"; "" for ``qd`` itself. ``lower`` evaluates the first ``raw`` arguments itself, from the call.
+    ``elementwise``: it applies to each element of vectors and matrices. A row named ``Matrix.norm`` is the method
+    ``norm`` of vectors and matrices, whose first parameter is the value itself.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Builtin:
         return bool(self.params) and self.params[0].startswith("*")
 
 
-# Python's own functions that are rows of the table, under their names
+# Python's own functions that are operations, with the names of their rows
 PYTHON: dict[Any, str] = {
     getattr(builtins, n): n
     for n in ("abs", "min", "max", "pow", "range", "print", "len", "any", "all", "sum", "int", "float", "bool")

@@ -1,4 +1,4 @@
-"""A function's text, its AST and what its free names mean."""
+"""The text and AST of a function, and the objects that its free names refer to."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.ir.room import depth_of_source
 from quadrants_lab.ir.source import Span
 
-_CACHE = "__qd_source__"  # attribute of the function
+_CACHE = "__qd_source__"  # the attribute of a function that holds its source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
 class FunctionSource:
-    """``file`` as Python knows it, ``lines`` of the whole file, ``node`` with line numbers relative to ``offset``.
+    """The source of a function: the name of its ``file``, all ``lines`` of the file, and the AST ``node``.
 
-    A line of the AST plus ``offset`` is the line in the file; columns are bytes of UTF-8, `span` makes characters of
-    them. `lookup` reads the names of the function's closure, module and builtins as they are now.
+    A line number of the AST plus ``offset`` is the line in the file. Columns of the AST count bytes of UTF-8; those of
+    `span` count characters. `lookup` reads names of the function's closure, module and builtins as they are now.
     """
 
     def __init__(self, fn: FunctionType, node: ast.FunctionDef, file: str, lines: list[str], offset: int) -> None:
         self.fn, self.node, self.file, self.lines, self.offset = fn, node, file, lines, offset
         self.name = fn.__name__
-        self.assigned: dict[int, tuple[str, ...]] = {}  # id of a node: names assigned in it; see `scan`
-        self.templates: dict[str, int] | None = None  # see `byref`
-        self.typed = True  # whether its annotations are those of a kernel
+        self.assigned: dict[int, tuple[str, ...]] = {}  # a cache of `syntax.scan`, by id of the loop
+        self.templates: dict[str, int] | None = None  # a cache of `syntax.byref`
+        self.typed = True  # whether the annotations are dtypes and types of the language
         last = (node.end_lineno or 1) + offset
         self.ascii = "".join(lines[node.lineno + offset - 1 : last]).isascii()
 
     def span(self, node: Any, call: Span | None = None) -> Span:
-        """Where the node stands in the file."""
+        """The place of the node in the file."""
         line, end_line = node.lineno + self.offset, node.end_lineno + self.offset
         col, end_col = node.col_offset, node.end_col_offset
         if not self.ascii:
@@ -49,7 +49,7 @@ class FunctionSource:
         return len(self.lines[line - 1].encode()[:col].decode(errors="replace"))
 
     def lookup(self, name: str) -> Any:
-        """The object that a free name stands for; KeyError if there is none."""
+        """The object that a free name refers to; KeyError if there is none."""
         note_read(self.fn, name)
         return meaning(self.fn, name)
 
@@ -60,18 +60,18 @@ class FunctionSource:
 
     @cached_property
     def untyped(self) -> FunctionSource:
-        """The same of a function whose annotations are Python's own and say nothing of dtypes."""
+        """The same source, with annotations that are plain Python's and name no dtypes."""
         other = copy(self)
         other.typed = False
         return other
 
     @cached_property
     def depth(self) -> int:
-        """Levels of the AST."""
+        """The depth of the AST."""
         return depth_of_source(self.node)
 
     def names(self) -> list[str]:
-        """Every name that `lookup` knows, for suggestions."""
+        """Every name that `lookup` finds, for suggestions."""
         return [*self.fn.__code__.co_freevars, *self.fn.__globals__, *vars(builtins)]
 
 
@@ -90,12 +90,12 @@ def note_unknown() -> None:
 
 
 def meaning(fn: FunctionType, name: str) -> Any:
-    """The object that a free name of the function stands for; KeyError if there is none."""
+    """The object that a free name of the function refers to; KeyError if there is none."""
     free = fn.__code__.co_freevars
     if name in free and fn.__closure__:
         try:
             return fn.__closure__[free.index(name)].cell_contents
-        except ValueError:  # not assigned yet
+        except ValueError:  # the variable is not assigned yet
             raise KeyError(name) from None
     if name in fn.__globals__:
         return fn.__globals__[name]
@@ -103,10 +103,8 @@ def meaning(fn: FunctionType, name: str) -> Any:
 
 
 def function_source(fn: Callable[..., Any]) -> FunctionSource:
-    """The source of a function that was defined in a file, a notebook cell or a string that linecache knows.
-
-    Kept with the function. QuadrantsSyntaxError for a lambda and for a function without source.
-    """
+    """The source of a function or lambda that was defined in a file, a notebook cell or a text that linecache knows. It
+    is cached in an attribute of the function. QuadrantsSyntaxError if there is no source."""
     known = getattr(fn, _CACHE, None)
     if isinstance(known, FunctionSource) and known.fn is fn:
         return known
@@ -127,8 +125,8 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
 
 
 def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
-    """The definition that a lambda is short for; None where the file has changed, or, in Python 3.10, where several
-    that begin in its line could be meant."""
+    """The lambda as a function definition; None if the file has changed, or if, in Python 3.10, several different
+    lambdas begin in the line."""
     try:
         tree = ast.parse("".join(lines))
     except SyntaxError:
@@ -143,22 +141,21 @@ def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
         found = found[-1:]  # the innermost
     if len({ast.dump(n) for n in found}) != 1:
         return None
-    node, made = found[0], ast.FunctionDef("<lambda>", found[0].args, [], [])
-    made.returns = None
-    made.body = [ast.copy_location(ast.Return(node.body), node.body)]
-    return ast.copy_location(made, node)
+    node = found[0]
+    body = ast.copy_location(ast.Return(node.body), node.body)
+    return ast.copy_location(ast.FunctionDef("<lambda>", node.args, [body], [], None), node)
 
 
 def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | None, int]:
-    """The definition that begins, with its decorators, in line ``first`` (0-based), and its offset.
+    """The definition whose decorators begin in line ``first`` (from 0), and the offset of its line numbers.
 
-    Only these lines are parsed. An indented definition is put under an ``if`` so that columns stay what they are.
+    Only its lines are parsed. An indented definition is put into an ``if``, so that columns stay as they are.
     """
     if first >= len(lines):
         return None, 0
     indent = len(lines[first]) - len(lines[first].lstrip())
-    for certain in (False, True):  # which is slow
-        end = first + len(inspect.getblock(lines[first:])) if certain else _guess_end(lines, first, indent)
+    for exact in (False, True):  # tokenizing all lines is slow
+        end = first + len(inspect.getblock(lines[first:])) if exact else _guess_end(lines, first, indent)
         text = "".join(lines[first:end])
         try:
             tree = ast.parse("if 1:\n" + text if indent else text)
@@ -171,7 +168,8 @@ def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | N
 
 
 def _guess_end(lines: list[str], first: int, indent: int) -> int:
-    """The line after the definition, where no line of a string or bracket hangs left of it."""
+    """The line after the definition, judged by indentation: wrong if it has a string or brackets with lines that are
+    indented less than the definition."""
     k = first
     while k < len(lines) and not lines[k].lstrip().startswith(("def ", "async ")):
         k += 1

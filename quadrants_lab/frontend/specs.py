@@ -1,4 +1,4 @@
-"""The types of the arguments that the front end takes, and the result that it returns."""
+"""Descriptions of a kernel's arguments, for which the front end lowers it, and the result of lowering."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class MatrixSpec:
-    """A vector or matrix that is known at launch; its elements are the scalar arguments ``name[0]``, ``name[1]``, ...
-    of the kernel, row by row."""
+    """A vector or matrix that is known at launch. Its elements, row by row, are the arguments ``name[0]``, ``name[1]``,
+    ... of the kernel."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -31,8 +31,8 @@ class MatrixSpec:
 
 @dataclass(frozen=True, slots=True)
 class StructSpec:
-    """A struct or dataclass instance: a spec a member; member ``a`` of argument ``s`` is the argument ``s.a``.
-    ``type`` describes it, as in `quadrants_lab.frontend.values.Struct`."""
+    """A struct or dataclass instance. Member ``a`` of argument ``s`` is the argument ``s.a`` of the kernel. ``type`` is
+    that of `quadrants_lab.frontend.values.values.Struct`."""
 
     type: Any
     members: tuple[tuple[str, Spec], ...]
@@ -40,9 +40,8 @@ class StructSpec:
 
 @dataclass(frozen=True, slots=True)
 class NdarraySpec:
-    """An array passed at launch: only dtype and number of axes are known; ``grad``: it comes with an adjoint. ``ndim``
-    does not count the axes of ``element_shape``, which follow in memory. ``wide``: an axis has 2**31 elements or
-    more."""
+    """An array that is passed at launch, with an adjoint if ``grad``. The axes of ``element_shape`` follow the ``ndim``
+    axes in memory. ``wide``: an axis has 2**31 elements or more."""
 
     dtype: DType
     ndim: int
@@ -53,7 +52,7 @@ class NdarraySpec:
 
 @dataclass(frozen=True, slots=True)
 class TemplateSpec:
-    """A compile-time value: a field, a number, any Python object."""
+    """A value that is known at compile time: a field, a number, any Python object."""
 
     value: Any
 
@@ -62,7 +61,7 @@ Spec = ScalarSpec | MatrixSpec | StructSpec | NdarraySpec | TemplateSpec
 
 
 def flat_specs(specs: Iterable[Spec]) -> Iterator[Spec]:
-    """The specs of scalars, arrays and templates that others are made of, in order."""
+    """The specs of scalars, arrays and templates that the specs consist of, in order."""
     for spec in specs:
         if isinstance(spec, MatrixSpec):
             yield from [ScalarSpec(spec.dtype)] * prod(spec.shape)
@@ -74,13 +73,13 @@ def flat_specs(specs: Iterable[Spec]) -> Iterator[Spec]:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A kernel out of the front end.
+    """The result of the front end.
 
-    ``bindings``: field object of each "field" buffer, by buffer name. ``returns``: dtypes of the returned values; value
-    k is left in the "ret" buffer ``ret<k>``. ``returns_tuple``: the kernel returns a tuple even of one value.
-    ``returns_as``: where vectors, matrices or structs are returned, the type (a tuple of types for a tuple of values)
-    whose numbers, in order, ``returns`` are; else None. ``reads``: attributes of Python objects, (object, name), whose
-    value the kernel was made for.
+    ``bindings`` maps the names of "field" buffers to the field objects. ``returns`` are the dtypes of the returned
+    numbers; number k is stored in the "ret" buffer ``ret<k>``. ``returns_tuple``: the kernel returns a tuple, even of
+    one value. ``returns_as`` is the vector, matrix or struct type that the numbers make up, or a tuple of types if the
+    kernel returns several; None if it returns plain numbers. ``reads`` are pairs (object, name) of attributes on whose
+    values the kernel depends.
     """
 
     kernel: Kernel

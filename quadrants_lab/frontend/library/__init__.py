@@ -1,14 +1,13 @@
-"""Operations that are written in the kernel language itself, one idea a file.
+"""Operations that are written in the kernel language itself.
 
-The front end reads them and inlines them where they are called; the text under each ``def`` is not Python that runs.
+The front end inlines them where they are called; Python never runs the bodies of these functions.
 
-Algorithms that iterate see their argument ``detached``: no derivative goes through the iteration. What they found is
-handed out by ``custom_jvp(value, change)``, which has that value and the derivative of ``change``: a formula for how
-the result moves with the argument. So a gradient costs no stacks and is as exact as the result.
+Iterative algorithms work on the ``detached`` argument, so that no derivative flows through the iterations. They return
+``custom_jvp(value, change)``, which has that value and the derivative of ``change``, a formula for the differential of
+the result. So their gradient needs no stacks and is as exact as the result.
 """
 
-from quadrants_lab.frontend.library import complexes, geometry, linear, randn, rotations, scalars, spectral
+from quadrants_lab.frontend.library import complexes, geometry, linear, scalars, spectral
 from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction
 
-__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "geometry", "linear", "randn", "rotations", "scalars",
-           "spectral"]  # fmt: skip
+__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "geometry", "linear", "scalars", "spectral"]

@@ -1,4 +1,4 @@
-"""What the files of the library are written with."""
+"""Decorators and helpers with which the library is written."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from quadrants_lab.ir.record import dataclass
 
 
 class Operation:
-    """An operation of the language, as the functions of the library call it."""
+    """An operation of the language, for calls in functions of the library."""
 
     def __init__(self, name: str) -> None:
         self.__qd_op__ = name
 
 
 class LibraryFunc:
-    """A func of the library; its source is read when it is first called."""
+    """A func of the library, whose source is read when it is first called."""
 
     __qd_func__ = True
 
@@ -43,11 +43,12 @@ static, grouped, _abs, _max = ops("static grouped abs max")
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """A function as an operation of the language. ``home`` is the public module below ``qd`` where it is found, "" for
-    ``qd`` itself; ``sizes``: how many rows its first argument, a square matrix, may have (() where it is none);
-    ``vectors``: the parameters that are vectors, all of one length, which is ``length`` where that is not 0;
-    ``optional``: the parameters that may be left out; ``method``: matrices have it as a method too; ``elementwise``: it
-    is applied to each element of vectors and matrices."""
+    """A function of the library that users can call.
+
+    ``home`` is the public module below ``qd`` that has it, "" for ``qd`` itself. ``sizes``: the numbers of rows that
+    the first argument, a square matrix, may have; () if it is no matrix. ``vectors``: the parameters that are vectors,
+    all of one length, which is ``length`` unless that is 0. ``optional``: the parameters that may be left out.
+    ``method``: it is also a method of matrices. ``elementwise``: it applies to each element of matrices."""
 
     func: LibraryFunc
     home: str = "math"
@@ -63,7 +64,7 @@ FUNCTIONS: list[LibraryFunction] = []
 
 
 def public(home: str = "math", **traits: Any) -> Callable[..., Any]:
-    """Makes the function an operation of the language; ``traits``: those of `LibraryFunction`."""
+    """Makes a function an operation of the language, with these ``traits`` of `LibraryFunction`."""
 
     def add(fn: Callable[..., Any]) -> Any:
         func = LibraryFunc(fn)
@@ -74,26 +75,26 @@ def public(home: str = "math", **traits: Any) -> Callable[..., Any]:
 
 
 def formula(name: str, doc: str, fn: Callable[..., Any], **traits: Any) -> Any:
-    """The same for a lambda, which has its line to itself, or begins it."""
+    """Makes a lambda an operation of the language. It must be the first lambda of its line."""
     fn.__name__, fn.__doc__ = name, doc
     return public(**traits)(fn)
 
 
 def helper(fn: Callable[..., Any]) -> Any:
-    """A function that only the library calls."""
+    """Makes a function a func that only the library calls."""
     return LibraryFunc(fn)
 
 
 @helper
 def fill(x: Any, val: Any) -> Any:
-    """val in every element of a field or array."""
+    """Stores val to every element of a field or array."""
     for i in grouped(x):
         x[i] = val
 
 
 @helper
 def real(x: Any, dt: Any) -> Any:
-    """x as the real dtype dt; where that is None as its own, or default_fp."""
+    """x cast to the real dtype dt; if that is None, integers are cast to default_fp."""
     if static(dt is None):
         return x * 1.0
     else:
@@ -102,7 +103,7 @@ def real(x: Any, dt: Any) -> Any:
 
 @helper
 def greatest(a: Any) -> Any:
-    """The greatest absolute value of an entry; 1 where all are 0."""
+    """The greatest absolute value of the entries; 1 if all are 0."""
     size = 0.0 * a[0, 0]
     for i in static(range(a.n)):
         for j in static(range(a.n)):
@@ -114,7 +115,7 @@ def greatest(a: Any) -> Any:
 
 @helper
 def reciprocal(x: Any, small: Any) -> Any:
-    """1 / x; 0 where x is not beyond small."""
+    """1 / x; 0 where abs(x) <= small."""
     r = 0.0 * x
     if x > small or -x > small:
         r = 1.0 / x

@@ -1,4 +1,4 @@
-"""Functions of numbers; of vectors and matrices they are applied to each element."""
+"""Functions of numbers, which apply to each element of vectors and matrices; normal random numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from quadrants_lab.frontend.library.core import formula, ops, public
 from quadrants_lab.ir.types import u32 as _u32
 
-_floor, _log, _popcnt, _select = ops("floor log popcnt select")
+_floor, _log, _popcnt, _select, _random, _sqrt, _cos = ops("floor log popcnt select random sqrt cos")
 _each = partial(formula, elementwise=True)
 
 _each("fract", "Fractional part of x: x - floor(x).", lambda x: x - _floor(x))
@@ -46,3 +46,11 @@ def fns(mask: Any, base: Any, offset: Any) -> Any:
             return _u32(4294967295)
         i += 1 if offset > 0 else -1
     return _u32(4294967295)
+
+
+@public("", optional=("dt",))
+def randn(dt: Any = float) -> Any:
+    """A number of the standard normal distribution, of the dtype dt (default_fp), by the transformation of Box and
+    Muller (A note on the generation of random normal deviates, 1958)."""
+    u = 1.0 - _random(dt)  # in (0, 1]: its logarithm is finite
+    return _sqrt(-2.0 * _log(u)) * _cos(2.0 * math.pi * _random(dt))

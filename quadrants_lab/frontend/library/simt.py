@@ -1,7 +1,7 @@
-"""What the threads of a block, a subgroup or a part of one make of their values together.
+"""Operations on the values of all threads of a group: a block, a subgroup, or a part of a subgroup.
 
-It goes through memory that the block shares, so each of these is a barrier, and all backends have the same. One thread
-of each group goes through the values of the others in their order.
+Values are exchanged through shared memory, so each operation is a barrier, and results are the same on all backends. In
+scans one thread of each group combines the values in the order of the threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quadrants_lab.ir.types import u64 as _u64
 _sync: Any = op("block.sync")
 _thread: Any = op("block.thread_idx")
 _threads: Any = op("simt.threads")
-_shared: Any = op("simt.shared")  # memory of the block with the value of each thread, which all of them see
+_shared: Any = op("simt.shared")  # shared memory that holds the value of each thread
 _half: Any = op("simt.half")
 
 add = helper(lambda a, b: a + b)
@@ -45,110 +45,109 @@ ballot = helper(lambda predicate: reduced(_u64(predicate != 0) << _u64(_thread()
 active_mask = helper(lambda: ballot_first_n(1, 32))
 match_all = helper(lambda value: _u32(4294967295) if all_equal(value, 32) != 0 else _u32(0))
 unique = helper(lambda value: _i32(match_any(value) == lanemask_eq(_thread() % 32)))
-# whether the predicate is not 0; ``none`` in lanes outside of the mask
+# whether the predicate is not 0; ``neutral`` in lanes outside of the mask
 counted = helper(
-    lambda mask, predicate, none:
-    _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else none
+    lambda mask, predicate, neutral:
+    _i32(predicate != 0) if (_u32(mask) >> _u32(_thread() % 32)) & _u32(1) != _u32(0) else neutral
 )  # fmt: skip
 
-# the first thread of this one's group of ``size`` threads, and the number behind the last; None is the whole block, of
-# which all say the same
+# the first thread of this thread's group of ``size`` threads, and the end of the group; None is the whole block
 _first = helper(lambda size: 0 if static(size is None) else _thread() - _thread() % size)
 _end = helper(lambda size: _threads() if static(size is None) else min(_first(size) + size, _threads()))
 
 
 @helper
 def shuffle(value: Any, index: Any) -> Any:
-    """The value of that lane of the subgroup; the own one where there is no such lane."""
-    held = _shared(value)
+    """The value of lane ``index`` of the subgroup; the thread's own value if there is no such lane."""
+    shared = _shared(value)
     t = _thread()
     k = _i32(index)
     found = value
     if k >= 0 and k < 32 and t - t % 32 + k < _threads():
-        found = held[t - t % 32 + k]
+        found = shared[t - t % 32 + k]
     _sync()
     return found
 
 
 @helper
-def _scan(held: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
-    """Makes of the shared values what ``fn`` makes of those up to each thread of a group; it begins again where
-    ``heads``, if that is not None, is not 0."""
+def _scan(shared: Any, value: Any, size: Any, fn: Any, heads: Any) -> Any:
+    """Replaces the shared values by their inclusive scan by ``fn`` in each group. It begins again where ``heads``, if
+    that is not None, is not 0."""
     t = _thread()
     if t == _first(size):
         total = value
         for k in range(t + 1, _end(size)):
             if static(heads is None):
-                total = fn(total, held[k])
+                total = fn(total, shared[k])
             else:
-                total = held[k] if heads[k] != 0 else fn(total, held[k])
-            held[k] = total
+                total = shared[k] if heads[k] != 0 else fn(total, shared[k])
+            shared[k] = total
     _sync()
 
 
 @helper
 def reduced(value: Any, size: Any, fn: Any) -> Any:
-    """By halves: for an operation that does not mind the order."""
-    held = _shared(value)
+    """The values of the group combined by ``fn`` in a tree, for operations that may be reordered."""
+    shared = _shared(value)
     t = _thread()
     stride = _half() if static(size is None) else size // 2
     while stride > 0:
         if static(size is None):
             if t < min(stride, _threads() - stride):
-                held[t] = fn(held[t], held[t + stride])
+                shared[t] = fn(shared[t], shared[t + stride])
         else:
             if t % size < stride and t + stride < _threads():
-                held[t] = fn(held[t], held[t + stride])
+                shared[t] = fn(shared[t], shared[t + stride])
         _sync()
         stride //= 2
-    found = held[_first(size)]
+    found = shared[_first(size)]
     _sync()
     return found
 
 
 @helper
 def folded(value: Any, size: Any, fn: Any) -> Any:
-    """In the order of the threads."""
-    held = _shared(value)
-    _scan(held, value, size, fn, None)
-    found = held[_end(size) - 1]
+    """The values of the group combined by ``fn`` in the order of the threads."""
+    shared = _shared(value)
+    _scan(shared, value, size, fn, None)
+    found = shared[_end(size) - 1]
     _sync()
     return found
 
 
 @helper
 def inclusive(value: Any, size: Any, fn: Any) -> Any:
-    held = _shared(value)
-    _scan(held, value, size, fn, None)
-    found = held[_thread()]
+    shared = _shared(value)
+    _scan(shared, value, size, fn, None)
+    found = shared[_thread()]
     _sync()
     return found
 
 
 @helper
 def exclusive(value: Any, size: Any, fn: Any, identity: Any) -> Any:
-    held = _shared(value)
-    _scan(held, value, size, fn, None)
+    shared = _shared(value)
+    _scan(shared, value, size, fn, None)
     t = _thread()
-    found = identity if t == _first(size) else held[t - 1]
+    found = identity if t == _first(size) else shared[t - 1]
     _sync()
     return found
 
 
 @helper
 def segmented(value: Any, head_flag: Any, size: Any, fn: Any) -> Any:
-    """The scan that begins again where the flag is not 0."""
-    held = _shared(value)
-    _scan(held, value, size, fn, _shared(head_flag))
-    found = held[_thread()]
+    """The inclusive scan that begins again where the flag is not 0."""
+    shared = _shared(value)
+    _scan(shared, value, size, fn, _shared(head_flag))
+    found = shared[_thread()]
     _sync()
     return found
 
 
 @helper
 def all_equal(value: Any, size: Any) -> Any:
-    held = _shared(value)
-    same = value == held[_first(size)]
+    shared = _shared(value)
+    same = value == shared[_first(size)]
     _sync()
     return all_true(same, size)
 
@@ -161,13 +160,13 @@ def ballot_first_n(predicate: Any, n: Any) -> Any:
 
 @helper
 def match_any(value: Any) -> Any:
-    """The lanes whose value is this one's."""
-    held = _shared(value)
+    """A bit for each lane whose value is equal to this one's."""
+    shared = _shared(value)
     t = _thread()
     first = t - t % 32
     found = _u32(0)
     for k in range(min(32, _threads() - first)):
-        if held[first + k] == value:
+        if shared[first + k] == value:
             found |= _u32(1) << _u32(k)
     _sync()
     return found
@@ -175,7 +174,7 @@ def match_any(value: Any) -> Any:
 
 @helper
 def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
-    """The pair of this thread's rank in its group: by key, then by value."""
+    """The pair at this thread's position when the pairs of its group are sorted by key, then by value."""
     keys = _shared(key)
     values = _shared(value)
     t = _thread()
@@ -198,7 +197,7 @@ def sorted_pairs(key: Any, value: Any, size: Any) -> Any:
 
 @helper
 def radix_rank(key: Any, radix_bits: Any, bit_start: Any, num_bits: Any, bins: Any, excl_prefix: Any) -> Any:
-    """The thread's place when the block is sorted by a digit of the keys, and how often each digit is there."""
+    """The thread's position when the block is stably sorted by a digit of the keys; ``bins`` counts each digit."""
     digit = _i32((_u32(key) >> _u32(bit_start)) & ((_u32(1) << _u32(num_bits)) - _u32(1)))
     digits = _shared(digit)
     t = _thread()

@@ -1,6 +1,6 @@
-"""The operations of the language: one row each.
+"""The table of operations, `OPS`, and the rows for functions of numbers, casts, random numbers and atomics.
 
-``OPS[name]`` is what a call of an object with ``__qd_op__ == name`` means; `PYTHON` maps Python's own builtins to rows.
+A call of an object with ``__qd_op__ == name`` is lowered by ``OPS[name]``.
 """
 
 from __future__ import annotations
@@ -14,33 +14,32 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, sparse, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
-from quadrants_lab.frontend.values.update import atomic, check_own, is_shared, put, reduce
-from quadrants_lab.frontend.values.values import Lit, Num, Number, Value
+from quadrants_lab.frontend.values.leaves import is_shared
+from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
+from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
+from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
 
 
 def _common(cx: Context, numbers: Sequence[Number]) -> DType:
-    """The dtype at which they meet."""
+    """The promoted dtype of the numbers, in which arithmetic on them is done."""
     t = cx.meet(*numbers)
     return promote(t, t)
 
 
-# --- families ---------------------------------------------------------------------------------------------------
-
-
 def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
-    """A primitive on what its row in `PRIMS` takes: real numbers, or integers as default_fp; integers; numbers of any
-    common dtype. Of more of them than it takes, from the left. ``meaning``: that of compile-time numbers."""
+    """An operation that is one primitive. Arguments are cast to their common dtype, or as the rule of the primitive in
+    `PRIMS` demands: "float" casts integers to default_fp, "int" and "count" reject real numbers. More than two
+    arguments are combined from the left. ``meaning`` is the Python function that folds compile-time numbers."""
     rule, unary = PRIMS[prim].rule, PRIMS[prim].arity == 1
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
         result, *others = numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
         if rule in ("int", "count"):
             for k, n in enumerate(numbers):
-                arith.integer(cx, prim, n, argument_node(call, k))
+                arith.check_integer(cx, prim, n, argument_node(call, k))
         if meaning is not None and (unary or others):
             folded = arith.fold(meaning, *numbers, node=call)
             if folded is not None:
@@ -60,7 +59,7 @@ def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
 
 
 def _rounding(prim: str) -> Lower:
-    """floor, ceil and round: real, or of the integer dtype that is asked for."""
+    """floor, ceil and round: the result is real, or cast to the dtype that is asked for."""
 
     def lower(cx: Context, call: ast.Call, x: Value, dtype: Value | None) -> Value:
         number = cx.argument(call, 0, x)
@@ -83,9 +82,6 @@ def _sign(cx: Context, call: ast.Call, x: Value) -> Value:
     if t.kind != "u":
         below = cx.b.op("select", cx.b.op("lt", value.id, zero.id), cx.b.op("neg", one), zero.id)
     return Num(cx.b.op("select", cx.b.op("gt", value.id, zero.id), one, below), t)
-
-
-# --- conversion -------------------------------------------------------------------------------------------------
 
 
 def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
@@ -117,9 +113,6 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
     return lower
 
 
-# --- choice, power, random --------------------------------------------------------------------------------------
-
-
 def _select(cx: Context, call: ast.Call, cond: Value, x1: Value, x2: Value) -> Value:
     c, a, b = (cx.argument(call, k, v) for k, v in enumerate((cond, x1, x2)))
     t = cx.meet(a, b)
@@ -139,45 +132,67 @@ def _random(cx: Context, call: ast.Call, dtype: Value | None) -> Value:
     t = cx.options.default_fp if dtype is None else cx.dtype(dtype, call)
     if not t.is_int and t not in (f32, f64):
         raise cx.fail("QL1414", call, dtype=t)
-    cx.sites += 1
+    cx.random_sites += 1
     cx.at(call)
-    return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.sites - 1)), t)
+    return Num(cx.b.add(N.Random(cx.b.fresh(), t, cx.random_sites - 1)), t)
 
-
-# --- atomics ----------------------------------------------------------------------------------------------------
 
 _OPERATORS: dict[str, type] = {prim: op for op, (prim, _) in arith.BINARY.items()}
 
 
 def _on_local(cx: Context, op: str, a: Number, b: Number, call: ast.Call) -> Number:
-    """What an atomic makes of a local."""
+    """The new value of a local after an atomic on it."""
     if op in _OPERATORS:
         return arith.binary(cx, _OPERATORS[op], a, b, call, call, call)
     return b if op == "exchange" else arith.emit(cx, op, _common(cx, [a, b]), a, b, node=call)
 
 
 def _atomic(op: str) -> Lower:
-    """``x[i] op= y``, atomically; the value is the old one. On a local it is an ordinary operation."""
+    """``x[i] op= y``, atomically; returns the old value. On a local it is an ordinary operation."""
 
     def lower(cx: Context, call: ast.Call, target: Value, y: Value) -> Value:
-        node = argument_node(call, 0)
-        source = argument_node(call, 1)
-        if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):
-            raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
-        place = locate(cx, node)
+        node, source = argument_node(call, 0), argument_node(call, 1)
+        place = _target(cx, node, f"qd.atomic_{op}")
         if not isinstance(place, Local):
-            if isinstance(node, ast.Name):
-                raise cx.fail("QL1607", node, op=f"qd.atomic_{op}")
             return atomic(cx, op, place, y, node, source, call)
-        if is_shared(cx, place):
+        if is_shared(place.whole):
             return reduce(cx, op, place, y, node, source, call)
-        check_own(cx, place.whole, node, place.name)
         old = fetch(cx, place, node)
-        result = matrix.each(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
-        put(cx, place, result, node, source, call)
+        result = matrix.elementwise(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
+        write_local(cx, place, result, node, source, call)
         return old
 
     return lower
+
+
+def _target(cx: Context, node: ast.expr, op: str) -> Place:
+    """The place that is the first argument of an atomic; QL1607 if that is none."""
+    place = locate(cx, node) if isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)) else None
+    if place is None or (isinstance(node, ast.Name) and not isinstance(place, (Local, Element, Struct))):
+        raise cx.fail("QL1607", node, op=op)
+    return place
+
+
+def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
+    """On an element of a field or array an atomic, on a local a select; returns the old value."""
+    node, *sources = (*call.args, *(k.value for k in call.keywords))
+    place = _target(cx, node, "qd.atomic_cas")
+    target = fetch(cx, place, node) if isinstance(place, Local) else in_memory(cx, place, node)
+    t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
+    if t is None or (isinstance(target, Element) and target.shape):
+        raise cx.fail("QL1607", node, op="qd.atomic_cas")
+    if not t.is_int:
+        raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
+    old, new = (cx.to(cx.number(v, n), t) for v, n in zip((expected, desired), sources, strict=True))
+    cx.at(call)
+    if isinstance(target, Element):
+        index = (*target.index, *target.at)
+        return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, target.mem.buffer.name, index, new, "cas", expected=old)), t)
+    assert isinstance(place, Local)
+    assert isinstance(target, Num)
+    swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
+    write_local(cx, place, Num(swapped, t), node, call, call)
+    return target
 
 
 # --- the table --------------------------------------------------------------------------------------------------
@@ -237,6 +252,8 @@ _ROWS: tuple[Builtin, ...] = (
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
     *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
       for n, d in _ATOMIC_DOCS.items()),
+    Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
+            "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip
 
 OPS: dict[str, Builtin] = {

@@ -1,13 +1,13 @@
-"""Vectors, matrices and structs made in a kernel."""
+"""Constructors of vectors, matrices and structs in a kernel."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
-from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
@@ -15,7 +15,9 @@ from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Value
 
 
-def _constructor(axes: int) -> Callable[..., Value]:
+def _constructor(axes: int) -> Lower:
+    """`qd.Vector` (1) or `qd.Matrix` (2) of a list."""
+
     def lower(cx: Context, call: ast.Call, arr: Value, dt: Value | None) -> Value:
         node = argument_node(call, 0)
         value = matrix.as_matrix(cx, arr, node)
@@ -23,16 +25,14 @@ def _constructor(axes: int) -> Callable[..., Value]:
             raise cx.fail("QL1419", node, what=describe(arr))
         if axes == 1 and len(value.shape) == 2 and value.shape[1] == 1:
             value = Matrix(value.shape[:1], value.elements)
-        if dt is None:
-            return Matrix(value.shape, value.elements)
-        dtype = cx.dtype(dt, call)
         cx.at(call)
-        return matrix.cast(cx, value, dtype)
+        return Matrix(value.shape, value.elements) if dt is None else matrix.cast(cx, value, cx.dtype(dt, call))
 
     return lower
 
 
 def _size(cx: Context, value: Value, call: ast.Call, op: str) -> int:
+    """A number of rows or columns, which must be known at compile time."""
     n = cx.known(value, "QL1610", call, op=f"qd.Matrix.{op}")
     if not isinstance(n, int) or n < 1:
         raise cx.fail("QL1430", call, op=op, want="a number of elements", what=describe(value))
@@ -44,9 +44,7 @@ def _filled(name: str, value: int) -> Lower:
         shape = tuple(_size(cx, v, call, name) for v in (n, m) if v is not None)
         t = cx.dtype(dt, call)
         cx.at(call)
-        one = Num(cx.const(value, t), t)
-        count = shape[0] * (shape[1] if len(shape) == 2 else 1)
-        return Matrix(shape, (one,) * count)
+        return Matrix(shape, (Num(cx.const(value, t), t),) * prod(shape))
 
     return lower
 
@@ -69,10 +67,10 @@ def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
 
 def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
     value = cx.number(val, argument_node(call, 1))
-    if isinstance(value, Lit):
-        return _diagonal(_size(cx, dim, call, "diag"), value, Lit(type(value.value)(0), call))
     cx.at(call)
-    return _diagonal(_size(cx, dim, call, "diag"), value, Num(cx.const(0, value.type), value.type))
+    lit = isinstance(value, Lit)
+    zero = Lit(type(value.value)(0), call) if lit else Num(cx.const(0, value.type), value.type)  # type: ignore[union-attr]
+    return _diagonal(_size(cx, dim, call, "diag"), value, zero)
 
 
 def _diagonal(n: int, value: Number, zero: Number) -> Matrix:
@@ -84,7 +82,7 @@ def _rows(cx: Context, call: ast.Call, rows: Value, op: str = "rows") -> Matrix:
 
 
 def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``qd.Struct(a=1, b=[1.0, 2.0])``, or of a dict: the values fix the types of the members."""
+    """``qd.Struct(a=1, b=[1.0, 2.0])``, or the same with a dict: the values fix the types of the members."""
     given: dict[Any, ast.expr] = {k.arg: k.value for k in call.keywords}
     for a in call.args:
         if not isinstance(a, ast.Dict) or not all(isinstance(getattr(k, "value", None), str) for k in a.keys):
@@ -95,7 +93,7 @@ def _struct(cx: Context, call: ast.Call, *args: Value) -> Value:
         if name is None:
             raise cx.fail("QL1608", node)
         value = cx.expr(node)
-        members[name] = value if isinstance(value, Struct) else matrix.shaped(cx, value, node)
+        members[name] = value if isinstance(value, Struct) else matrix.number_or_matrix(cx, value, node)
     return Struct(None, members)
 
 
@@ -116,7 +114,7 @@ ROWS: tuple[Builtin, ...] = (
             home="Matrix"),
     Builtin("Matrix.get_shape", ("self",), lambda cx, call, m: tuple(Lit(k, call) for k in m.shape),
             "The number of rows and columns.", home="Matrix"),
-    Builtin("Struct", ("*",), _struct, "Named values.", 99, home="Struct"),
+    Builtin("Struct", ("*",), _struct, "Named values.", ALL, home="Struct"),
     *(replace(row, home="Matrix") for row in _CONSTRUCTORS),
     Builtin("eye", ("n",), lambda cx, call, n: _identity(cx, call, Obj(float), n),
             "The identity of n rows, of default_fp.", home="math"),

@@ -1,4 +1,4 @@
-"""The library's functions, and what only they call, as rows of the table of operations."""
+"""Rows of the table of operations for the functions of the library, and for operations that only the library calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value
 
 
 def _inlined(f: LibraryFunction) -> Lower:
-    """The function, shown where it is called."""
+    """Inlines the function; its statements are located at the call."""
 
     def lower(cx: Context, call: ast.Call, *args: Value | None) -> Value:
         given = dict(zip(f.func.params, args, strict=True))
@@ -38,7 +38,7 @@ def _inlined(f: LibraryFunction) -> Lower:
 
 
 def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mapping[str, Value | None]) -> None:
-    """An error where an argument is not the vector that the function takes."""
+    """Raises QL1430 where an argument is not a vector of the length that the function takes."""
     want = f.length
     for name in f.vectors:
         k = f.func.params.index(name)
@@ -60,11 +60,8 @@ def _rows() -> Iterator[Builtin]:
             yield Builtin(f"Matrix.{f.func.name}", params, _inlined(f), f.func.doc, home="Matrix")
 
 
-# --- operations that only the library calls -------------------------------------------------------------------------
-
-
 def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
-    """A loop of its own, parallel where it stands at the statement level of the kernel."""
+    """A loop over the elements, which is parallel at the statement level of the kernel."""
     return funcs.inline(cx, call, fill.source, [x, val], {}, procedure=cx.top, hidden=True)
 
 

@@ -1,5 +1,7 @@
-"""Matrix algebra in a kernel: ``@``, and the methods and static constructors of vectors and matrices whose formulas
-depend on their shape. What is written in the kernel language itself stands in `quadrants_lab.frontend.library`."""
+"""Matrix algebra in a kernel: ``@``, and the methods of vectors and matrices whose formulas depend on the shape.
+
+Algorithms on matrices are in `quadrants_lab.frontend.library`, written in the kernel language itself.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,9 @@ from quadrants_lab.frontend.values.update import write
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, u1
 
-# --- operands ---------------------------------------------------------------------------------------------------
-
 
 def operand(cx: Context, op: str, value: Value, node: ast.expr, ndim: int = 0) -> Matrix:
-    """``value`` as a matrix (``ndim`` 2), a vector (1) or either (0), or an error."""
+    """``value`` as a matrix (``ndim`` 2), a vector (1) or either (0); QL1430 if it is none."""
     m = matrix.as_matrix(cx, value, node)
     if m is None or (ndim and len(m.shape) != ndim):
         want = ("a vector or matrix", "a vector", "a matrix")[ndim]
@@ -31,6 +31,7 @@ def operand(cx: Context, op: str, value: Value, node: ast.expr, ndim: int = 0) -
 
 
 def square(cx: Context, op: str, value: Value, node: ast.expr) -> Matrix:
+    """``value`` as a square matrix; QL1430 if it is none."""
     m = operand(cx, op, value, node)
     if len(m.shape) != 2 or m.shape[0] != m.shape[1]:
         raise cx.fail("QL1430", node, op=op, want="a square matrix", what=describe(m))
@@ -38,14 +39,11 @@ def square(cx: Context, op: str, value: Value, node: ast.expr) -> Matrix:
 
 
 def _pair(cx: Context, op: str, call: ast.Call, left: Value, right: Value, ndim: int = 0) -> tuple[Matrix, Matrix]:
-    """Two operands of one shape."""
+    """Two operands, which must have the same shape."""
     a, b = operand(cx, op, left, argument_node(call, 0), ndim), operand(cx, op, right, argument_node(call, 1), ndim)
     if a.shape != b.shape:
         raise cx.fail("QL1416", call, left=describe(a), right=describe(b))
     return a, b
-
-
-# --- formulas ---------------------------------------------------------------------------------------------------
 
 
 def _binary(op: type) -> Callable[[Context, Any, Number, Number], Number]:
@@ -61,19 +59,19 @@ def _sum(cx: Context, node: Any, terms: Sequence[Any]) -> Number:
 
 
 def _inner(cx: Context, node: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Number:
-    """The sum of the products."""
+    """The inner product of two sequences of numbers."""
     return _sum(cx, node, [_mul(cx, node, x, y) for x, y in zip(xs, ys, strict=True)])
 
 
 def _real(cx: Context, value: Number) -> DType:
-    """The dtype of the value, default_fp for integers."""
+    """The dtype of the number, default_fp for integers."""
     t = cx.type_of(value)
     return t if t.is_float else cx.options.default_fp
 
 
 def _root(cx: Context, node: Any, value: Number) -> Number:
-    """The square root, with derivative 0 where it is 0: there the square root of a sum of squares has a kink, and 0 is
-    the least of its subgradients. (The root is taken of 1 there, so that no infinity arises.)"""
+    """The square root of a sum of squares. Its derivative is 0 where it is 0: there the length of a vector has a kink,
+    and 0 is the subgradient of least length. The root is taken of 1 there, so that no infinity arises."""
     t = _real(cx, value)
     x = cx.to(value, t)
     cx.at(node)
@@ -94,10 +92,12 @@ def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
     columns = [b.elements[k::width] for k in range(width)]
     flat = [_inner(cx, node, r, c) for r in rows for c in columns]
     shape = (*a.shape[:-1], *b.shape[1:])
-    return matrix.made(cx, shape, flat) if shape else flat[0]
+    return matrix.build(cx, shape, flat) if shape else flat[0]
 
 
-# --- methods ----------------------------------------------------------------------------------------------------
+def _method(name: str, lower: Lower, ndim: int = 0) -> Lower:
+    """A method, lowered by ``lower`` of the matrix and the other arguments."""
+    return lambda cx, call, x, *more: lower(cx, call, operand(cx, name, x, argument_node(call, 0), ndim), *more)
 
 
 def _inner_product(name: str, ndim: int) -> Lower:
@@ -119,23 +119,17 @@ def _cross(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
 
     if a.shape == (2,):
         return minor(0, 1)
-    return matrix.made(cx, (3,), [minor(1, 2), minor(2, 0), minor(0, 1)])
+    return matrix.build(cx, (3,), [minor(1, 2), minor(2, 0), minor(0, 1)])
 
 
 def _outer_product(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
     a = operand(cx, "outer_product", x, argument_node(call, 0), 1)
     b = operand(cx, "outer_product", y, argument_node(call, 1), 1)
     flat = [_mul(cx, call, p, q) for p in a.elements for q in b.elements]  # type: ignore[arg-type]  # they are read
-    return matrix.made(cx, (a.shape[0], b.shape[0]), flat)
+    return matrix.build(cx, (a.shape[0], b.shape[0]), flat)
 
 
-def _norm_sqr(cx: Context, call: ast.Call, x: Value) -> Value:
-    a = operand(cx, "norm_sqr", x, argument_node(call, 0))
-    return _inner(cx, call, a.elements, a.elements)
-
-
-def norm(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Number:
-    a = operand(cx, "norm", x, argument_node(call, 0))
+def _norm(cx: Context, call: ast.Call, a: Matrix, eps: Value | None) -> Number:
     total = _inner(cx, call, a.elements, a.elements)
     if eps is None or (isinstance(eps, Lit) and eps.value == 0):
         return _root(cx, call, total)
@@ -143,14 +137,8 @@ def norm(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Number:
     return arith.emit(cx, "sqrt", _real(cx, total), total, node=call)
 
 
-def _norm_inv(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Value:
-    length = norm(cx, call, x, Lit(0.0) if eps is None else eps)
-    return _div(cx, call, Lit(1.0, call), length)
-
-
-def _normalized(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Value:
-    a = operand(cx, "normalized", x, argument_node(call, 0), 1)
-    length = norm(cx, call, a, None)
+def _normalized(cx: Context, call: ast.Call, a: Matrix, eps: Value | None) -> Value:
+    length = _norm(cx, call, a, None)
     if eps is not None:
         length = _add(cx, call, length, cx.number(eps, argument_node(call, 1)))
     t = _real(cx, length)
@@ -160,12 +148,7 @@ def _normalized(cx: Context, call: ast.Call, x: Value, eps: Value | None) -> Val
     there = cx.b.op("ne", size, zero)
     share = cx.b.op("div", one, cx.b.op("select", there, size, one))
     scale = Num(cx.b.op("select", there, share, zero), t)
-    return matrix.made(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])  # type: ignore[arg-type]
-
-
-def _transpose(cx: Context, call: ast.Call, x: Value) -> Value:
-    a = operand(cx, "transpose", x, argument_node(call, 0), 2)
-    return matrix.transposed(a)
+    return matrix.build(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])  # type: ignore[arg-type]
 
 
 def _trace(cx: Context, call: ast.Call, x: Value) -> Value:
@@ -173,34 +156,27 @@ def _trace(cx: Context, call: ast.Call, x: Value) -> Value:
     return _sum(cx, call, a.elements[:: a.shape[0] + 1])
 
 
-def _total(cx: Context, call: ast.Call, x: Value) -> Value:
-    return _sum(cx, call, operand(cx, "sum", x, argument_node(call, 0)).elements)
-
-
 def _extreme(name: str, meaning: Callable[..., Any]) -> Lower:
-    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        elements: Sequence[Any] = operand(cx, name, x, argument_node(call, 0)).elements
-        best: Number = elements[0]
-        for e in elements[1:]:
-            folded = arith.fold(meaning, best, e, node=call)
-            best = arith.emit(cx, name, cx.type_of(e), best, e, node=call) if folded is None else folded
-        return best
+    def lower(cx: Context, call: ast.Call, m: Matrix) -> Value:
+        def better(best: Any, e: Any) -> Number:
+            return arith.fold(meaning, best, e, node=call) or arith.emit(cx, name, cx.type_of(e), best, e, node=call)
 
-    return lower
+        return reduce(better, m.elements)
+
+    return _method(name, lower)
 
 
 def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
-    """any and all: of elements that are not zero."""
+    """any and all of the elements, which hold where they are not 0."""
 
-    def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        elements: Sequence[Any] = operand(cx, name, x, argument_node(call, 0)).elements
+    def lower(cx: Context, call: ast.Call, m: Matrix) -> Value:
+        elements: Sequence[Any] = m.elements
         if all(isinstance(e, Lit) for e in elements):
             return Lit(meaning(e.value for e in elements), call)
         cx.at(call)
-        tests = [cx.to(e, u1) for e in elements]
-        return Num(reduce(partial(cx.b.op, prim), tests), u1)
+        return Num(reduce(partial(cx.b.op, prim), [cx.to(e, u1) for e in elements]), u1)
 
-    return lower
+    return _method(name, lower)
 
 
 def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
@@ -210,12 +186,10 @@ def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
     return Obj(None)
 
 
-def _cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
+def _cast(cx: Context, call: ast.Call, m: Matrix, dtype: Value) -> Value:
     cx.at(call)
-    return matrix.cast(cx, operand(cx, "cast", x, argument_node(call, 0)), cx.dtype(dtype, argument_node(call, 1)))
+    return matrix.cast(cx, m, cx.dtype(dtype, argument_node(call, 1)))
 
-
-# --- the table --------------------------------------------------------------------------------------------------
 
 _METHODS: tuple[Builtin, ...] = (
     Builtin("Matrix.__matmul__", ("self", "other"), matmul, "The product of matrices and vectors."),
@@ -224,19 +198,26 @@ _METHODS: tuple[Builtin, ...] = (
             "The sum of the products of the elements."),
     Builtin("Matrix.cross", ("self", "other"), _cross, "The cross product; of vectors of 2 elements, a number."),
     Builtin("Matrix.outer_product", ("self", "other"), _outer_product, "All products of an element of each vector."),
-    Builtin("Matrix.norm_sqr", ("self",), _norm_sqr, "The sum of the squares of the elements."),
-    Builtin("Matrix.norm", ("self", "eps="), norm, "sqrt(norm_sqr() + eps); its derivative is 0 where it is 0."),
-    Builtin("Matrix.norm_inv", ("self", "eps="), _norm_inv, "1 / norm(eps)."),
-    Builtin("Matrix.normalized", ("self", "eps="), _normalized, "The vector over norm() + eps; of zeros it is zero."),
-    Builtin("Matrix.transpose", ("self",), _transpose, "Rows become columns."),
+    Builtin("Matrix.norm_sqr", ("self",), _method(
+            "norm_sqr", lambda cx, call, m: _inner(cx, call, m.elements, m.elements)),
+            "The sum of the squares of the elements."),
+    Builtin("Matrix.norm", ("self", "eps="), _method("norm", _norm),
+            "sqrt(norm_sqr() + eps); its derivative is 0 where it is 0."),
+    Builtin("Matrix.norm_inv", ("self", "eps="), _method("norm", lambda cx, call, m, eps: _div(
+            cx, call, Lit(1.0, call), _norm(cx, call, m, eps))), "1 / norm(eps)."),
+    Builtin("Matrix.normalized", ("self", "eps="), _method("normalized", _normalized, 1),
+            "The vector over norm() + eps; of zeros it is zero."),
+    Builtin("Matrix.transpose", ("self",), _method("transpose", lambda cx, call, m: matrix.transposed(m), 2),
+            "Rows become columns."),
     Builtin("Matrix.trace", ("self",), _trace, "The sum of the diagonal."),
-    Builtin("Matrix.sum", ("self",), _total, "The sum of the elements."),
+    Builtin("Matrix.sum", ("self",), _method("sum", lambda cx, call, m: _sum(cx, call, m.elements)),
+            "The sum of the elements."),
     Builtin("Matrix.max", ("self",), _extreme("max", max), "The greatest element."),
     Builtin("Matrix.min", ("self",), _extreme("min", min), "The least element."),
     Builtin("Matrix.any", ("self",), _quantifier("any", "or", any), "Whether an element is not zero."),
     Builtin("Matrix.all", ("self",), _quantifier("all", "and", all), "Whether no element is zero."),
     Builtin("Matrix.fill", ("self", "val"), _fill, "Every element becomes val."),
-    Builtin("Matrix.cast", ("self", "dtype"), _cast, "The elements as dtype."),
+    Builtin("Matrix.cast", ("self", "dtype"), _method("cast", _cast), "The elements as dtype."),
 )  # fmt: skip
 
 _FUNCTIONS: tuple[Builtin, ...] = (

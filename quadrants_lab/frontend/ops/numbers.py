@@ -1,4 +1,4 @@
-"""Operations on numbers that are more than one primitive, and compare-and-swap."""
+"""Operations on numbers that take several primitives, and `qd.stop_grad`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import mapped
-from quadrants_lab.frontend.values.lvalue import Local, fetch, locate
-from quadrants_lab.frontend.values.update import check_own, in_memory, put
-from quadrants_lab.frontend.values.values import Element, Lit, Mem, Num, Obj, StructMem, Value
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.frontend.values.leaves import map_leaves
+from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
 def _filled(number: int) -> Lower:
-    """A number of the dtype of another."""
+    """`qd.zero` and `qd.one`: a constant of the dtype of the argument."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         t = cx.type_of(cx.number(x, argument_node(call, 0)))
@@ -27,7 +24,7 @@ def _filled(number: int) -> Lower:
 
 def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
     if isinstance(x, (Mem, StructMem)):
-        cx.stopped |= _buffers(x)
+        cx.stop_grads |= _buffers(x)
         return Obj(None)
 
     def stop(leaf: Num | Lit) -> Num | Lit:
@@ -36,7 +33,7 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         cx.at(call)
         return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
-    return mapped(cx.loaded(x, call), stop)  # type: ignore[no-any-return]  # it maps a value to a value
+    return map_leaves(cx.loaded(x, call), stop)  # type: ignore[no-any-return]
 
 
 def _buffers(x: Mem | StructMem) -> set[str]:
@@ -50,8 +47,8 @@ _LAYOUT: dict[DType, tuple[DType, int, int]] = {f32: (i32, 23, 127), f64: (i64, 
 
 
 def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
-    """The exponent is read off the bits; the mantissa is x times a power of two made of bits, in two steps so that
-    the power exists. Zeros, denormals, infinities and NaN are their own mantissa, with exponent 0."""
+    """The exponent is taken from the bits. The mantissa is x times a power of two that is made of bits, in two
+    steps, because the power alone may overflow. Zeros, denormals, infinities and NaN stay, with exponent 0."""
     node = argument_node(call, 0)
     number = cx.number(x, node)
     given = cx.type_of(number)
@@ -77,46 +74,13 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
     return small, Num(b.cast(exponent, i32), i32)
 
 
-def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
-    """On an element of a field or array; on a local an ordinary choice. The old value."""
-    node, *sources = (*call.args, *(k.value for k in call.keywords))
-    op = "qd.atomic_cas"
-    if not isinstance(node, (ast.Subscript, ast.Attribute, ast.Name)):
-        raise cx.fail("QL1607", node, op=op)
-    place = locate(cx, node)
-    target = fetch(cx, place, node) if isinstance(place, Local) else in_memory(cx, place, node)
-    t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
-    if t is None or (isinstance(target, Element) and target.shape):
-        raise cx.fail("QL1607", node, op=op)
-    if not t.is_int:
-        raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
-    old, new = (cx.to(cx.number(v, n), t) for v, n in zip((expected, desired), sources, strict=True))
-    cx.at(call)
-    if isinstance(target, Element):
-        index = (*target.index, *target.at)
-        buffer = target.mem.buffer.name
-        return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, buffer, index, new, "cas", expected=old)), t)
-    assert isinstance(place, Local)
-    assert isinstance(target, Num)
-    check_own(cx, place.whole, node, place.name)
-    swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
-    put(cx, place, Num(swapped, t), node, call, call)
-    return target
-
-
 ROWS: tuple[Builtin, ...] = (
-    Builtin(
-        "stop_grad",
-        ("x",),
-        _stop_grad,
-        "x without its derivative. Of a field, as a statement: no derivative flows from what the parallel loop around "
-        "it reads from x; outside of a loop, from what the kernel reads.",
-    ),
+    Builtin("stop_grad", ("x",), _stop_grad,
+            "x without its derivative. Of a field, as a statement: no derivative flows from what the parallel loop "
+            "around it reads from x; outside of a loop, from what the kernel reads."),
     Builtin("zero", ("x",), _filled(0), "0 in the dtype of x.", elementwise=True),
     Builtin("one", ("x",), _filled(1), "1 in the dtype of x.", elementwise=True),
     Builtin("frexp", ("x",), _frexp, "(m, e) with x = m * 2**e and 0.5 <= |m| < 1; (x, 0) where there are none."),
     Builtin("assume_in_range", ("val", "base", "low", "high"), lambda cx, call, val, *range: val,
             "val, which lies in [base + low, base + high)."),
-    Builtin("atomic_cas", ("x", "expected", "desired"), _compare_and_swap,
-            "Atomically x = desired where x is expected; returns the old value of x. Of integers.", 1),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Blocks of a parallel loop: what `qd.simt` tells of the running thread, barriers, and memory that a block shares."""
+"""`qd.simt`: the running thread and its block, barriers, shared memory, and operations on values of many threads."""
 
 from __future__ import annotations
 
@@ -21,42 +21,41 @@ from quadrants_lab.ir.types import DType, i32
 SUBGROUP = 32  # threads of a subgroup, on every backend
 
 
-def _here(cx: Context, call: ast.Call) -> None:
-    """Notes that the loop at hand has blocks; an error outside of parallel loops."""
-    if not cx.block:
+def _use_blocks(cx: Context, call: ast.Call) -> None:
+    """Marks the parallel loop around as one that uses blocks; QL1712 outside of parallel loops."""
+    if not cx.block_threads:
         raise cx.fail("QL1712", call, text=ast.unparse(call.func))
-    cx.blocks = True
+    cx.uses_blocks = True
     cx.at(call)
 
 
-def _told(what: str) -> Lower:
+def _index(what: str) -> Lower:
+    """A number of the running thread or its block, see `ir.nodes.Builtin`."""
+
     def lower(cx: Context, call: ast.Call) -> Value:
-        _here(cx, call)
+        _use_blocks(cx, call)
         return Num(cx.b.add(N.Builtin(cx.b.fresh(), i32, what)), i32)
 
     return lower
 
 
 def _sync(cx: Context, call: ast.Call, *mask: Value) -> Value:
-    _here(cx, call)
+    _use_blocks(cx, call)
     cx.b.add(N.Barrier(cx.b.fresh()))
     return Obj(None)
 
 
 def _fence(cx: Context, call: ast.Call) -> Value:
-    """Each thread sees its own writes in order, and those of others behind barriers: nothing is left to be done."""
+    """Emits nothing: a thread sees its own writes in order, and those of others after barriers."""
     return Obj(None)
 
 
-def _known(find: Callable[[Context], int]) -> Lower:
-    def lower(cx: Context, call: ast.Call) -> Value:
-        return Lit(find(cx), call)
-
-    return lower
+def _constant(value: Callable[[Context], int]) -> Lower:
+    return lambda cx, call: Lit(value(cx), call)
 
 
 def _array(cx: Context, call: ast.Call, shape: tuple[int, ...], dtype: DType) -> Mem:
-    _here(cx, call)
+    _use_blocks(cx, call)
     name = unused((f"shared{n}" for n in count()), cx.buffers)
     cx.buffers[name] = buffer = N.Buffer(name, "shared", dtype, len(shape), shape)
     return Mem(buffer, "SharedArray")
@@ -71,23 +70,23 @@ def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Va
 
 
 def _shared(cx: Context, call: ast.Call, value: Value) -> Value:
-    """Shared memory with a place for each thread of the block's subgroups, where its value now is."""
+    """Shared memory with the value of each thread; the size is rounded up to whole subgroups."""
     number = cx.number(value, call)
-    held = _array(cx, call, (-(-cx.block // SUBGROUP) * SUBGROUP,), cx.type_of(number))
+    array = _array(cx, call, (-(-cx.block_threads // SUBGROUP) * SUBGROUP,), cx.type_of(number))
     thread = cx.b.add(N.Builtin(cx.b.fresh(), i32, "thread"))
-    cx.b.store(held.buffer, (thread,), cx.to(number, held.buffer.dtype))
+    cx.b.store(array.buffer, (thread,), cx.to(number, array.buffer.dtype))
     cx.b.add(N.Barrier(cx.b.fresh()))
-    return held
+    return array
 
 
 def _arch_uses_spv(cx: Context, call: ast.Call, arch: Value) -> Value:
     return Lit(getattr(getattr(arch, "value", None), "name", "") in ("vulkan", "metal"), call)
 
 
-# --- of many threads' values ----------------------------------------------------------------------------------------
+# --- operations on the values of many threads -----------------------------------------------------------------------
 
-# what puts two values together: a function, or Python's own; and what changes nothing, of a dtype
-_PUTS: dict[str, tuple[Any, Callable[[DType], float]]] = {
+# operations that combine two values: a func or a Python function, and the neutral element of a dtype
+_OPERATIONS: dict[str, tuple[Any, Callable[[DType], float]]] = {
     "add": (simt.add, lambda t: 0),
     "mul": (simt.mul, lambda t: 1),
     "min": (min, lambda t: inf if t.is_float else t.limits[1]),
@@ -96,27 +95,28 @@ _PUTS: dict[str, tuple[Any, Callable[[DType], float]]] = {
     "or": (simt.either, lambda t: 0),
     "xor": (simt.differs, lambda t: 0),
 }
-_ORDERED = ("add", "min", "max")
+_REDUCED = ("add", "min", "max")  # the operations that reductions offer
 _SCAN: Any = {"inclusive": simt.inclusive, "exclusive": simt.exclusive}
 _VOTES: Any = {"all_true": simt.all_true, "any_true": simt.any_true, "all_equal": simt.all_equal}
 _MASKS: Any = {k: getattr(simt, f"lanemask_{k}") for k in ("lt", "le", "eq", "ge", "gt")}
 _SHUFFLES: Any = {"sync": simt.shuffle, "up": simt.shuffle_up, "down": simt.shuffle_down, "xor": simt.shuffle_xor}
-Size = Callable[[Context, ast.Call, "Value | None"], "int | None"]  # None: the whole block
+Size = Callable[[Context, ast.Call, "Value | None"], "int | None"]  # number of threads of a group; None: the block
 
 
 def _inlined(cx: Context, call: ast.Call, fn: Any, *args: Value | Any) -> Value:
-    """What the library's function makes of the arguments."""
-    _here(cx, call)
+    """Inlines a function of the library."""
+    _use_blocks(cx, call)
     values = [a if isinstance(a, (Num, Lit, Mem, Obj)) else cx.wrap(a, str(a), call) for a in args]
     return funcs.inline(cx, call, fn.source, values, {}, hidden=True)
 
 
 def _plain(fn: Any, *more: Any) -> Lower:
-    """The library's function of the same parameters, and of ``more``."""
+    """A function of the library with the same parameters, followed by the constants ``more``."""
     return lambda cx, call, *args: _inlined(cx, call, fn, *args, *more)
 
 
-def _python(cx: Context, call: ast.Call, value: Value, what: str) -> int:
+def _int(cx: Context, call: ast.Call, value: Value, what: str) -> int:
+    """An integer that must be known at compile time."""
     known = cx.known(value, "QL1610", call, op=what)
     if type(known) is not int:
         raise cx.fail("QL1610", call, op=what)
@@ -124,43 +124,45 @@ def _python(cx: Context, call: ast.Call, value: Value, what: str) -> int:
 
 
 def _tile(cx: Context, call: ast.Call, log2_size: Value | None = None) -> int | None:
-    """How many threads a part of a subgroup has; None where it has all of the block."""
-    log2 = 5 if log2_size is None else _python(cx, call, log2_size, "a subgroup's operation")
+    """The number of threads of a part of a subgroup; None if that is the whole block."""
+    log2 = 5 if log2_size is None else _int(cx, call, log2_size, "a subgroup's operation")
     if not 0 <= log2 <= 5:
         raise cx.fail("QL1714", call, what=f"2 ** {log2} threads", where=f"a subgroup of {SUBGROUP}")
-    return 1 << log2 if 1 << log2 < cx.block else None
+    return 1 << log2 if 1 << log2 < cx.block_threads else None
 
 
 def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> None:
+    """None, for the whole block; QL1714 if ``block_dim`` is not its size."""
     assert block_dim is not None
-    size = _python(cx, call, block_dim, "a block's operation")
-    if size != cx.block:
-        raise cx.fail("QL1714", call, what=f"{size} threads", where=f"a block of {cx.block}")
+    size = _int(cx, call, block_dim, "a block's operation")
+    if size != cx.block_threads:
+        raise cx.fail("QL1714", call, what=f"{size} threads", where=f"a block of {cx.block_threads}")
 
 
 def _numbers(cx: Context, call: ast.Call, values: tuple[Value, ...]) -> list[Num]:
     return [cx.num(cx.number(v, argument_node(call, k))) for k, v in enumerate(values)]
 
 
-def _together(fn: Any, put: str, size: Size, many: int = 1) -> Lower:
-    """A reduction or scan with an operation of the table, of ``many`` values; the size is what comes next."""
+def _combining(fn: Any, name: str, size: Size, many: int = 1) -> Lower:
+    """A reduction or scan of ``many`` values by the operation ``name`` of the table; the next argument, if there is
+    one, gives the size of the group."""
+    operation, neutral = _OPERATIONS[name]
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
         threads = size(cx, call, args[many] if len(args) > many else None)
         values = _numbers(cx, call, args[:many])
-        operation, identity = _PUTS[put]
-        more: tuple[Value, ...] = (Obj(operation, put),)
+        more: tuple[Value, ...] = (Obj(operation, name),)
         if fn is simt.exclusive:
             t = values[0].type
             cx.at(call)
-            more = (*more, Num(cx.const(identity(t), t), t))
+            more = (*more, Num(cx.const(neutral(t), t), t))
         return _inlined(cx, call, fn, *values, threads, *more)
 
     return lower
 
 
 def _generic(fn: Any) -> Lower:
-    """A reduction or scan of a block with the user's operation."""
+    """A reduction or scan of a block by an operation of the user's."""
 
     def lower(cx: Context, call: ast.Call, value: Value, block_dim: Value, op: Value, *more: Value) -> Value:
         _whole(cx, call, block_dim)
@@ -170,7 +172,7 @@ def _generic(fn: Any) -> Lower:
 
 
 def _tiled(fn: Any, many: int = 1) -> Lower:
-    """The library's function of ``many`` values and the size, which the call may leave out."""
+    """A function of the library of ``many`` values and the size of the group, which the call may leave out."""
     return lambda cx, call, *args: _inlined(cx, call, fn, *args[:many], _tile(cx, call, *args[many:]))
 
 
@@ -179,12 +181,11 @@ def _radix(cx: Context, call: ast.Call, key: Value, block_dim: Value, *rest: Val
     return _inlined(cx, call, simt.radix_rank, key, *rest)
 
 
-def _masked(fn: Any, none: int) -> Lower:
-    """Of the lanes in a mask: the others have a value that changes nothing."""
+def _masked(fn: Any, neutral: int) -> Lower:
+    """A vote of the lanes in a mask; the other lanes vote ``neutral``."""
 
     def lower(cx: Context, call: ast.Call, mask: Value, predicate: Value) -> Value:
-        counted = _inlined(cx, call, simt.counted, mask, predicate, none)
-        return _inlined(cx, call, fn, counted, SUBGROUP)
+        return _inlined(cx, call, fn, _inlined(cx, call, simt.counted, mask, predicate, neutral), SUBGROUP)
 
     return lower
 
@@ -193,32 +194,31 @@ def _unmasked(fn: Any) -> Lower:
     return lambda cx, call, mask, *args: _inlined(cx, call, fn, *args)
 
 
+def _pair(name: str, params: tuple[str, ...], lower: Lower, doc: str) -> Iterator[Builtin]:
+    """The operation of a subgroup, and the same of a part of one."""
+    yield Builtin(f"subgroup.{name}", params, lower, doc)
+    yield Builtin(f"subgroup.{name}_tiled", (*params, "log2_size"), lower, doc)
+
+
 def _families() -> Iterator[Builtin]:
-    for put in _PUTS:
+    of_block = ("value", "block_dim", "dtype")
+    for op in _OPERATIONS:
         for kind, fn in _SCAN.items():
-            where = "up to" if kind == "inclusive" else "before"
-            doc = f"What {put} makes of the values of the group's threads {where} this one."
-            yield Builtin(f"subgroup.{kind}_{put}", ("value",), _together(fn, put, _tile), doc)
-            yield Builtin(f"subgroup.{kind}_{put}_tiled", ("value", "log2_size"), _together(fn, put, _tile), doc)
-            if put in _ORDERED:
-                yield Builtin(f"block.{kind}_{put}", ("value", "block_dim", "dtype"), _together(fn, put, _whole), doc)
-    for put in _ORDERED:
+            doc = f"{op} of the values of the group's threads {'up to' if kind == 'inclusive' else 'before'} this one."
+            yield from _pair(f"{kind}_{op}", ("value",), _combining(fn, op, _tile), doc)
+            if op in _REDUCED:
+                yield Builtin(f"block.{kind}_{op}", of_block, _combining(fn, op, _whole), doc)
+    for op in _REDUCED:
+        doc = f"{op} of the values of the group's threads, in each of them."
         for kind in ("reduce", "reduce_all"):
-            doc = f"What {put} makes of the values of the group's threads, in each."
-            lower = _together(simt.reduced, put, _tile)
-            yield Builtin(f"subgroup.{kind}_{put}", ("value",), lower, doc)
-            yield Builtin(f"subgroup.{kind}_{put}_tiled", ("value", "log2_size"), lower, doc)
-            lower = _together(simt.reduced, put, _whole)
-            yield Builtin(f"block.{kind}_{put}", ("value", "block_dim", "dtype"), lower, doc)
-        doc = f"As inclusive_{put}, begun again where head_flag is not 0."
-        lower = _together(simt.segmented, put, _tile, 2)
-        yield Builtin(f"subgroup.segmented_reduce_{put}", ("value", "head_flag"), lower, doc)
-        yield Builtin(f"subgroup.segmented_reduce_{put}_tiled", ("value", "head_flag", "log2_size"), lower, doc)
+            yield from _pair(f"{kind}_{op}", ("value",), _combining(simt.reduced, op, _tile), doc)
+            yield Builtin(f"block.{kind}_{op}", of_block, _combining(simt.reduced, op, _whole), doc)
+        doc = f"As inclusive_{op}, begun again where head_flag is not 0."
+        lower = _combining(simt.segmented, op, _tile, 2)
+        yield from _pair(f"segmented_reduce_{op}", ("value", "head_flag"), lower, doc)
     for kind, fn in _VOTES.items():
         param = "value" if kind == "all_equal" else "predicate"
-        doc = f"1 where this holds: {kind.replace('_', ' ')}; else 0."
-        yield Builtin(f"subgroup.{kind}", (param,), _tiled(fn), doc)
-        yield Builtin(f"subgroup.{kind}_tiled", (param, "log2_size"), _tiled(fn), doc)
+        yield from _pair(kind, (param,), _tiled(fn), f"1 where this holds: {kind.replace('_', ' ')}; else 0.")
     for kind, fn in _MASKS.items():
         doc = f"A bit for each lane k with k {kind} lane_id."
         yield Builtin(f"subgroup.lanemask_{kind}", ("lane_id",), _plain(fn), doc)
@@ -226,6 +226,8 @@ def _families() -> Iterator[Builtin]:
         for t in ("i32", "f32") if kind != "xor" else ("i32",):
             doc = "As the shuffles of subgroups; the mask must have all lanes."
             yield Builtin(f"warp.shfl_{kind}_{t}", ("mask", "val", "offset"), _unmasked(fn), doc)
+    doc = "The pair of this lane when those of the subgroup, or of the part of it, are sorted."
+    yield from _pair("bitonic_sort_kv", ("key", "value"), _tiled(simt.sorted_pairs, 2), doc)
 
 
 _BLOCK: tuple[Builtin, ...] = (
@@ -234,16 +236,16 @@ _BLOCK: tuple[Builtin, ...] = (
     Builtin("sync", (), _sync, "No thread of the block goes on before all of them are here."),
     Builtin("mem_fence", (), _fence, "Does nothing: writes are seen in order, and behind sync()."),
     Builtin("mem_sync", (), _sync, "The same as sync()."),
-    Builtin("thread_idx", (), _told("thread"), "The number of the thread within its block."),
-    Builtin("global_thread_idx", (), _told("number"), "The number of the thread within the loop."),
+    Builtin("thread_idx", (), _index("thread"), "The number of the thread within its block."),
+    Builtin("global_thread_idx", (), _index("number"), "The number of the thread within the loop."),
     Builtin("arch_uses_spv", ("arch",), _arch_uses_spv, "Whether the arch runs SPIR-V."),
     Builtin("reduce", ("value", "block_dim", "op", "dtype"), _generic(simt.folded),
-            "What op makes of the values of the block's threads, in each."),
+            "The values of the block's threads combined by op, in each of them."),
     Builtin("reduce_all", ("value", "block_dim", "op", "dtype"), _generic(simt.folded), "The same as reduce."),
     Builtin("inclusive_scan", ("value", "block_dim", "op", "dtype"), _generic(simt.inclusive),
-            "What op makes of the values of the block's threads up to this one."),
+            "The values of the block's threads up to this one, combined by op."),
     Builtin("exclusive_scan", ("value", "block_dim", "op", "identity", "dtype"), _generic(simt.exclusive),
-            "What op makes of the values of the block's threads before this one; identity in the first."),
+            "The values of the block's threads before this one, combined by op; identity in the first."),
     Builtin("sync_all_nonzero", ("predicate",), _plain(simt.all_true, None), "1 if it is not 0 in all threads."),
     Builtin("sync_any_nonzero", ("predicate",), _plain(simt.any_true, None), "1 if it is not 0 in some thread."),
     Builtin("sync_count_nonzero", ("predicate",), _plain(simt.count_true, None), "In how many threads it is not 0."),
@@ -257,8 +259,8 @@ _GRID: tuple[Builtin, ...] = (
     Builtin("arch_uses_spv", ("arch",), _arch_uses_spv, "Whether the arch runs SPIR-V."),
 )
 _SUBGROUP: tuple[Builtin, ...] = (
-    Builtin("group_size", (), _known(lambda cx: SUBGROUP), "The number of threads of a subgroup: 32."),
-    Builtin("log2_group_size", (), _known(lambda cx: SUBGROUP.bit_length() - 1), "5."),
+    Builtin("group_size", (), _constant(lambda cx: SUBGROUP), "The number of threads of a subgroup: 32."),
+    Builtin("log2_group_size", (), _constant(lambda cx: SUBGROUP.bit_length() - 1), "5."),
     Builtin("sync", (), _sync, "The same as block.sync()."),
     Builtin("barrier", (), _sync, "The same as block.sync()."),
     Builtin("mem_fence", (), _fence, "Does nothing, as block.mem_fence()."),
@@ -274,10 +276,6 @@ _SUBGROUP: tuple[Builtin, ...] = (
     Builtin("ballot", ("predicate",), _plain(simt.ballot), "A bit, of a u64, for each lane in which it is not 0."),
     Builtin("ballot_full_subgroup", ("predicate",), _plain(simt.ballot), "The same as ballot."),
     Builtin("ballot_first_n", ("predicate", "n"), _plain(simt.ballot_first_n), "A u32 with a bit for each of n lanes."),
-    Builtin("bitonic_sort_kv", ("key", "value"), _tiled(simt.sorted_pairs, 2),
-            "The pair of this lane when those of the subgroup are sorted."),
-    Builtin("bitonic_sort_kv_tiled", ("key", "value", "log2_size"), _tiled(simt.sorted_pairs, 2),
-            "The same of a part of a subgroup."),
 )
 _WARP: tuple[Builtin, ...] = (
     Builtin("sync", ("mask",), _sync, "The same as block.sync()."),
@@ -291,17 +289,18 @@ _WARP: tuple[Builtin, ...] = (
 )
 _OWN: tuple[Builtin, ...] = (
     Builtin("shared", ("value",), _shared, ""),
-    Builtin("threads", (), _told("threads"), ""),
-    Builtin("half", (), _known(lambda cx: 1 << (cx.block - 1).bit_length() >> 1), ""),
+    Builtin("threads", (), _index("threads"), ""),
+    Builtin("half", (), _constant(lambda cx: 1 << (cx.block_threads - 1).bit_length() >> 1), ""),
 )
 
 
-def rows(home: str, of: tuple[Builtin, ...]) -> tuple[Builtin, ...]:
-    return tuple(Builtin(f"{home}.{r.name}", r.params, r.lower, r.doc, home=f"simt.{home}") for r in of)
+def _named(prefix: str, rows: tuple[Builtin, ...], home: str = "") -> Iterator[Builtin]:
+    """The rows under their full names, in ``qd.simt.PREFIX`` unless ``home`` says otherwise."""
+    return (replace(r, name=f"{prefix}.{r.name}", home=home or f"simt.{prefix}") for r in rows)
 
 
 ROWS: tuple[Builtin, ...] = (
     *(replace(r, home=f"simt.{r.name.partition('.')[0]}") for r in _families()),
-    *rows("block", _BLOCK), *rows("grid", _GRID), *rows("subgroup", _SUBGROUP), *rows("warp", _WARP),
-    *(Builtin(f"simt.{r.name}", r.params, r.lower, r.doc, home="library") for r in _OWN),
+    *_named("block", _BLOCK), *_named("grid", _GRID), *_named("subgroup", _SUBGROUP), *_named("warp", _WARP),
+    *_named("simt", _OWN, "library"),
 )  # fmt: skip

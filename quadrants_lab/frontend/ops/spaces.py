@@ -1,11 +1,11 @@
-"""What loops run over: `range`, `qd.ndrange`, `qd.grouped`, and what `qd.loop_config` says of the next loop."""
+"""Iteration spaces of loops: `range`, `qd.ndrange`, `qd.grouped`; and `qd.loop_config`, about the next loop."""
 
 from __future__ import annotations
 
 import ast
 from typing import Any
 
-from quadrants_lab.frontend.op_table import Builtin
+from quadrants_lab.frontend.op_table import ALL, Builtin
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.unpack import entries
@@ -43,7 +43,7 @@ def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = Non
 
 
 def is_order(axes: Any, n: int) -> bool:
-    """Whether these are ``n`` axes in some order; None is the order in which they are written."""
+    """Whether ``axes`` is a permutation of ``n`` axes, or None for the order in which they are written."""
     if axes is None:
         return True
     known = isinstance(axes, (tuple, list)) and all(hasattr(k, "__index__") for k in axes)
@@ -58,7 +58,7 @@ def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
 
 
 MOST_THREADS = 1024  # of a block
-# what qd.loop_config knows, with the types of the values
+# the options of qd.loop_config, with the types of their values
 _CONFIG: dict[str, tuple[type, ...]] = {
     "block_dim": (int,),
     "serialize": (bool, int),
@@ -70,8 +70,8 @@ _CONFIG: dict[str, tuple[type, ...]] = {
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``parallelize=1`` is ``serialize=True``; ``checkpoint``: see `autodiff.recursive_checkpointing`; ``block_dim``:
-    the size of blocks, where the loop has any; everything else is a hint that changes nothing here."""
+    """Remembers the options for the next loop. ``parallelize=1`` means ``serialize=True``; ``checkpoint`` is for
+    `autodiff.recursive_checkpointing`; ``block_dim`` matters if the loop uses qd.simt; the others are ignored hints."""
 
     def wrong(node: ast.AST, what: str) -> Exception:
         return cx.fail("QL1602", node, text="qd.loop_config", what=what, params=", ".join(_CONFIG))
@@ -107,6 +107,6 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("loop_config", ("*",), _loop_config,
             "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "
             "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; block_dim, of a "
-            "parallel one: threads of a block (128), where it uses qd.simt; the others are hints.", 99),
+            "parallel one: threads of a block (128), where it uses qd.simt; the others are hints.", ALL),
     Builtin("range", ("*args",), _range, ""),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What kernels ask of sparse layouts and do to them: `qd.activate`, `qd.append` and so on, and the methods of lists."""
+"""Operations on sparse layouts: `qd.activate`, `qd.append` and so on, and the methods of lists of dynamic nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, leaves
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.update import pairs
+from quadrants_lab.frontend.values.update import paired_leaves, store_number
 from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import i32, u1
 
@@ -20,7 +20,7 @@ ALL = ("pointer", "bitmasked", "dynamic")
 
 
 def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = ALL) -> Any:
-    """The node that an argument is, one of these kinds."""
+    """The node that is the first argument, which must be one of these kinds."""
     node: Any = value.value if isinstance(value, Obj) else None
     if getattr(node, "__qd_snode__", False) is not True:
         raise cx.fail("QL1711", argument_node(call, 0), what=describe(value), kinds=" or ".join(kinds))
@@ -30,7 +30,7 @@ def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = AL
 
 
 def _indices(cx: Context, call: ast.Call, value: Value, ndim: int) -> tuple[int, ...]:
-    """An index of ``ndim`` axes: a number, a vector, a list or a tuple."""
+    """The ids of an index of ``ndim`` axes: a number, a vector, a list or a tuple."""
     node = argument_node(call, 1)
     parts = value.elements if isinstance(value, Matrix) else entries(cx, value)
     numbers = [cx.number(cx.loaded(v, node), node) for v in ((value,) if parts is None else parts)]
@@ -70,7 +70,7 @@ def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: l
 def _append(
     cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any], val: Value, node: ast.expr
 ) -> Value:
-    """Writes ``val`` behind the last element of a list; its index in the list. A list that is full stays as it is."""
+    """Appends ``val`` to a list; its index in the list. A full list stays as it is."""
     parts = [val] if len(mems) == 1 else list(leaves(val))
     if len(parts) != len(mems) or any(m.buffer.ndim != len(cell.axes) + len(m.element_shape) for m in mems):
         raise cx.fail("QL1417", node, what=describe(val), target=f"an element of {len(mems)} fields")
@@ -79,14 +79,13 @@ def _append(
     full = cx.b.op("lt", slot, cx.const(cell.room, i32))
     with cx.b.when(full):
         for mem, part in zip(mems, parts, strict=True):
-            for leaf, number in pairs(cx, Element(mem, place), part, node):
-                cx.at(call)
-                cx.b.store(leaf.mem.buffer, (*leaf.index, *leaf.at), cx.to(number, leaf.mem.buffer.dtype))
+            for leaf, number in paired_leaves(cx, Element(mem, place), part, node):
+                store_number(cx, leaf, number, call)
     return Num(slot, i32)
 
 
 def _of_node(lower: Callable[..., Value], kinds: tuple[str, ...] = ALL[2:]) -> Lower:
-    """What is done to a list of a dynamic node, or to a cell of another one, by node and index."""
+    """An operation on a list of a dynamic node, or on a cell of another node, given by node and index."""
 
     def of_node(cx: Context, call: ast.Call, node: Value, indices: Value, *val: Value) -> Value:
         cell = _node(cx, call, node, kinds)
@@ -99,7 +98,7 @@ def _of_node(lower: Callable[..., Value], kinds: tuple[str, ...] = ALL[2:]) -> L
 
 
 def _of_list(lower: Callable[..., Value]) -> Lower:
-    """The same as a method of a list: ``x[i].append(v)``."""
+    """An operation on a list of a dynamic node, as a method: ``x[i].append(v)``."""
 
     def of_list(cx: Context, call: ast.Call, x: Any, *val: Value) -> Value:
         mem, *index = x
@@ -124,7 +123,7 @@ def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
 
 
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
-    """By how much the extents differ, axis by axis."""
+    """The index times or over the ratio of the extents, axis by axis."""
     note_unknown()
     of, to = (v.value if isinstance(v, Obj) else cx.python(v).snode for v in (a, b))
     for k, node in enumerate((of, to)):

@@ -1,13 +1,14 @@
-"""Operations on what is known at compile time, and Python's own functions on what can be taken apart."""
+"""Operations at compile time, and Python's own functions on values with entries."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sized
 
-from quadrants_lab.frontend.op_table import Builtin, Lower
+from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.syntax.printing import lower_print
+from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe
@@ -16,7 +17,12 @@ from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Shape, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
-    cx.statics.add(call)
+    for node, value in zip(call.args, args, strict=False):
+        if node in cx.static_calls:
+            raise cx.fail("QL1614", node)
+        if not isinstance(value, (Obj, tuple)):  # the entries of a tuple may be run-time values: loops unroll over them
+            static_truth(cx, value, node)
+    cx.static_calls.add(call)
     return args[0] if len(args) == 1 else args
 
 
@@ -46,19 +52,19 @@ def _len(cx: Context, call: ast.Call, x: Value) -> Value:
 
 
 def _quantifier(name: str) -> Lower:
-    """Python's any and all, of a vector, matrix or list: that method of it."""
+    """Python's any and all of a vector, matrix or list: the method of the matrix."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
         value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, _entries(cx, call, x), call)
         if value is None:
-            return Lit(name == "all", call)  # of nothing
+            return Lit(name == "all", call)  # of an empty list
         return cx.operations[f"Matrix.{name}"].lower(cx, call, value)
 
     return lower
 
 
 def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
-    """Python's sum: of numbers, vectors or matrices in a list, or of what a vector or matrix consists of."""
+    """Python's sum: of numbers, vectors or matrices in a list, of the elements of a vector, or the rows of a matrix."""
     total = start
     for part in _entries(cx, call, x):
         total = part if total is None else arith.operate(cx, ast.Add, total, part, call, call, call)
@@ -66,7 +72,7 @@ def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
 
 
 def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
-    """What Python would iterate over."""
+    """The entries that Python would iterate over."""
     parts = entries(cx, x)
     if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
         parts = tuple(cx.wrap(v, x.text) for v in x.value)
@@ -82,7 +88,7 @@ ROWS: tuple[Builtin, ...] = (
     *(Builtin(name, ("*args",), lambda cx, call, *args: Obj(None), "A hint about fields that changes nothing here.")
       for name in ("block_local", "cache_read_only", "no_activate")),
     # Python's own
-    Builtin("print", ("*args",), lower_print, "", 99),
+    Builtin("print", ("*args",), lower_print, "", ALL),
     Builtin("len", ("x",), _len, ""),
     Builtin("any", ("x",), _quantifier("any"), ""),
     Builtin("all", ("x",), _quantifier("all"), ""),

@@ -1,34 +1,26 @@
-"""Assignment: to locals, to elements and members, with and without an operator."""
+"""Assignments to locals, elements and members, with and without an operator."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, leaves, mapped, name_of
-from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate
+from quadrants_lab.frontend.values.leaves import describe, is_shared, map_leaves, name_of
+from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate, variable
 from quadrants_lab.frontend.values.struct import annotation, as_type
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.update import (
-    atomic,
-    check_own,
-    fitted,
-    is_shared,
-    keep,
-    named,
-    reduce,
-    store,
-    write,
-)
 
-# augmented assignments to elements that are atomic; the others read, compute and store
+# augmented assignments to elements of fields that are atomic; the others load, compute and store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
-# those into locals that iterations share
+# augmented assignments to locals that iterations share
 _REDUCTIONS: dict[type, str] = {**ATOMIC, ast.Mult: "mul"}
+_COMPILE_TIME = "a compile-time value"
 
 
 def assign(cx: Context, node: ast.Assign) -> None:
@@ -40,16 +32,16 @@ def assign(cx: Context, node: ast.Assign) -> None:
 
 
 def _accumulated(cx: Context, node: ast.Assign) -> bool:
-    """Whether it is ``a = a + x``, ``a = min(a, x)`` or the like of a local that iterations share, which then
-    accumulates."""
+    """Lowers ``a = a + x``, ``a = min(a, x)`` and the like of a local that iterations share as a reduction. Returns
+    whether the statement was one."""
     target, value = node.targets[0], node.value
     whole = cx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
-    if whole is None or not isinstance(target, ast.Name) or not any(isinstance(v, V.Temp) for v in leaves(whole)):
+    if whole is None or not isinstance(target, ast.Name) or not is_shared(whole) or len(node.targets) > 1:
         return False
     parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
     own = [p for p in parts if isinstance(p, ast.Name) and p.id == target.id]
-    rest = [p for p in parts if p not in own]
-    if len(parts) != 2 or len(own) != 1 or rest[0] is None or len(node.targets) > 1:
+    rest = [p for p in parts if p is not None and p not in own]
+    if len(parts) != 2 or len(own) != 1 or not rest:
         return False
     if isinstance(value, ast.BinOp) and (parts[0] in own or not isinstance(value.op, ast.Sub)):
         op = _REDUCTIONS.get(type(value.op), "")
@@ -57,10 +49,10 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
         called = cx.expr(value.func) if isinstance(value, ast.Call) and not value.keywords else None
         known = getattr(called, "value", None)
         op = getattr(known, "__qd_op__", None) or next((f.__name__ for f in (min, max) if known is f), "")
-    named = {n.id for n in ast.walk(rest[0]) if isinstance(n, ast.Name)}
-    if op not in (*_REDUCTIONS.values(), "min", "max") or target.id in named:
+    names = {n.id for n in ast.walk(rest[0]) if isinstance(n, ast.Name)}
+    if op not in (*_REDUCTIONS.values(), "min", "max") or target.id in names:
         return False
-    reduce(cx, op, Local(target.id, whole, (), whole), cx.expr(rest[0]), target, rest[0], node)
+    U.reduce(cx, op, variable(target.id, whole), cx.expr(rest[0]), target, rest[0], node)
     return True
 
 
@@ -81,17 +73,17 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
     else:
-        write(cx, locate(cx, target), value, target, source, node)
+        U.write(cx, locate(cx, target), value, target, source, node)
 
 
 def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
-    """Assigns a local: the first time it fixes shape and dtype, later the value is cast to it."""
+    """Assigns a local. The first assignment fixes its shape and dtype; later values are cast to them."""
     name, env = target.id, cx.frame.env
     old = env.get(name)
     if old is None:
-        if source in cx.statics:
-            fixed = "a compile-time value"
-            env[name] = V.Lit(value.value, source, fixed, value.dtype) if isinstance(value, V.Lit) else value
+        if source in cx.static_calls:
+            lit = isinstance(value, V.Lit)
+            env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
         elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
             cx.at(node)
             env[name] = local(cx, value, name, source)
@@ -101,37 +93,44 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             raise cx.fail("QL1413", source, what=describe(value), name=name)
         return
     if isinstance(old, V.Element):  # a parameter that stands for an element
-        store(cx, old, value, target, source, node)
+        U.store(cx, old, value, target, source, node)
         return
-    check_assignable(cx, target, old)
-    new = fitted(cx, old, value, source, node, name)
-    named(cx, new, name)
-    keep(cx, name, new)
+    _check_assignable(cx, target, old)
+    _reassign(cx, target, old, value, source, node)
+
+
+def _check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
+    """Raises an error unless the name is a local of this iteration."""
+    U.check_not_shared(cx, old, target, target.id)
+    fixed = getattr(old, "fixed", _COMPILE_TIME)
+    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct)):
+        raise cx.fail("QL1303", target, name=target.id, what=fixed or _COMPILE_TIME)
+
+
+def _reassign(
+    cx: Context, target: ast.Name, old: V.Value, value: V.Value, source: ast.expr, node: ast.stmt
+) -> None:
+    """Gives a local another value, cast to its shape and dtypes."""
+    new = U.cast_to_local(cx, old, value, source, node, target.id)
+    U.name_values(cx, new, target.id)
+    U.assign_local(cx, target.id, new)
 
 
 def named_expression(cx: Context, node: ast.NamedExpr) -> V.Value:
-    """``name := value``: assigned where it stands."""
+    """``name := value``: an assignment inside an expression."""
     set_name(cx, node.target, cx.expr(node.value), ast.copy_location(ast.Expr(node), node), node.value)
     return cx.expr(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
 
 
 def local(cx: Context, value: V.Value, name: str, source: ast.expr) -> V.Value:
-    """A fresh variable of this value; the statements that have just computed it get its name."""
-    new: V.Value = mapped(value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source), cx.own)
-    named(cx, new, name)
+    """A new variable of this value; the statements that have just computed it are named after it."""
+    new: V.Value = map_leaves(value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source), cx.own)
+    U.name_values(cx, new, name)
     return new
 
 
-def check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
-    """An error unless the name stands for a local of this iteration."""
-    check_own(cx, old, target, target.id)
-    fixed = getattr(old, "fixed", "a compile-time value")
-    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct)):
-        raise cx.fail("QL1303", target, name=target.id, what=fixed or "a compile-time value")
-
-
 def annotated(cx: Context, node: ast.AnnAssign) -> None:
-    """``a: qd.f32 = x``: the annotation is the dtype or type."""
+    """``a: qd.f32 = x``: the value is cast to the dtype or type of the annotation."""
     declared = annotation(cx, node.annotation)
     if declared is None:
         raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
@@ -142,13 +141,10 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
     set_name(cx, node.target, value, node, node.value)
 
 
-# --- with an operator -------------------------------------------------------------------------------------------
-
-
 def augmented(cx: Context, node: ast.AugAssign) -> None:
     """``target op= value``."""
     target, op = node.target, type(node.op)
-    if isinstance(target, ast.Subscript) and _appended(cx, node, target):
+    if isinstance(target, ast.Subscript) and _added_to_builder(cx, node, target):
         return
     if isinstance(target, ast.Name) and not isinstance(cx.frame.env.get(target.id), V.Element):
         _augment_name(cx, node, target)
@@ -158,16 +154,17 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     if isinstance(place, Local):
         if _reduced(cx, node, place, value):
             return
-        check_own(cx, place.whole, target, place.name)
+        U.check_not_shared(cx, place.whole, target, place.name)
     elif op in ATOMIC:
-        atomic(cx, ATOMIC[op], place, value, target, node.value, node)
+        U.atomic(cx, ATOMIC[op], place, value, target, node.value, node)
         return
     old = cx.loaded(fetch(cx, place, target), target)
-    write(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
+    U.write(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
 
 
-def _appended(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
-    """Whether the target is an entry of a sparse matrix, to which a func of its builder adds."""
+def _added_to_builder(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
+    """Lowers ``A[i, j] += x`` of a builder of a sparse matrix, a call of its func. Returns whether the statement was
+    one."""
     base = cx.frame.env.get(target.value.id) if isinstance(target.value, ast.Name) else None
     add = getattr(getattr(base, "type", None), "__qd_add__", None)
     if add is None or not isinstance(node.op, (ast.Add, ast.Sub)):
@@ -181,15 +178,15 @@ def _appended(cx: Context, node: ast.AugAssign, target: ast.Subscript) -> bool:
     return True
 
 
-_ADD = "+= of a sparse matrix"  # no name that a program could have
+_ADD = "+= of a sparse matrix"  # a name that no program can use
 
 
 def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: V.Value) -> bool:
-    """Whether the target is a local that iterations share, into which the value is accumulated."""
+    """Lowers the statement as a reduction if the target is a local that iterations share; whether it is."""
     op = type(node.op)
-    if op not in _REDUCTIONS or not is_shared(cx, place):
+    if op not in _REDUCTIONS or not is_shared(place.whole):
         return False
-    reduce(cx, _REDUCTIONS[op], place, value, node.target, node.value, node)
+    U.reduce(cx, _REDUCTIONS[op], place, value, node.target, node.value, node)
     return True
 
 
@@ -197,19 +194,16 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     name = target.id
     old = cx.frame.env.get(name)
     if old is None:
-        cx.name(target)  # unknown names and names that ended are errors of their own
+        cx.name(target)  # unknown names and names out of scope have errors of their own
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
-    if not isinstance(old, V.Num) and _reduced(cx, node, Local(name, old, (), old), value):
+    if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
         return
-    check_assignable(cx, target, old)
+    _check_assignable(cx, target, old)
     result = operate(cx, type(node.op), old, value, node, target, node.value)
-    new = fitted(cx, old, result, node, node, name)  # type: ignore[arg-type]  # the statement is what is shown
-    named(cx, new, name)
-    keep(cx, name, new)
+    _reassign(cx, target, old, result, node, node)  # type: ignore[arg-type]  # a warning shows the whole statement
 
 
-EXPRS: dict[type, Callable[..., V.Value]] = {ast.NamedExpr: named_expression}
 STATEMENTS: dict[type, Callable[..., None]] = {
     ast.Assign: assign,
     ast.AnnAssign: annotated,

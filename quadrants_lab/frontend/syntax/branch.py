@@ -1,4 +1,4 @@
-"""`If` over environments: what the arms assign, and what they evaluate to, become its results."""
+"""An `If` whose results are the locals that its arms assign, and the values that its arms evaluate to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, refilled
+from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, with_leaves
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -16,10 +16,13 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(slots=True)
 class Arm:
+    """An arm that was lowered: its statements, its environment at the end, whether its end is unreachable, and the
+    values that it evaluates to."""
+
     stmts: list[N.Stmt]
     env: Env
     exited: bool
-    value: tuple[Value, ...]  # what the arm evaluates to
+    values: tuple[Value, ...]
 
 
 def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[], Value], node: ast.AST) -> Value:
@@ -27,79 +30,69 @@ def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
-def branch(
-    cx: Context,
-    cond: int,
-    then: Callable[[], tuple[Value, ...]],
-    orelse: Callable[[], tuple[Value, ...]],
-    node: Any,
-    merge: bool = True,
-) -> tuple[Value, ...]:
-    """Emits an If whose arms are lowered by ``then`` and ``orelse``; their values (as many in both) are its result.
+Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
 
-    Locals that existed before and were assigned in an arm go on with the merged value, unless ``merge`` is false: then
-    the If is the last thing that its function does. If no arm goes on, neither does the block.
+
+def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: bool = True) -> tuple[Value, ...]:
+    """Emits an If whose arms are lowered by ``then`` and ``orelse``, which return equally many values; returns the
+    values of the arm that is taken.
+
+    Locals that existed before and were assigned in an arm get the merged value, unless ``merge`` is false: then the If
+    is the last statement of its function. If the end of no arm is reachable, neither is the code after the If.
     """
     before = cx.frame.env
-    top, cx.top = cx.top, False
-    cx.depth += 1
-    arms = [_arm(cx, before, run) for run in (then, orelse)]
-    cx.depth -= 1
-    cx.top = top
+    with cx.setting(top=False, depth=cx.depth + 1):
+        arms = [_arm(cx, before, run) for run in (then, orelse)]
     cx.frame.env = dict(before)
     live = [a for a in arms if not a.exited]
     if isinstance(node, ast.stmt):
         for arm in arms:
             cx.end(arm.env, before, node, "if" if isinstance(node, ast.If) else "loop")
     cx.at(node)
-    names = [n for n, v in before.items() if merge and any(a.env[n] is not v for a in live)]
     results: list[N.Param] = []
     yields: list[list[int]] = [[] for _ in live]
-    for name in names:
-        merged: list[Num] = []
-        ways = [list(leaves(arm.env[name])) for arm in live]
-        for k, (old, leaf) in enumerate(zip(leaves(before[name]), leaf_names(before[name], name), strict=True)):
-            if all(way[k].id == old.id for way in ways):
-                merged.append(old)
-                continue
-            results.append(cx.b.param(old.type, leaf))
-            for way, out in zip(ways, yields, strict=True):
-                out.append(way[k].id)
-            merged.append(Num(results[-1].id, old.type))
-        cx.frame.env[name] = refilled(before[name], merged)
+
+    def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Num:
+        """The result for a number of each arm; ``old`` where no arm has assigned it."""
+        if old is not None and all(n.id == old.id for n in numbers):
+            return old  # type: ignore[no-any-return]
+        t = cx.meet(*numbers)
+        results.append(cx.b.param(t, name))
+        for arm, number, out in zip(live, numbers, yields, strict=True):
+            with cx.b.block(arm.stmts):
+                out.append(cx.to(number, t))
+        return Num(results[-1].id, t)
+
+    for name in [n for n, v in before.items() if merge and any(a.env[n] is not v for a in live)]:
+        old = before[name]
+        ways = zip(*(leaves(arm.env[name]) for arm in live), strict=True)
+        numbers = [joined(*way) for way in zip(ways, leaves(old), leaf_names(old, name), strict=True)]
+        cx.frame.env[name] = with_leaves(old, numbers)
     values: list[Value] = []
-    for k in range(len(live[0].value) if live else 0):
-        ends = (arm.value[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
+    for k in range(len(live[0].values) if live else 0):
+        ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
         given: list[Value] = [v if isinstance(v, (Matrix, Struct)) else cx.number(v, node) for v in ends]
         if isinstance(node, ast.IfExp):
-            given = _spread(given)
-        ways = [list(leaves(v)) for v in given]
-        _same_shape(cx, given, node)
-        met: list[Num] = []
-        for j in range(len(ways[0])):
-            t = cx.meet(*(way[j] for way in ways))
-            results.append(cx.b.param(t))
-            for arm, way, out in zip(live, ways, yields, strict=True):
-                with cx.b.block(arm.stmts):
-                    out.append(cx.to(way[j], t))
-            met.append(Num(results[-1].id, t))
-        values.append(refilled(given[0], met))
+            given = _broadcast(given)
+        _check_same_shape(cx, given, node)
+        values.append(with_leaves(given[0], [joined(way) for way in zip(*map(leaves, given), strict=True)]))
     for arm, out in zip(live, yields, strict=True):
         with cx.b.block(arm.stmts):
             cx.b.yield_(*out)
     cx.b.add(N.If(cx.b.fresh(), cond, tuple(arms[0].stmts), tuple(arms[1].stmts), tuple(results)))
     if not live:
-        leave(cx, N.Continue)
+        emit_exit(cx, N.Continue)
     return tuple(values)
 
 
-def _spread(values: list[Value]) -> list[Value]:
-    """Numbers beside a matrix as matrices of its shape."""
+def _broadcast(values: list[Value]) -> list[Value]:
+    """The values, with numbers beside a matrix broadcast to its shape."""
     shapes = [v.shape for v in values if isinstance(v, Matrix)]
     return [Matrix(shapes[0], (v,) * prod(shapes[0])) if shapes and isinstance(v, (Num, Lit)) else v for v in values]
 
 
-def _same_shape(cx: Context, values: list[Value], node: Any) -> None:
+def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
+    """Raises QL1416 unless all values are numbers, matrices of one shape or structs of the same members."""
     first = values[0]
     for v in values[1:]:
         same = type(v) is type(first) or not any(isinstance(a, (Matrix, Struct)) for a in (v, first))
@@ -109,22 +102,18 @@ def _same_shape(cx: Context, values: list[Value], node: Any) -> None:
             raise cx.fail("QL1416", node, left=describe(first), right=describe(v))
 
 
-def _arm(cx: Context, before: Env, run: Callable[[], tuple[Value, ...]]) -> Arm:
+def _arm(cx: Context, before: Env, run: Run) -> Arm:
     cx.frame.env = dict(before)
     with cx.b.block() as stmts:
-        value = run()
+        values = run() or ()
     exited, cx.exited = cx.exited, False
-    return Arm(stmts, cx.frame.env, exited, value)
+    return Arm(stmts, cx.frame.env, exited, values)
 
 
-def leave(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
-    """Ends the block with a Break or Continue of the innermost loop, carrying what its names hold now."""
-    loop = cx.frame.loop
-    while loop is not None and loop.kind == "static":
-        loop = loop.outer
+def emit_exit(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
+    """Ends the block with a Break or Continue of the innermost run-time loop, which carries the current values."""
+    loop = cx.frame.loop and cx.frame.loop.run_time
     assert loop is not None
-    ids = []
-    for name in loop.names:
-        ids += [leaf.id for leaf in leaves(cx.frame.env[name])]
-    cx.b.add(kind(cx.b.fresh(), tuple(ids)))
+    ids = tuple(leaf.id for name in loop.names for leaf in leaves(cx.frame.env[name]))
+    cx.b.add(kind(cx.b.fresh(), ids))
     cx.exited = True

@@ -1,27 +1,26 @@
-"""Arguments by reference: parameters of funcs that are annotated `qd.template()`."""
+"""Arguments by reference: parameters of funcs that are annotated `qd.template()`.
+
+A func gets the value of a local, and `funcs.inline` writes the value that the func leaves back to the place of the
+argument. Here it is found out whether two arguments share a place, so that one would overwrite the other.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial, reduce
 from itertools import combinations
 from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource, note_read
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import leaves, name_of
-from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, fetch, locate
-from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Temp, Value
+from quadrants_lab.frontend.values.leaves import is_shared, leaves, name_of
+from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, fetch, locate
+from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Value
 from quadrants_lab.ir.types import i64
 
-References = dict[str, tuple[Place, ast.expr]]
+References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
 _PLACES = (ast.Name, ast.Subscript, ast.Attribute)
-
-
-def is_template(source: FunctionSource, parameter: ast.arg) -> bool:
-    """Whether the parameter of a func is annotated `qd.template()`, by whatever name."""
-    return parameter.arg in templates(source)
 
 
 def templates(source: FunctionSource) -> dict[str, int]:
@@ -31,23 +30,23 @@ def templates(source: FunctionSource) -> dict[str, int]:
         every = enumerate([*a.posonlyargs, *a.args, *a.kwonlyargs])
         found = {p.arg: k for k, p in every if p.annotation is not None and _is_template(source, p)}
         if any(isinstance(given, str) for given in source.fn.__annotations__.values()):
-            return found  # names were read for it, which each kernel tells of
+            return found  # not cached: each kernel has to record the names that are looked up for this
         source.templates = found
     return source.templates
 
 
 def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
     given = source.fn.__annotations__.get(parameter.arg)
-    if isinstance(given, str):  # not evaluated
+    if isinstance(given, str):  # an annotation that Python did not evaluate
         try:
             given = _named(source, ast.parse(given, mode="eval").body)
-        except (SyntaxError, KeyError, AttributeError):  # a name of the function around it
+        except (SyntaxError, KeyError, AttributeError):  # a local of the function around it
             return given.lower().rstrip("()").endswith("template")
     return getattr(given, "__qd_template__", False) is True
 
 
 def _named(source: FunctionSource, node: ast.expr) -> Any:
-    """What a name, an attribute or a call of one stands for; of a call what is called."""
+    """The object that a name or an attribute stands for; for a call of one the object that is called."""
     if isinstance(node, ast.Attribute):
         owner = _named(source, node.value)
         note_read(owner, node.attr)
@@ -57,26 +56,24 @@ def _named(source: FunctionSource, node: ast.expr) -> Any:
     return source.lookup(node.id) if isinstance(node, ast.Name) else None
 
 
-def check_apart(
-    cx: Context, name: str, references: Mapping[str, tuple[Place, ast.expr]], twins: Iterable[str], func: str
-) -> None:
-    """An error where the parameter, which the func has changed, shares its place with another reference that is none of
-    its ``twins``: of two values that go back one would be lost, and the other parameter has not seen the change."""
+def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
+    """Raises QL1617 where the parameter ``name``, which the func has changed, shares its place with another reference:
+    the other parameter does not see the change, and would overwrite it. ``aliases`` are exempt: those do see it."""
     place, _ = references[name]
     for other, (second, at) in references.items():
-        if other != name and other not in twins and _overlap(place, second):
+        if other != name and other not in aliases and _overlap(place, second):
             raise cx.fail("QL1617", at, text=name_of(at), func=func, name=name, other=other)
 
 
 def _overlap(a: Place, b: Place) -> bool:
-    """Whether two places may share a number."""
+    """Whether two places may have a number in common."""
     if not isinstance(a, Local) or not isinstance(b, Local) or a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
-        if isinstance(p, At) and isinstance(q, At):
+        if isinstance(p, DynamicIndex) and isinstance(q, DynamicIndex):
             axes = zip(p.index, q.index, strict=True)
             return all(isinstance(k, Num) or isinstance(n, Num) or k == n for k, n in axes)
-        if isinstance(p, At) or isinstance(q, At):
+        if isinstance(p, DynamicIndex) or isinstance(q, DynamicIndex):
             return True
         if isinstance(p, Part) and isinstance(q, Part):
             return not {*p.positions}.isdisjoint(q.positions)
@@ -85,31 +82,28 @@ def _overlap(a: Place, b: Place) -> bool:
     return True
 
 
-def twins(cx: Context, references: Mapping[str, tuple[Place, ast.expr]]) -> dict[str, dict[str, int]]:
-    """For each parameter those that are the same place of the caller's if the indices turn out to be equal at run time,
-    each with that condition."""
+def run_time_aliases(cx: Context, references: References) -> dict[str, dict[str, int]]:
+    """For each parameter the others that are the same variable of the caller if indices are equal at run time, with the
+    id of that condition."""
     found: dict[str, dict[str, int]] = {}
     for (one, (a, node)), (other, (b, _)) in combinations(references.items(), 2):
         cx.at(node)
-        same = _meet(cx, a, b)
+        same = _same_place(cx, a, b)
         if same is not None:
             found.setdefault(one, {})[other] = found.setdefault(other, {})[one] = same
     return found
 
 
-def _meet(cx: Context, a: Place, b: Place) -> int | None:
-    """Emits whether the two are one number of a local; None where that is no question of the run."""
+def _same_place(cx: Context, a: Place, b: Place) -> int | None:
+    """Emits the condition that both are the same number of a local; None where that is known at compile time."""
     if not isinstance(a, Local) or not isinstance(b, Local):
         return None
-    if a.name != b.name:  # parameters by reference of the caller
-        return None if a.steps or b.steps else cx.frame.twins.get(a.name, {}).get(b.name)
-    base = a.whole
-    for step in a.steps[:-1]:
-        base = base.members[step] if isinstance(base, Struct) and isinstance(step, str) else base
-    if a.steps[:-1] != b.steps[:-1] or not isinstance(base, Matrix):
+    if a.name != b.name:  # two parameters by reference of the caller
+        return None if a.steps or b.steps else cx.frame.aliases.get(a.name, {}).get(b.name)
+    if a.steps[:-1] != b.steps[:-1] or not isinstance(a.base, Matrix):
         return None
     tests = []
-    for p, q in zip(_index(a.steps, base.shape), _index(b.steps, base.shape), strict=False):
+    for p, q in zip(_index(a.steps, a.base.shape), _index(b.steps, a.base.shape), strict=False):
         if isinstance(p, Num) or isinstance(q, Num):
             ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))
             tests.append(cx.b.op("eq", *ids))
@@ -119,9 +113,9 @@ def _meet(cx: Context, a: Place, b: Place) -> int | None:
 
 
 def _index(steps: tuple[Step, ...], shape: tuple[int, ...]) -> tuple[int | Num, ...]:
-    """The index of one number of a matrix; () where the last step leads to several."""
+    """The index of the number of a matrix that the last step leads to; () if it leads to several numbers."""
     last = steps[-1] if steps else None
-    if isinstance(last, At):
+    if isinstance(last, DynamicIndex):
         return last.index
     if not isinstance(last, Part) or last.shape:
         return ()
@@ -129,14 +123,14 @@ def _index(steps: tuple[Step, ...], shape: tuple[int, ...]) -> tuple[int | Num, 
 
 
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
-    """An argument for a template parameter. A local of the caller is put into ``references``: what the func makes of it
-    goes back; an element of a field or ndarray stands for itself."""
+    """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be
+    written back; an element of a field or ndarray stands for itself."""
     if not isinstance(node, _PLACES):
         return cx.expr(node)
     place = locate(cx, node)
     value = fetch(cx, place, node)
     numbers = list(leaves(value))
-    if isinstance(place, Local) and not any(isinstance(leaf, Temp) for leaf in numbers):
+    if isinstance(place, Local) and not is_shared(value):
         references[parameter] = (place, node)
     elif numbers and isinstance(value, (Element, Struct)) and all(isinstance(leaf, Element) for leaf in numbers):
         return value

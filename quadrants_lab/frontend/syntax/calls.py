@@ -1,4 +1,4 @@
-"""Calls: operations of the language, dtypes, funcs; Python functions on constants."""
+"""Calls of operations of the language, types, funcs and Python functions."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from quadrants_lab.frontend.fingerprint import is_pure
-from quadrants_lab.frontend.op_table import PYTHON, Builtin
+from quadrants_lab.frontend.op_table import ALL, PYTHON, Builtin
 from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
-from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, decided, unpacked
+from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, unpacked
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import bound, instance
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Bound, Lit, Matrix, Mem, Num, Obj, StructMem, Value
+from quadrants_lab.frontend.values.values import BoundMethod, Lit, Matrix, Mem, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, Value]
 
 
 def call(cx: Context, node: ast.Call) -> Value:
-    cx.statics.discard(node)
-    procedure, cx.procedure = cx.procedure, False
+    cx.static_calls.discard(node)
+    procedure, cx.as_statement = cx.as_statement, False
     target = cx.expr(node.func)
-    if isinstance(target, Bound):
+    if isinstance(target, BoundMethod):
         return _method(cx, node, target, procedure)
     if not isinstance(target, Obj):
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
@@ -40,9 +40,8 @@ def call(cx: Context, node: ast.Call) -> Value:
         row = cx.operations.get(name)
         if row is None:
             raise cx.fail("QL1605", node, name=name)
-        if row.params[:1] == ("self",) and node.args:
-            return _operation(cx, node, row, _of_class(cx, node.args[0]))
-        return _operation(cx, node, row)
+        of_class = row.params[:1] == ("self",) and bool(node.args)
+        return _operation(cx, node, row, *([_self_of_class(cx, node.args[0])] if of_class else []))
     func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
     if getattr(func, "__qd_func__", False) is True:
         first = () if owner is None else (Obj(owner, target.text.rpartition(".")[0]),)
@@ -63,8 +62,8 @@ def call(cx: Context, node: ast.Call) -> Value:
     return _python(cx, node, fn, args, keywords, procedure)
 
 
-def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Value:
-    """A method: an operation or func whose first argument is the value that it is called on."""
+def _method(cx: Context, node: ast.Call, target: BoundMethod, procedure: bool) -> Value:
+    """A call of a method: an operation or func whose first argument is the value that it is called on."""
     assert isinstance(node.func, ast.Attribute)
     if isinstance(target.fn, str):
         whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
@@ -74,8 +73,8 @@ def _method(cx: Context, node: ast.Call, target: Bound, procedure: bool) -> Valu
     return _func(cx, node, source, (target.self,), procedure, own)
 
 
-def _of_class(cx: Context, node: ast.expr) -> Matrix:
-    """The vector or matrix of a method that is called by its class: ``qd.Vector.norm(v)``."""
+def _self_of_class(cx: Context, node: ast.expr) -> Matrix:
+    """The first argument of a method that is called by its class, as in ``qd.Vector.norm(v)``."""
     value = cx.expr(node)
     found = matrix.as_matrix(cx, value, node)
     if found is None:
@@ -84,14 +83,10 @@ def _of_class(cx: Context, node: ast.expr) -> Matrix:
 
 
 def _func(
-    cx: Context,
-    node: ast.Call,
-    source: FunctionSource,
-    first: tuple[Value, ...],
-    procedure: bool,
+    cx: Context, node: ast.Call, source: FunctionSource, first: tuple[Value, ...], procedure: bool,
     references: References,
-) -> Value:
-    """A call of a func, whose ``first`` arguments are given; template parameters take theirs by reference."""
+) -> Value:  # fmt: skip
+    """A call of a func whose ``first`` arguments are values already; template parameters take theirs by reference."""
     by_name = templates(source)
     names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
 
@@ -106,8 +101,8 @@ def _arguments(
     cx: Context, node: ast.Call, value: Callable[[int | str, ast.expr], Value], args: Sequence[ast.expr],
     first: Sequence[Value] = (),
 ) -> tuple[list[Value], Keywords]:  # fmt: skip
-    """The values of the arguments ``args``, which come behind the ``first`` ones, and of the keywords: what ``value``
-    makes of each, given its number or name."""
+    """The values of the positional arguments, ``first`` and then those of ``args``, and of the keywords. ``value``
+    evaluates the expression of an argument, given its position or name."""
     found = list(first)
     for a in args:
         if isinstance(a, ast.Starred):
@@ -121,23 +116,18 @@ def _arguments(
 
 
 def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Value:
-    """A call of an operation; the first arguments may be ``given``."""
-    if row.raw > len(node.args):
+    """A call of an operation; the values of the first arguments may be ``given``."""
+    if row.raw == ALL:
         return row.lower(cx, node, *(Obj(None) for _ in node.args))
     for raw in node.args[: row.raw]:
         if isinstance(raw, ast.Starred):
             raise cx.fail("QL1608", raw)
-    cx.static += row.name == "static"
-    args, keywords = _arguments(
-        cx, node, lambda place, a: Obj(None) if place in range(row.raw) else cx.expr(a), node.args[len(given) :], given
-    )
-    if row.name == "static":
-        cx.static -= 1
-        for n, a in zip(node.args, args, strict=True):
-            if n in cx.statics:
-                raise cx.fail("QL1614", n)
-            if not isinstance(a, (Obj, tuple)):  # of a tuple its length is enough, so that loops unroll
-                decided(cx, a, n)
+
+    def value(place: int | str, a: ast.expr) -> Value:
+        return Obj(None) if place in range(row.raw) else cx.expr(a)
+
+    with cx.setting(static=cx.static + (row.name == "static")):
+        args, keywords = _arguments(cx, node, value, node.args[len(given) :], given)
     if row.variadic:
         optional = [p.rstrip("=") for p in row.params[1:]]
         if not (args or optional) or not {*keywords} <= {*optional}:
@@ -151,7 +141,7 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Valu
 
 
 def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> Value:
-    """The row applied to its arguments, or to the elements of those that are matrices."""
+    """The operation on its arguments, element by element if that is its meaning on matrices."""
     if not row.elementwise or not any(isinstance(a, Matrix) for a in args):
         return row.lower(cx, node, *args)
     spread = [k for k, a in enumerate(args) if isinstance(a, (Num, Lit, Matrix, tuple))]
@@ -163,36 +153,35 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
             full[k] = n
         return row.lower(cx, node, *full)
 
-    return matrix.each(cx, one, nodes, node, *(args[k] for k in spread))
+    return matrix.elementwise(cx, one, nodes, node, *(args[k] for k in spread))
 
 
 def _python(
     cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, procedure: bool
 ) -> Value:
-    """A Python function is called at compile time, with constants: silently where it cannot matter when (inside
-    qd.static, and ``math``), else with a warning. Any other call of one is inlined, and so is one that turns out to use
-    a field, which it would read only once."""
+    """A call of a Python function. If all arguments are known at compile time, Python calls it now. Otherwise, and if
+    it turns out to access a field, which it would do only once, it is inlined."""
     text = name_of(node.func)
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
     if getattr(fn, "__qd_kernel__", False) is True:
         cure = "a kernel cannot launch a kernel: decorate what they share with @qd.func"
         raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
-    known = all(_is_known(cx, a) for a in (*args, *keywords.values()))
+    values = (*args, *keywords.values())
+    known = all(_is_known(cx, a) for a in values)
     if getattr(fn, "__qd_decorator__", False) is True and known:
         note_unknown()
         return cx.wrap(fn(*map(cx.python, args)), text)
     if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
-    numbers = not keywords and all(isinstance(a, Lit) for a in args)
     inlined = None if cx.static else plain.inlined(cx, fn, text)
-    memory = any(isinstance(a, (Mem, StructMem)) for a in (*args, *keywords.values()))
 
     def inline() -> Value:
         assert inlined is not None
         given = {**inlined.keywords, **keywords}
         return funcs.inline(cx, node, inlined.source, [*inlined.first, *args], given, procedure)
 
+    memory = any(isinstance(a, (Mem, StructMem)) for a in values)
     if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
         return inline()
     if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
@@ -201,26 +190,14 @@ def _python(
             return STRUCTURAL[fn](*parts)
     if cx.static or known:
         before = len(cx.messages)
-        if not is_pure(fn):
-            note_unknown()
-        if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
-            cx.warn("QL1904", node, text=text)
-        given = {k: cx.python(v) for k, v in keywords.items()}
         try:
-            result = plain.without_fields(cx, lambda: fn(*map(cx.python, args), **given))
+            return _at_compile_time(cx, node, fn, args, keywords, text)
         except plain.UsesFields:
             del cx.messages[before:]
             if inlined is not None:
                 return inline()
             cure = "read the field in the kernel, or call it inside qd.static(...) if once is meant"
             raise cx.fail("QL1601", node, text=text, what="it uses a field", cure=cure) from None
-        except TypeError as e:
-            if any(isinstance(a, Num) for a in args):
-                raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
-            raise cx.fail("QL1604", node, text=text, what=str(e)) from e
-        except Exception as e:
-            raise cx.fail("QL1604", node, text=text, what=f"it raised {type(e).__name__}: {e}") from e
-        return cx.wrap(result, text, node)
     short = getattr(fn, "__name__", text)
     if short in cx.operations and (getattr(math, short, None) is fn or fn is round or type(fn).__name__ == "ufunc"):
         cure = f"use qd.{short}"
@@ -230,12 +207,31 @@ def _python(
     raise cx.fail("QL1601", node, text=text, what=what, cure=cure)
 
 
+def _at_compile_time(
+    cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, text: str
+) -> Value:
+    """The result of the Python function. A warning says that it runs only once, except where that cannot matter: inside
+    qd.static, and for ``math`` and ``round`` of numbers."""
+    if not is_pure(fn):
+        note_unknown()
+    numbers = not keywords and all(isinstance(a, Lit) for a in args)
+    if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
+        cx.warn("QL1904", node, text=text)
+    given = {k: cx.python(v) for k, v in keywords.items()}
+    try:
+        result = plain.without_fields(cx, lambda: fn(*map(cx.python, args), **given))
+    except TypeError as e:
+        if any(isinstance(a, Num) for a in args):
+            raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
+        raise cx.fail("QL1604", node, text=text, what=str(e)) from e
+    except Exception as e:
+        raise cx.fail("QL1604", node, text=text, what=f"it raised {type(e).__name__}: {e}") from e
+    return cx.wrap(result, text, node)
+
+
 def _is_known(cx: Context, value: Value) -> bool:
     try:
         cx.python(value)
     except TypeError:
         return False
     return True
-
-
-CALLS: dict[type, Callable[..., Value]] = {ast.Call: call}

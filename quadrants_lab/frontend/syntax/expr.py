@@ -1,16 +1,185 @@
-"""Expressions by the kind of their AST node; constants, tuples and lists."""
+"""The table of expressions by AST node. Comparisons, ``and``, ``or`` and ``a if c else b``, whose operands are
+evaluated only where they are needed; constants, tuples, lists and format strings."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import Any
 
-from quadrants_lab.frontend.syntax import logic
+from quadrants_lab.frontend.syntax.branch import choose
+from quadrants_lab.frontend.syntax.changed import speculate
 from quadrants_lab.frontend.syntax.printing import text_parts
-from quadrants_lab.frontend.values import arith
+from quadrants_lab.frontend.syntax.scan import is_cheap
+from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.arith import binop, emit, fold, truth, unary
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import leaves, map_leaves, name_of
 from quadrants_lab.frontend.values.lvalue import read
-from quadrants_lab.frontend.values.values import Lit, Obj, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.ir.types import promote, u1
+
+COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+}
+
+_STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
+    ast.Is: ("is", "compare numbers with ==", operator.is_),
+    ast.IsNot: ("is not", "compare numbers with !=", operator.is_not),
+    ast.In: ("in", "compare with each value, or put it into qd.static(...)", lambda a, b: a in b),
+    ast.NotIn: ("not in", "compare with each value, or put it into qd.static(...)", lambda a, b: a not in b),
+}
+
+
+def compare(cx: Context, node: ast.Compare) -> Value:
+    """A chain of comparisons: operands are evaluated once, from the left, up to the first comparison that is false."""
+    if any(type(op) in _STATIC_ONLY for op in node.ops):
+        return _static_compare(cx, node, [cx.expr(n) for n in (node.left, *node.comparators)])
+    left = cx.expr(node.left)
+    if len(node.ops) == 1:
+        right = cx.expr(node.comparators[0])
+        if cx.static and isinstance(left, Obj) and isinstance(right, (Obj, Lit)):
+            return _static_compare(cx, node, [left, right])
+        nodes = (node.left, node.comparators[0])
+        one = partial(_compared, cx, type(node.ops[0]), node)
+        return matrix.elementwise(cx, one, nodes, node, left, right)
+    operands = [cx.number(left, node.left)]
+
+    def compared(k: int) -> Number:
+        operands.append(cx.scalar(node.comparators[k]))
+        return _compared(cx, type(node.ops[k]), node, operands[k], operands[k + 1])
+
+    return _first_deciding(cx, node, True, compared, node.comparators)
+
+
+def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number) -> Number:
+    prim, fn = COMPARE[op]
+    folded = fold(fn, left, right, node=node)
+    if folded is not None:
+        return folded
+    return emit(cx, prim, promote(cx.type_of(left), cx.type_of(right)), left, right, node=node)
+
+
+def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
+    """Python's own comparison of objects that are known at compile time."""
+    try:
+        known = [cx.python(v) for v in values]
+    except TypeError:
+        # an array argument has no Python object at compile time, but it is not None
+        none = any(isinstance(v, Obj) and v.value is None for v in values)
+        identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
+        known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
+    if not known or not cx.static:
+        symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)
+        raise cx.fail("QL1205", node, op=symbol, cure=cure)
+    fns = [_STATIC_ONLY[type(o)][2] if type(o) in _STATIC_ONLY else COMPARE[type(o)][1] for o in node.ops]
+    try:
+        return Lit(all(fn(a, b) for fn, a, b in zip(fns, known, known[1:], strict=False)), node)
+    except TypeError as e:
+        raise cx.fail("QL1612", node, text=ast.unparse(node), what=str(e)) from None
+
+
+def boolop(cx: Context, node: ast.BoolOp) -> Value:
+    first = cx.expr(node.values[0])
+    if isinstance(first, Matrix):
+        return _elementwise(cx, node, [first, *map(cx.expr, node.values[1:])])
+    given = cx.number(first, node.values[0])
+    is_and = isinstance(node.op, ast.And)
+    return _first_deciding(cx, node, is_and, lambda k: cx.scalar(node.values[k]) if k else given, node.values)
+
+
+def _elementwise(cx: Context, node: ast.BoolOp, values: list[Value]) -> Value:
+    """``and`` and ``or`` of vectors and matrices, element by element; all operands are evaluated."""
+    prim = "and" if isinstance(node.op, ast.And) else "or"
+
+    def one(*numbers: Number) -> Number:
+        truths = [truth(cx, n, at) for n, at in zip(numbers, node.values, strict=True)]
+        return Num(reduce(lambda a, b: cx.b.op(prim, a, b), truths), u1)
+
+    return matrix.elementwise(cx, one, node.values, node, *values)
+
+
+def _first_deciding(
+    cx: Context, node: ast.AST, is_and: bool, part: Callable[[int], Number], nodes: Sequence[ast.expr], k: int = 0
+) -> Number:
+    """``and`` or ``or`` of the parts from ``k`` on, which are evaluated by ``part``: the value of the first one that
+    decides. Parts after it are not evaluated, unless that is cheap."""
+    first = part(k)
+    if k + 1 == len(nodes):
+        return first
+    if isinstance(first, Lit):
+        go_on = bool(first.value) == is_and
+        return _first_deciding(cx, node, is_and, part, nodes, k + 1) if go_on else first
+    cond = truth(cx, first, nodes[k])
+
+    def rest() -> Number:
+        value = _first_deciding(cx, node, is_and, part, nodes, k + 1)
+        t = cx.type_of(value)
+        if t.is_float:
+            raise cx.fail("QL1405", nodes[k + 1], dtype=t, text=name_of(nodes[k + 1]))
+        return value
+
+    if not all(map(is_cheap, nodes[k + 1 :])):
+        then, orelse = (rest, lambda: first) if is_and else (lambda: first, rest)
+        return choose(cx, cond, then, orelse, node)  # type: ignore[return-value]  # a number, as both arms are
+    second = rest()
+    if first.type is u1 and cx.type_of(second) is u1:
+        return emit(cx, "and" if is_and else "or", u1, first, second, node=node)
+    t = promote(first.type, cx.type_of(second))
+    a, b = cx.to(second if is_and else first, t), cx.to(first if is_and else second, t)
+    cx.at(node)
+    return Num(cx.b.op("select", cond, a, b), t)
+
+
+def conditional(cx: Context, node: ast.IfExp) -> Value:
+    """``a if c else b``: only the arm that is taken is evaluated; a number beside a matrix is broadcast."""
+    chosen = cx.expr(node.test)
+    if isinstance(chosen, Matrix):  # element by element; both arms are evaluated
+        nodes = (node.test, node.body, node.orelse)
+        call = ast.copy_location(ast.Call(node.test, list(nodes), []), node)
+
+        def one(c: Number, a: Number, b: Number) -> Value:
+            return cx.operations["select"].lower(cx, call, c, a, b)
+
+        return matrix.elementwise(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
+    test = cx.number(chosen, node.test)
+    if isinstance(test, Lit):
+        taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
+        asked = cx.static > 0 or node.test in cx.static_calls
+        return cx.expr(taken) if asked else _static_choice(cx, cx.expr(taken), other, node)
+    cond = truth(cx, test, node.test)
+    if is_cheap(node.body) and is_cheap(node.orelse):
+        left, right = cx.expr(node.body), cx.expr(node.orelse)
+        if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
+            return choose(cx, cond, lambda: left, lambda: right, node)
+        t = cx.meet(left, right)
+        a, b = cx.to(left, t), cx.to(right, t)
+        cx.at(node)
+        return Num(cx.b.op("select", cond, a, b), t)
+    return choose(cx, cond, lambda: cx.expr(node.body), lambda: cx.expr(node.orelse), node)
+
+
+def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
+    """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
+    common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
+    mine = list(leaves(value))
+    if cx.speculating not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
+        return value
+    theirs = speculate(cx, lambda: list(leaves(cx.expr(other))))
+    both = [leaf for leaf in (*mine, *theirs) if isinstance(leaf, (Num, Lit))]
+    if not theirs or len(both) < len(mine) + len(theirs) or all(isinstance(leaf, Lit) for leaf in both):
+        return value
+    t = cx.meet(*both)
+    cx.at(node)
+    met: Value = map_leaves(value, lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
+    return met
 
 
 def _constant(cx: Context, node: ast.Constant) -> Value:
@@ -22,10 +191,9 @@ def _sequence(cx: Context, node: ast.Tuple | ast.List) -> Value:
 
 
 def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
-    """A text that is known at compile time."""
-    cx.static += 1
-    parts = text_parts(cx, node)
-    cx.static -= 1
+    """The text of a format string, which must be known at compile time."""
+    with cx.setting(static=cx.static + 1):
+        parts = text_parts(cx, node)
     if not all(isinstance(p, str) for p in parts):
         raise cx.fail("QL1207", node)
     return Obj("".join(map(str, parts)))
@@ -39,9 +207,9 @@ EXPRS: dict[type, Callable[..., Value]] = {
     ast.JoinedStr: _format_string,
     ast.Attribute: read,
     ast.Subscript: read,
-    ast.BinOp: arith.binop,
-    ast.UnaryOp: arith.unary,
-    ast.Compare: logic.compare,
-    ast.BoolOp: logic.boolop,
-    ast.IfExp: logic.conditional,
+    ast.BinOp: binop,
+    ast.UnaryOp: unary,
+    ast.Compare: compare,
+    ast.BoolOp: boolop,
+    ast.IfExp: conditional,
 }

@@ -1,4 +1,4 @@
-"""Funcs are inlined where they are called; what they return, and where they may."""
+"""Inlining of funcs where they are called: their parameters, bodies and returned values."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from typing import Any, get_args
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
-from quadrants_lab.frontend.syntax.byref import check_apart, is_template, twins
-from quadrants_lab.frontend.syntax.changed import mark
-from quadrants_lab.frontend.syntax.returns import early
-from quadrants_lab.frontend.syntax.scan import always_returns, returns
-from quadrants_lab.frontend.syntax.unroll import decided
+from quadrants_lab.frontend.syntax.byref import References, check_no_alias, run_time_aliases, templates
+from quadrants_lab.frontend.syntax.changed import snapshot
+from quadrants_lab.frontend.syntax.returns import lower_early_returns
+from quadrants_lab.frontend.syntax.scan import always_returns, first_return
+from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Frame
-from quadrants_lab.frontend.values.leaves import describe, mapped, name_of
-from quadrants_lab.frontend.values.lvalue import Place
+from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, Value
 from quadrants_lab.ir.room import need
 
-_DEEPEST = 1000  # calls of a func within itself, as many as Python's own limit
-_SHOWN = 6  # funcs that a message names
-_NOWHERE: Mapping[str, tuple[Place, ast.expr]] = {}
+_MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
+_SHOWN = 6  # most funcs that a message names
 
 
 def parameters(source: FunctionSource) -> list[ast.arg]:
-    """The parameters of a kernel or func, all of them named."""
+    """The parameters of a kernel or func; QL1103 for ``*args`` and ``**kwargs``."""
     a = source.node.args
     for extra in (a.vararg, a.kwarg):
         if extra is not None:
@@ -40,7 +38,7 @@ def parameters(source: FunctionSource) -> list[ast.arg]:
 
 
 def returned_types(cx: Context) -> tuple[Any, ...] | None:
-    """The dtypes and types of the function's ``->``; None if it has none. A tuple stands for several values."""
+    """The dtypes and types of the function's ``->``, one for each value that it returns; None if it has no ``->``."""
     node = cx.frame.source.node.returns
     if node is None or not cx.frame.source.typed or (isinstance(node, ast.Constant) and node.value is None):
         return None
@@ -58,7 +56,7 @@ def returned_types(cx: Context) -> tuple[Any, ...] | None:
 
 
 def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
-    """The annotations of several returned values, ``(a, b)`` or ``tuple[a, b]``; None for those of one."""
+    """The annotations in ``(a, b)`` or ``tuple[a, b]``, of several returned values; None for the annotation of one."""
     if isinstance(node, ast.Subscript) and ast.unparse(node.value).rpartition(".")[2] in ("tuple", "Tuple"):
         node = node.slice
         return node.elts if isinstance(node, ast.Tuple) else [node]
@@ -66,7 +64,7 @@ def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
 
 
 def _reparsed(node: ast.Constant, text: str) -> ast.expr:
-    """An annotation that was written as a string, at the place of the string."""
+    """The expression in an annotation that is a string, located at the string."""
     tree = ast.parse(text, mode="eval").body
     for n in ast.walk(tree):
         ast.copy_location(n, node)
@@ -75,59 +73,56 @@ def _reparsed(node: ast.Constant, text: str) -> ast.expr:
 
 def inline(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
-    procedure: bool = False, hidden: bool = False, references: Mapping[str, tuple[Place, ast.expr]] = _NOWHERE,
+    procedure: bool = False, hidden: bool = False, references: References | None = None,
 ) -> Value:  # fmt: skip
-    """The body of the func in the place of its call; numbers are passed by value, everything else as it is.
+    """Lowers the body of the func in place of its call; the values that it returns. Numbers are passed by value.
 
-    ``procedure``: the call is a statement of the kernel, so the outermost loops of the func are parallel as the
-    kernel's own are; a func that is called for its value runs its loops in order. ``references``: parameters that are
-    taken by reference, each with its place and the expression that names it.
+    ``procedure``: the call is a statement of the kernel, so the outermost loops of the func are parallel; a func that
+    is called for its value runs its loops in order. ``hidden``: the func is the library's, so errors are located at the
+    call. ``references``: the parameters by reference, with the place and the expression of their arguments.
     """
-    hidden = hidden or cx.frame.hidden
+    hidden, references = hidden or cx.frame.hidden, references or {}
     env = _bind(cx, node, source, args, keywords, references)
-    known = tuple(map(_known, env.values()))
-    _check_end(cx, node, source, known, env)
+    known = tuple(map(_static_key, env.values()))
+    _check_recursion(cx, node, source, known, env)
     need(source.depth)
-    same = twins(cx, references)
-    outer, top, static, serialize = cx.frame, cx.top, cx.static, cx.serialize
-    cx.frame = Frame(source, env, call=cx.span(node), hidden=hidden, twins=same)
-    cx.top, cx.static, cx.serialize = procedure, 0, False
-    cx.inlining.append((source, known))
-    cx.frame.returns = None if hidden else returned_types(cx)
-    cx.frame.references = tuple(references)
-    given = [cx.frame.env[name] for name in references]
-    values = _run(cx, _ending(cx, source)) or ()
-    values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
-    values = _as_declared(cx, values)
-    cx.inlining.pop()
-    cx.frame, cx.top, cx.static, cx.serialize = outer, top, static, serialize
+    same = run_time_aliases(cx, references)
+    given = [env[name] for name in references]
+    frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
+    with cx.setting(frame=frame, top=procedure, static=0, serialize=False):
+        cx.inlining.append((source, known))
+        frame.returns = None if hidden else returned_types(cx)
+        values = _run(cx, _ending(cx, source)) or ()
+        values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
+        values = _as_declared(cx, values)
+        cx.inlining.pop()
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
         if differ(before, after):
-            check_apart(cx, name, references, same.get(name, ()), source.name)
+            check_no_alias(cx, name, references, same.get(name, ()), source.name)
             write_back(cx, place, before, after, at, node)
     if len(values) == 1:
         return values[0]
     return tuple(values) if values else Obj(None, source.name)
 
 
-def _check_end(
+def _check_recursion(
     cx: Context, node: ast.Call, source: FunctionSource, known: tuple[Any, ...], env: Mapping[str, Value]
 ) -> None:
-    """An error for a recursive call with the same compile-time values, or for too many recursive calls."""
+    """Raises an error for a recursive call with the same compile-time values, or for too many nested calls."""
     again = [n for n, (s, _) in enumerate(cx.inlining) if s is source]
     if any(cx.inlining[n][1] == known for n in again):
         way = [f"'{s.name}'" for s, _ in cx.inlining[again[-1] + 1 :]]
         if len(way) > _SHOWN:
             way[2:-1] = [f"... ({len(way) - 3} more)"]
         raise cx.fail("QL1603", node, name=source.name, through=f" through {', '.join(way)}" if way else "")
-    if len(again) >= _DEEPEST:
+    if len(again) >= _MAX_RECURSION:
         given = ", ".join(f"{name} = {v.value}" for name, v in env.items() if isinstance(v, Lit))
         raise cx.fail("QL1613", node, name=source.name, n=len(again), given=f"with {given}" if given else "once more")
 
 
-def _known(value: Value) -> Any:
-    """What is known of an argument at compile time. A func may call itself with other such values, on which qd.static
-    decides; with the same ones the recursion would not end."""
+def _static_key(value: Value) -> Any:
+    """A key of the compile-time part of an argument. A func may call itself with another key, because qd.static can
+    decide on it; with the same key the recursion would not end."""
     if isinstance(value, Lit):
         return value.value
     if isinstance(value, Obj):
@@ -135,12 +130,12 @@ def _known(value: Value) -> Any:
     if isinstance(value, Mem):
         return value.buffer.name, value.entry
     if isinstance(value, tuple):
-        return tuple(map(_known, value))
+        return tuple(map(_static_key, value))
     return getattr(value, "shape", None)
 
 
 def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:
-    """The body of a func, with a return at its end where returns hand back what was taken by reference."""
+    """The body of a func. If it has parameters by reference it ends in a return, because returns hand them back."""
     body = source.node.body
     if not cx.frame.references or always_returns(body):
         return body
@@ -149,8 +144,9 @@ def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:
 
 def _bind(
     cx: Context, node: ast.Call, source: FunctionSource, args: list[Value], keywords: dict[str, Value],
-    references: Mapping[str, Any],
+    references: References,
 ) -> dict[str, Value]:  # fmt: skip
+    """The environment of the func: its parameters by name."""
     params = parameters(source)
     names = [p.arg for p in params]
     positional = len(names) - len(source.node.args.kwonlyargs)
@@ -161,42 +157,36 @@ def _bind(
     env: dict[str, Value] = {}
     for p in params:
         value = given[p.arg] if p.arg in given else cx.wrap(optional[p.arg], p.arg)
-        env[p.arg] = _passed(cx, node, source, p, value, p.arg in references)
+        env[p.arg] = _parameter(cx, node, source, p, value, p.arg in references)
     return env
 
 
-def _passed(
+def _parameter(
     cx: Context, node: ast.Call, source: FunctionSource, param: ast.arg, value: Value, reference: bool
 ) -> Value:
-    """An argument as the func sees it: cast to its annotation, by value unless it is a template."""
-    note = param.annotation
-    if is_template(source, param) and not reference:
-        if isinstance(value, (Num, Lit, Matrix, Struct)):
-            fixed = "a template argument"
-            return Lit(value.value, node, fixed, value.dtype) if isinstance(value, Lit) else replace(value, fixed=fixed)
-        return value
-    outer, cx.frame = cx.frame, Frame(source)
-    template = is_template(source, param)
-    declared = None if template or not source.typed else annotation(cx, note, source.fn.__annotations__.get(param.arg))
-    cx.frame = outer
-    if declared is not None:
-        value = as_type(cx, value, declared, node)
+    """The value of a parameter: a copy cast to the annotation, or the argument itself for a template."""
+    template = param.arg in templates(source)
+    if template and not reference:
+        if isinstance(value, Lit):
+            value = replace(value, node=node)
+        fixed = isinstance(value, (Num, Lit, Matrix, Struct))
+        return replace(value, fixed="a template argument") if fixed else value  # type: ignore[type-var]
+    if not template and source.typed:
+        with cx.setting(frame=Frame(source)):
+            declared = annotation(cx, param.annotation, source.fn.__annotations__.get(param.arg))
+        if declared is not None:
+            value = as_type(cx, value, declared, node)
     cx.at(node)
-    return mapped(value, cx.own)  # type: ignore[no-any-return]
-
-
-# --- return -----------------------------------------------------------------------------------------------------
+    return map_leaves(value, cx.own)  # type: ignore[no-any-return]
 
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
-    """What a return statement returns, a tuple is several values; and what was taken by reference, as it is now."""
-    only = returns(cx.frame.source.node.body) is node
-    values = _values(cx, node, only)
-    return (*values, *(cx.frame.env[name] for name in cx.frame.references))
+    """The values of a return statement, then the current values of the parameters by reference."""
+    return (*_values(cx, node), *(cx.frame.env[name] for name in cx.frame.references))
 
 
-def _values(cx: Context, node: ast.Return, only: bool) -> tuple[Value, ...]:
-    """``only``: no other return can be meant, so that lists of vectors stay lists and need not be merged."""
+def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
+    only = first_return(cx.frame.source.node.body) is node  # so a list of vectors need not be merged: it stays a list
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)
@@ -219,7 +209,7 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Returned values as the types of the signature, where it has some."""
+    """The returned values cast to the types of the signature, if it has any."""
     want = cx.frame.returns
     if want is None:
         return values
@@ -233,33 +223,33 @@ def _as_declared(cx: Context, values: tuple[Value, ...]) -> tuple[Value, ...]:
 
 
 def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:
-    """Lowers the body of a func; what it returns, None where it runs off its end."""
+    """Lowers the body of a func; the values that it returns, None if it ends without a return."""
     for k, s in enumerate(body):
         if isinstance(s, ast.Return):
             return return_values(cx, s)
-        found = returns([s])
+        found = first_return([s])
         if found is None:
             cx.stmts([s])
         elif not isinstance(s, ast.If):
-            return early(cx, body[k:], found)
+            return lower_early_returns(cx, body[k:], found)
         elif (values := _if(cx, s, body[k + 1 :], found)) is not None:
             return values
     return None
 
 
 def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> tuple[Value, ...] | None:
-    """An if with a return in it: what follows goes into the arm that goes on."""
+    """Lowers an if with a return in it. The statements ``rest`` after it go into the arm that does not return."""
     then, orelse = always_returns(s.body), always_returns(s.orelse)
-    back = mark(cx) if not then and not orelse else None
+    undo = snapshot(cx) if not then and not orelse else None
     test = cx.expr(s.test)
-    if s.test in cx.statics:
-        chosen = s.body if decided(cx, test, s.test) else s.orelse
-        after = rest if returns(chosen) and not always_returns(chosen) else []
+    if s.test in cx.static_calls:
+        chosen = s.body if static_truth(cx, test, s.test) else s.orelse
+        after = rest if first_return(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):
             return _run(cx, [*chosen, *after])
-    if back is not None:
-        back()
-        return early(cx, [s, *rest], found)
+    if undo is not None:
+        undo()
+        return lower_early_returns(cx, [s, *rest], found)
     cond = truth(cx, cx.number(test, s.test), s.test)
     sizes: list[int] = []
 

@@ -1,25 +1,32 @@
-"""Loops: parallel tasks at the statement level of the kernel, serial and unrolled loops everywhere else."""
+"""Loops: parallel tasks at the statement level of a kernel, serial loops elsewhere; `unroll` has the static ones."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from itertools import count as count_from
 from math import prod
 
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.syntax.branch import leave
-from quadrants_lab.frontend.syntax.changed import changed, missed, settled
-from quadrants_lab.frontend.syntax.returns import parameters, resume
-from quadrants_lab.frontend.syntax.scan import breaks, returns
+from quadrants_lab.frontend.syntax.branch import emit_exit
+from quadrants_lab.frontend.syntax.changed import changed_locals, lower_until_stable, record_changes
+from quadrants_lab.frontend.syntax.returns import parameters, propagate_return
+from quadrants_lab.frontend.syntax.scan import first_return, has_break
 from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context, Env, Loop
-from quadrants_lab.frontend.values.leaves import is_local, leaf_names, leaves, mapped
-from quadrants_lab.frontend.values.sparse import known
+from quadrants_lab.frontend.values.leaves import (
+    is_local,
+    is_shared,
+    leaf_names,
+    leaves,
+    map_leaves,
+    with_leaves,
+)
+from quadrants_lab.frontend.values.sparse import known_active
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
@@ -27,7 +34,7 @@ from quadrants_lab.ir.loop_carried import tested_inside
 from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import walk
 
-DEFAULT_BLOCK = 128  # threads of a block, where qd.loop_config does not say
+DEFAULT_BLOCK = 128  # threads of a block, without qd.loop_config(block_dim=...)
 
 
 def _for(cx: Context, node: ast.For) -> None:
@@ -38,7 +45,7 @@ def _for(cx: Context, node: ast.For) -> None:
     block_dim, cx.block_dim = cx.block_dim or DEFAULT_BLOCK, 0
     with cx.b.block() as bounds:
         value = cx.expr(node.iter)
-    static = node.iter in cx.statics
+    static = node.iter in cx.static_calls
     if checkpoint and (static or (cx.top and not serialize)):
         raise cx.fail("QL1209", node.iter, what="unrolled" if static else "parallel")
     if static:
@@ -51,33 +58,32 @@ def _for(cx: Context, node: ast.For) -> None:
     bounds += more
 
     def task() -> None:
-        cx.block, cx.blocks = block_dim, False
-        _task(cx, node, space, names, list(bounds))
-        cx.block = 0
+        with cx.setting(block_threads=block_dim, uses_blocks=False):
+            _task(cx, node, space, names, list(bounds))
 
     def serial() -> None:
         cx.checkpoint = checkpoint
         _serial(cx, node, space, names)
 
-    if cx.top and not serialize and not _alone(cx, node, space):
-        settled(cx, node, task)
+    if cx.top and not serialize and not _runs_once(cx, node, space):
+        lower_until_stable(cx, node, task)
     else:
         cx.b.stmts += bounds
-        settled(cx, node, serial)
+        lower_until_stable(cx, node, serial)
 
 
-def _alone(cx: Context, node: ast.For, space: Space) -> bool:
-    """Whether it changes locals of the kernel in one iteration at most, which no other one can race for: programs say
-    ``for _ in range(1)`` to run in order what is inside."""
+def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
+    """Whether the loop changes locals of the kernel and has at most one iteration, so that it need not be parallel:
+    programs write ``for _ in range(1)`` to run the loops in it in order."""
     sizes = [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
     if space.step is not None or len(sizes) < len(space.axes) or prod(max(0, n) for n in sizes) > 1:
         return False
     before = cx.frame.env
-    return any(name in before and is_local(before[name]) for name in changed(cx, node, node.body))
+    return any(name in before and is_local(before[name]) for name in changed_locals(cx, node, node.body))
 
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
-    """The loop variables, one an axis; none hides a variable that is in use."""
+    """The names of the loop variables, one for each axis; an error if one would hide a variable."""
     nodes = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
     names = [n for n in nodes if isinstance(n, ast.Name)]
     want = 1 if space.grouped else len(space.axes)
@@ -98,7 +104,7 @@ def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
 
 
 def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
-    """The body of the loop, of which the environment holds the indices."""
+    """Lowers the body of the loop; the environment holds the indices."""
     if space.grouped:
         assert isinstance(node.target, ast.Name)
         indices = [cx.frame.env[f"{node.target.id}[{k}]"] for k in range(space.rank)]
@@ -108,14 +114,14 @@ def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
         return
     cx.at(node.iter)
     values = [cx.frame.env[n.id] for n in names]
-    cell = space.active.emit(cx, [v.id for v in values if isinstance(v, Num)], lambda: leave(cx, N.Continue))
+    cell = space.active.emit(cx, [v.id for v in values if isinstance(v, Num)], lambda: emit_exit(cx, N.Continue))
     cx.exited = False
-    with known(cx, cell):
+    with known_active(cx, cell):
         cx.stmts(node.body)
 
 
 def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node: ast.For) -> Num:
-    """``begin + index * step``; the bits above those of the loop variable change nothing."""
+    """``begin + index * step`` in the dtype of the loop variable; wrapping is harmless, because the result fits."""
     assert space.step is not None
     cx.at(node.target)
     trip = cx.to(Num(index, space.count_dtype), space.dtype)
@@ -123,9 +129,9 @@ def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node:
     return Num(cx.b.op("add", begin, moved, name=name), space.dtype)
 
 
-def _trips(cx: Context, space: Space, node: ast.For) -> int:
-    """ceil((end - begin) / step) for either sign of the step, as -((begin - end) // step) in i64: the distance of two
-    i32 need not be one."""
+def _trip_count(cx: Context, space: Space, node: ast.For) -> int:
+    """The number of iterations, ceil((end - begin) / step), computed as -((begin - end) // step), which is right for
+    either sign of the step. It is computed in i64, because the distance of two i32 may not fit i32."""
     (begin, end), step = space.axes[0], space.step
     assert step is not None
     cx.at(node.iter)
@@ -143,115 +149,104 @@ def _trips(cx: Context, space: Space, node: ast.For) -> int:
 
 
 def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bounds: list[N.Stmt]) -> None:
-    """An Offload. Locals of the kernel that it assigns become launch temporaries, which it may only accumulate into."""
-    if space.step is not None:  # begin and step are needed in the body, which does not see the values of bounds
+    """Emits an Offload. Locals of the kernel that it assigns become buffers that it may only accumulate into."""
+    if space.step is not None:  # the body needs begin and step, but cannot use values of the bounds' block
         cx.b.stmts += bounds
         bounds = []
     t = space.dtype
     before = cx.frame.env
     env = dict(before)
     shared = _share(cx, node, env)
-    outer, cx.b.stmts = cx.b.stmts, bounds
-    cx.at(node.iter)
-    if space.step is not None:
-        ids = [cx.const(0, space.count_dtype), _trips(cx, space, node)]
-    else:
-        ids = [space.id(cx, b) for b, _ in space.axes] + [space.id(cx, e) for _, e in space.axes]
-    cx.at(node.iter)
-    cx.b.yield_(*ids)
-    cx.b.stmts = outer
+    with cx.b.block(bounds):
+        cx.at(node.iter)
+        if space.step is not None:
+            ids = [cx.const(0, space.count_dtype), _trip_count(cx, space, node)]
+        else:
+            ids = [space.id(cx, b) for b, _ in space.axes] + [space.id(cx, e) for _, e in space.axes]
+        cx.at(node.iter)
+        cx.b.yield_(*ids)
     if space.step is not None:
         indices: tuple[N.Param, ...] = (cx.b.param(space.count_dtype, ""),)
     else:
         indices = tuple(cx.b.param(t, n.id) for n in names)
-    cx.top, loop = False, cx.frame.loop
-    cx.frame.env, cx.frame.loop = env, Loop("task", ())
-    outside, cx.stopped = cx.stopped, set()
-    touched, cx.touched = cx.touched, set()
-    with cx.b.block() as body:
-        for p, n in zip(indices, names, strict=True):
-            env[n.id] = Num(p.id, t)
-        if space.step is not None:
-            begin = space.id(cx, space.axes[0][0])
-            env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
-        _iteration(cx, node, space, names)
+    loop, cx.frame.loop, cx.frame.env = cx.frame.loop, Loop("task", ()), env
+    with cx.setting(top=False, stop_grads=set(), changed_activity=set(), exited=False):
+        with cx.b.block() as body:
+            for p, n in zip(indices, names, strict=True):
+                env[n.id] = Num(p.id, t)
+            if space.step is not None:
+                begin = space.id(cx, space.axes[0][0])
+                env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
+            _iteration(cx, node, space, names)
+            cx.at(node)
+            if not cx.exited:
+                cx.b.yield_()
+        own = (n for n, v in before.items() if n not in shared and n != "_" and is_local(v))
+        record_changes(cx, node, before, own)
+        cx.end(cx.frame.env, before, node, "loop")
+        cx.frame.env, cx.frame.loop = before, loop
         cx.at(node)
-        if not cx.exited:
-            cx.b.yield_()
-    missed(cx, node, before, (n for n, v in before.items() if n not in shared and n != "_" and is_local(v)))
-    cx.exited, cx.top, cx.frame.loop = False, True, loop
-    cx.end(cx.frame.env, before, node, "loop")
-    cx.frame.env = before
+        code = without_derivatives(cx.b, tuple(body), cx.stop_grads)
+        if space.active is not None:
+            cx.b.stmts += space.active.snapshots(cx, node)
+        changed = cx.changed_activity
+    cx.changed_activity |= changed
     cx.at(node)
-    code = without_derivatives(cx.b, tuple(body), cx.stopped)
-    cx.stopped = outside
-    if space.active is not None:
-        cx.b.stmts += space.active.snapshots(cx, node)
-    cx.touched |= touched
-    cx.at(node)
-    block_dim = cx.block if cx.blocks else 0
+    block_dim = cx.block_threads if cx.uses_blocks else 0
     cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim))
     for name, value in shared.items():
         cx.at(node)
-        cx.frame.env[name] = mapped(value, lambda temp: _read(cx, temp))
+        cx.frame.env[name] = map_leaves(value, lambda temp: _read(cx, temp))
 
 
 def _read(cx: Context, temp: Temp) -> Num:
-    """A shared local after the loop."""
+    """The value of a shared number after the loop."""
     load = N.Load(cx.b.fresh(), temp.buffer.dtype, temp.buffer.name, (), name=temp.name)
     return Num(cx.b.add(load), load.type)
 
 
 def _share(cx: Context, node: ast.For, env: Env) -> Env:
-    """Puts the locals that the body assigns into temporaries, with the values that they have now."""
+    """Puts the locals that the body assigns, with their current values, into buffers of kind "temp". Returns them, and
+    changes ``env`` alike."""
     shared: Env = {}
-    for name in changed(cx, node, node.body):
+    for name in changed_locals(cx, node, node.body):
         value = env.get(name)
         if value is None or not is_local(value):
             continue
-        names = leaf_names(value, name)
-
-        def share(leaf: Num, names: Iterator[str] = names) -> Temp:
-            called = next(names)
-            buffer = _temporary(cx, called, leaf)
+        temps = []
+        for leaf, called in zip(leaves(value), leaf_names(value, name), strict=True):
+            free = unused((f"{N.buffer_name(called)}.tmp{n}" for n in count_from()), cx.buffers)
+            buffer = with_adjoint(cx.buffers, N.Buffer(free, "temp", leaf.type, 0, ()))
             cx.at(node)
             cx.b.store(buffer, (), leaf.id)
-            return Temp(buffer, called)
-
-        env[name] = shared[name] = mapped(value, share)
+            temps.append(Temp(buffer, called))
+        env[name] = shared[name] = with_leaves(value, temps)
     return shared
-
-
-def _temporary(cx: Context, name: str, value: Num) -> N.Buffer:
-    """A launch temporary for a local, with its adjoint if it can have one."""
-    called = unused((f"{N.buffer_name(name)}.tmp{n}" for n in count_from()), cx.buffers)
-    return with_adjoint(cx.buffers, N.Buffer(called, "temp", value.type, 0, ()))
 
 
 # --- serial loops -----------------------------------------------------------------------------------------------
 
 
 def _serial(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
-    top, cx.top = cx.top, False
-    touched, cx.touched = cx.touched, set()
     before = len(cx.b.stmts)
-    if space.step is not None:
-        _strided(cx, node, space, names[0])
-    elif len(names) > 1 and (breaks(node.body) or returns(node.body)):
-        _flat(cx, node, space, names)
-    else:
-        _nest(cx, node, space, names, 0)
-    cx.top = top
-    if space.active is not None and (copying := space.active.snapshots(cx, node)):
-        if not top:
-            raise cx.fail("QL1710", node.iter, text=ast.unparse(node.iter))
-        cx.b.stmts[before:before] = copying
-    cx.touched |= touched
-    resume(cx, node)
+    with cx.setting(top=False, changed_activity=set()):
+        if space.step is not None:
+            _strided(cx, node, space, names[0])
+        elif len(names) > 1 and (has_break(node.body) or first_return(node.body)):
+            _flattened(cx, node, space, names)
+        else:
+            _nest(cx, node, space, names, 0)
+        copying = space.active.snapshots(cx, node) if space.active is not None else []
+        changed = cx.changed_activity
+    if copying and not cx.top:
+        raise cx.fail("QL1710", node.iter, text=ast.unparse(node.iter))
+    cx.b.stmts[before:before] = copying
+    cx.changed_activity |= changed
+    propagate_return(cx, node)
 
 
 def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis: int) -> None:
-    """One For an axis, the last innermost."""
+    """Emits a For for each axis, the last one innermost."""
     begin, end = space.axes[axis]
     cx.at(node.iter)
 
@@ -266,20 +261,20 @@ def _nest(cx: Context, node: ast.For, space: Space, names: list[ast.Name], axis:
 
 
 def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
-    """A range with a step: downwards by one is a reversed loop, any other counts its trips."""
+    """Emits a range with a step: with step -1 a reversed For, else a For over the number of iterations."""
     (begin, end), step = space.axes[0], space.step
     cx.at(node.iter)
     if isinstance(step, Lit) and step.value == -1:
         one = cx.const(1, space.dtype)
 
-        def plain(index: N.Param) -> None:  # of [end, begin), because begin + 1 need not fit
+        def reversed_body(index: N.Param) -> None:  # over [end, begin), because begin + 1 may not fit the dtype
             cx.frame.env[name.id] = Num(cx.b.op("add", index.id, one, name=name.id), index.type)
             _iteration(cx, node, space, [name])
 
-        _counted(cx, node, space.id(cx, end), space.id(cx, begin), "", plain, reverse=True)
+        _counted(cx, node, space.id(cx, end), space.id(cx, begin), "", reversed_body, reverse=True)
         return
     first = space.id(cx, begin)
-    trips = _trips(cx, space, node)
+    trips = _trip_count(cx, space, node)
 
     def body(index: N.Param) -> None:
         cx.frame.env[name.id] = _stepped(cx, space, first, index.id, name.id, node)
@@ -288,9 +283,9 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
     _counted(cx, node, cx.const(0, space.count_dtype), trips, "", body)
 
 
-def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
-    """A loop over several axes that a break leaves as a whole: one For over the product of the extents, counted in i64
-    where that may not fit."""
+def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
+    """Emits a loop over several axes that a break leaves as a whole: one For over the product of the extents, counted
+    in i64 where the product may not fit i32."""
     cx.at(node.iter)
     t, known = space.dtype, [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
     small = len(known) == len(names) and i32.holds(prod(max(0, n) for n in known))
@@ -318,15 +313,9 @@ def _flat(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> No
 
 
 def _counted(
-    cx: Context,
-    node: ast.For,
-    begin: int,
-    end: int,
-    name: str,
-    run: Callable[[N.Param], None],
-    reverse: bool = False,
+    cx: Context, node: ast.For, begin: int, end: int, name: str, run: Callable[[N.Param], None], reverse: bool = False
 ) -> None:
-    """A For whose body is lowered by ``run``; it carries the locals that the body assigns."""
+    """Emits a For whose body is lowered by ``run``; it carries the locals that the body assigns."""
     checkpoint, cx.checkpoint = cx.checkpoint, False
     before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(cx.b.types[begin], name)
@@ -342,13 +331,13 @@ def _while(cx: Context, node: ast.While) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
     if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
-        _assigning(node)
+        _move_test_into_body(node)
     checkpoint, cx.checkpoint = cx.checkpoint, False
-    settled(cx, node, lambda: _repeated(cx, node, checkpoint))
+    lower_until_stable(cx, node, lambda: _repeated(cx, node, checkpoint))
 
 
-def _assigning(node: ast.While) -> None:
-    """Makes ``while`` with a ``:=`` in its test, which belongs to the iteration, an endless loop with a break."""
+def _move_test_into_body(node: ast.While) -> None:
+    """Makes a ``while`` whose test assigns by ``:=`` an endless loop that begins with the test and a break."""
     leaving = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
     for n in (leaving, leaving.test, leaving.body[0]):
         ast.copy_location(n, node.test)
@@ -357,36 +346,37 @@ def _assigning(node: ast.While) -> None:
 
 
 def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:
-    top, cx.top = cx.top, False
-    before, names, carried, inits = _carry(cx, node, [*node.body, node.test])
-    with cx.b.block() as test:
-        env = dict(cx.frame.env)
-        cond = truth(cx, cx.scalar(node.test), node.test)
-        for name, value in env.items():
-            if cx.frame.env[name] is not value:
-                raise cx.fail("QL1208", node.test, name=name)
-        cx.b.yield_(cond)
-    with cx.b.block() as body:
-        _body(cx, node, names, lambda: cx.stmts(node.body))
-    results = _results(cx, before, names, node)
-    loop = N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results, checkpoint=checkpoint)
-    cx.b.add(tested_inside(cx.b, loop) if any(isinstance(s, N.Effect) for s in walk(loop.cond)) else loop)
-    cx.top = top
-    resume(cx, node)
+    """Emits a While."""
+    with cx.setting(top=False):
+        before, names, carried, inits = _carry(cx, node, [*node.body, node.test])
+        with cx.b.block() as test:
+            env = dict(cx.frame.env)
+            cond = truth(cx, cx.scalar(node.test), node.test)
+            for name, value in env.items():
+                if cx.frame.env[name] is not value:
+                    raise cx.fail("QL1208", node.test, name=name)
+            cx.b.yield_(cond)
+        with cx.b.block() as body:
+            _body(cx, node, names, lambda: cx.stmts(node.body))
+        results = _results(cx, before, names, node)
+        loop = N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results, checkpoint=checkpoint)
+        cx.b.add(tested_inside(cx.b, loop) if any(isinstance(s, N.Effect) for s in walk(loop.cond)) else loop)
+    propagate_return(cx, node)
 
 
 def _carry(
     cx: Context, node: ast.For | ast.While, body: Iterable[ast.AST]
 ) -> tuple[Env, tuple[str, ...], tuple[N.Param, ...], tuple[int, ...]]:
-    """The locals that the body assigns, and a parameter for each number in them; the environment now holds these."""
+    """Makes the locals that the body assigns loop-carried: returns the environment before, the names of the locals, a
+    parameter for each of their numbers, and the initial values. The environment then holds the parameters."""
     before = cx.frame.env
     env = dict(before)
     names: list[str] = []
     params: list[N.Param] = []
     inits: list[int] = []
-    for name in changed(cx, node, list(body)):
+    for name in changed_locals(cx, node, list(body)):
         value = before.get(name)
-        if value is None or not is_local(value) or any(isinstance(leaf, Temp) for leaf in leaves(value)):
+        if value is None or not is_local(value) or is_shared(value):
             continue
         names.append(name)
         inits += [leaf.id for leaf in leaves(value)]
@@ -396,21 +386,21 @@ def _carry(
 
 
 def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> None:
+    """Lowers the body of a serial loop, which carries the locals ``names``, by ``run``."""
     outer, cx.frame.loop = cx.frame.loop, Loop("serial", names)
-    cx.depth += 1
     before = {n: v for n, v in cx.frame.env.items() if n not in names and n != "_"}
-    with known(cx):
-        run()
-    missed(cx, node, before, before)
-    cx.depth -= 1
-    cx.at(node)
-    if not cx.exited:
-        cx.b.yield_(*(leaf.id for name in names for leaf in leaves(cx.frame.env[name])))
-    cx.exited, cx.frame.loop = False, outer
+    with cx.setting(depth=cx.depth + 1, exited=False):
+        with known_active(cx):
+            run()
+        record_changes(cx, node, before, before)
+        cx.at(node)
+        if not cx.exited:
+            cx.b.yield_(*(leaf.id for name in names for leaf in leaves(cx.frame.env[name])))
+    cx.frame.loop = outer
 
 
 def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While) -> tuple[N.Param, ...]:
-    """Restores the environment, with the carried locals as the loop leaves them."""
+    """Restores the environment, with a result of the loop for each number of the carried locals."""
     cx.end(cx.frame.env, before, node, "loop")
     cx.frame.env = dict(before)
     results: list[N.Param] = []
@@ -436,7 +426,7 @@ def _exit(kind: type[N.Break] | type[N.Continue], word: str) -> Callable[..., No
         if loop.kind == "task" and kind is N.Break:
             raise cx.fail("QL1203", node)
         cx.at(node)
-        leave(cx, kind)
+        emit_exit(cx, kind)
 
     return lower
 

@@ -1,4 +1,4 @@
-"""Plain Python functions, lambdas, methods and other callables, called in a kernel: inlined like funcs."""
+"""Plain Python functions, lambdas, methods and other callables that a kernel calls: they are inlined like funcs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _OURS = ("__qd_op__", "__qd_func__", "__qd_field__", "__qd_ndarray__", "__qd_str
 
 
 class Inlined(NamedTuple):
-    """A callable taken apart: the function, and what its call is given besides its arguments."""
+    """The function behind a callable, and the arguments that a call passes to it in addition: ``first`` before the
+    given ones, ``keywords`` by name."""
 
     source: FunctionSource
     first: tuple[Value, ...]
@@ -28,7 +29,7 @@ class Inlined(NamedTuple):
 
 
 def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
-    """The function behind a callable; None where there is none to read: a builtin, a C function, a class."""
+    """The Python function behind a callable; None for a builtin, a C function or a class."""
     if isinstance(fn, partial):
         inner = inlined(cx, fn.func, text)
         given = {k: cx.wrap(v, k) for k, v in fn.keywords.items()}
@@ -39,15 +40,15 @@ def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
         return inner and inner._replace(first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
     if isinstance(fn, FunctionType):
         return Inlined(function_source(fn).untyped, (), {})
-    call = getattr(type(fn), "__call__", None)  # noqa: B004  # it is read, not asked for
+    call = getattr(type(fn), "__call__", None)  # noqa: B004  # the function itself is needed
     if isinstance(call, FunctionType) and not isinstance(fn, type):
         return inlined(cx, MethodType(call, fn), f"{text}.__call__")
     return None
 
 
 def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined | None:
-    """The function or method, where parameters are annotated `qd.template()` or `qd.ref`, and locals are given to it:
-    by reference, as in a func."""
+    """The function or method behind ``fn``, if parameters are annotated `qd.template()` or `qd.ref` and locals are
+    passed: these are passed by reference, as to a func. None otherwise."""
     function = getattr(fn, "__func__", fn)
     if not isinstance(function, FunctionType) or not function.__annotations__:
         return None
@@ -61,13 +62,13 @@ def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined 
 
 
 class UsesFields(BaseException):
-    """A Python function that runs at compile time is about to read or write a field, which it would do only once. No
-    `except Exception` of the function ends it."""
+    """A Python function that runs at compile time is about to access a field, which it would do only once. No `except
+    Exception` in the function stops this."""
 
 
 def without_fields(cx: Context, call: Callable[[], Any]) -> Any:
-    """What the call returns; `UsesFields` before it reads or writes a field or ndarray."""
-    if cx.telling is None or cx.static:
+    """The result of the call; raises `UsesFields` before it accesses a field or ndarray."""
+    if cx.field_access_hook is None or cx.static:
         return call()
     here = get_ident()
 
@@ -75,17 +76,17 @@ def without_fields(cx: Context, call: Callable[[], Any]) -> Any:
         if get_ident() == here:
             raise UsesFields
 
-    with cx.telling(touched):
+    with cx.field_access_hook(touched):
         return call()
 
 
 def touches_kernels(source: FunctionSource) -> bool:
-    """Whether the function names something that only a kernel can use: a field, a func, an operation."""
-    return any(hasattr(value, mark) for value in _named(source) for mark in _OURS)
+    """Whether the function refers to something that only kernels can use: a field, a func, an operation."""
+    return any(hasattr(value, mark) for value in _referenced(source) for mark in _OURS)
 
 
-def _named(source: FunctionSource) -> Iterator[Any]:
-    """What the names and attributes in the function stand for, where they stand for something known."""
+def _referenced(source: FunctionSource) -> Iterator[Any]:
+    """The objects that the names and attributes in the function stand for, as far as they are known."""
     for node in ast.walk(source.node):
         try:
             if isinstance(node, ast.Name):

@@ -1,4 +1,4 @@
-"""Texts with values in them: what `print` shows, and the message of an assert."""
+"""Texts with values in them: the output of `print`, and the message of an assert."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
+from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -15,7 +16,7 @@ from quadrants_lab.ir.record import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A value in a text, and its format specification."""
+    """The id of a value in a text, and its format specification."""
 
     id: int
     spec: str = ""
@@ -25,7 +26,8 @@ Part = str | Slot
 
 
 def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    """``print(...)`` with ``sep`` and ``end``; it takes its arguments apart itself."""
+    """``print(...)`` with ``sep`` and ``end``. It evaluates its arguments itself, because format strings are no
+    values."""
     ends = {"sep": " ", "end": "\n"}
     for k in call.keywords:
         value = cx.expr(k.value)
@@ -33,27 +35,28 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
             raise cx.fail("QL1611", k.value, name=k.arg or "**")
         if value.value is not None:
             ends[k.arg] = value.value
-    parts: list[Part] = []
     pieces = [p for node in call.args for p in _arguments(cx, node)]
-    for n, piece in enumerate(pieces):
-        parts += [ends["sep"]] * (n > 0) + piece
-    parts = _joined([*parts, ends["end"]])
-    slots = [p.spec for p in parts if isinstance(p, Slot)]
+    parts = _merged([*_separated(pieces, ends["sep"]), ends["end"]])
+    specs = tuple(p.spec for p in parts if isinstance(p, Slot))
     cx.at(call)
     shown = tuple(p.id if isinstance(p, Slot) else p for p in parts)
-    cx.b.add(N.Print(cx.b.fresh(), shown, tuple(slots) if any(slots) else ()))
+    cx.b.add(N.Print(cx.b.fresh(), shown, specs if any(specs) else ()))
     return Obj(None)
 
 
+def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
+    return [part for n, piece in enumerate(pieces) for part in ([separator] * (n > 0) + piece)]
+
+
 def _arguments(cx: Context, node: ast.expr) -> list[list[Part]]:
-    """What an argument prints; for ``*x`` one list for each entry of x."""
+    """The parts of an argument; for ``*x`` one list for each entry of x."""
     if not isinstance(node, ast.Starred):
         return [text_parts(cx, node)]
     return [_shown(cx, v, node.value, "") for v in unpacked(cx, cx.expr(node.value), node.value)]
 
 
 def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
-    """The parts as the message of an assert and the values that fill it."""
+    """The parts as the message of an assert and the ids of the values that fill it."""
     text, ids = "", []
     for p in parts:
         if isinstance(p, Slot):
@@ -65,23 +68,18 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
 
 
 def text_parts(cx: Context, node: ast.expr) -> list[Part]:
-    """What an expression prints; an f-string and ``"...".format(...)`` are taken apart."""
+    """The parts of an expression, of an f-string or of ``"...".format(...)``."""
     if isinstance(node, ast.JoinedStr):
-        return [p for part in node.values for p in _field(cx, part)]
+        return [p for part in node.values for p in text_parts(cx, part)]
+    if isinstance(node, ast.FormattedValue):  # !s, !r and !a make no difference
+        return _shown(cx, cx.expr(node.value), node.value, _specification(cx, node.format_spec))
     if isinstance(node, ast.Call) and (text := _template(cx, node)) is not None:
         return _formatted(cx, node, text)
     return _shown(cx, cx.expr(node), node, "")
 
 
-def _field(cx: Context, node: ast.expr) -> list[Part]:
-    """A piece of an f-string: text, or a value with a specification; !s, !r and !a show the same."""
-    if not isinstance(node, ast.FormattedValue):
-        return text_parts(cx, node)
-    return _shown(cx, cx.expr(node.value), node.value, _specification(cx, node.format_spec))
-
-
 def _specification(cx: Context, node: ast.expr | None) -> str:
-    """The text after the colon; what is computed in it must be known at compile time."""
+    """The text after the colon; expressions in it must be known at compile time."""
     out = ""
     for part in node.values if isinstance(node, ast.JoinedStr) else []:
         inner = part.value if isinstance(part, ast.FormattedValue) else part
@@ -90,7 +88,7 @@ def _specification(cx: Context, node: ast.expr | None) -> str:
 
 
 def _template(cx: Context, node: ast.Call) -> str | None:
-    """The text of ``text.format(...)``, where that is known at compile time."""
+    """The text of ``text.format(...)``; None if the call is not one with a text that is known at compile time."""
     fn = node.func
     if not isinstance(fn, ast.Attribute) or fn.attr != "format":
         return None
@@ -124,26 +122,19 @@ def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
 
 
 def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
-    """A value as text and slots: a vector ``[a, b]``, a matrix ``[[a, b], [c, d]]``, a tuple ``(a, b)``, a struct
-    ``{a: 1, b: 2}``; the specification is that of each number."""
+    """The parts of a value: of a vector ``[a, b]``, a matrix ``[[a, b], [c, d]]``, a tuple ``(a, b)``, a struct
+    ``{a: 1, b: 2}``. The specification applies to each number."""
     if isinstance(value, Obj) and (value.value is None or isinstance(value.value, str)):
         try:
             return [format(str(value.value), spec)]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
-    if isinstance(value, tuple):
-        return _row(cx, value, node, spec, "()")
-    if isinstance(value, Matrix):
-        if len(value.shape) == 1:
-            return _row(cx, value.elements, node, spec, "[]")
-        width = value.shape[1]
-        rows = [Matrix((width,), value.elements[k : k + width]) for k in range(0, len(value.elements), width)]
-        return _row(cx, rows, node, spec, "[]")
+    if isinstance(value, (tuple, Matrix)):
+        begin, end = "()" if isinstance(value, tuple) else "[]"
+        return [begin, *_separated((_shown(cx, v, node, spec) for v in entries(cx, value) or ()), ", "), end]
     if isinstance(value, Struct):
-        inner: list[Part] = []
-        for k, (name, member) in enumerate(value.members.items()):
-            inner += [", " * (k > 0) + f"{name}: ", *_shown(cx, member, node, spec)]
-        return ["{", *inner, "}"]
+        members = ([f"{name}: ", *_shown(cx, member, node, spec)] for name, member in value.members.items())
+        return ["{", *_separated(members, ", "), "}"]
     number = cx.number(value, node)
     if cx.static and isinstance(number, Lit):
         return [format(number.value, spec)]
@@ -153,23 +144,16 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
     return [Slot(shown.id, spec)]
 
 
-def _row(cx: Context, values: Iterable[Value], node: ast.expr, spec: str, brackets: str) -> list[Part]:
-    out: list[Part] = []
-    for k, v in enumerate(values):
-        out += [", " * (k > 0), *_shown(cx, v, node, spec)]
-    return [brackets[0], *out, brackets[1]]
-
-
 def _check(cx: Context, value: Num, spec: str, node: ast.expr) -> None:
-    """An error unless Python can format such a number so."""
+    """Raises QL1206 unless Python can format a number of this kind so."""
     try:
         format(1.5 if value.type.is_float else 1, spec)
     except ValueError as e:
         raise cx.fail("QL1206", node, spec=spec, what=f"{e}; the value is {value.type}") from None
 
 
-def _joined(parts: list[Part]) -> list[Part]:
-    """Neighbouring texts as one, empty ones left out."""
+def _merged(parts: list[Part]) -> list[Part]:
+    """The parts with adjacent texts merged, and without empty ones."""
     out: list[Part] = []
     for p in parts:
         if isinstance(p, str) and out and isinstance(out[-1], str):

@@ -1,8 +1,9 @@
-"""Returns in the middle of a func: inside loops, and where neither arm of an `if` always returns.
+"""Early returns of a func: inside loops, and where neither arm of an `if` always returns.
 
-The statements from the first of these on become the body of a loop that runs once. A return is then a `continue` of
-that loop, or a `break` of the loop that it stands in with another test behind it; `structure_exits` makes flags of
-them and `fold` takes the loop away. The values are carried in one hidden local, `RETURN`.
+The statements from the first one with such a return on become the body of a loop that runs once. A return is then a
+`continue` of that loop. Inside another loop it is a `break` of this one, with a test behind it whether to go on. The
+pass `structure_exits` makes flags of these, and `fold` removes the loop. One hidden local, `RETURN`, carries whether
+the func has returned, and the values.
 """
 
 from __future__ import annotations
@@ -16,39 +17,37 @@ from itertools import repeat
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.syntax.branch import branch, leave
-from quadrants_lab.frontend.syntax.scan import RETURN, breaks, returns
+from quadrants_lab.frontend.syntax.branch import branch, emit_exit
+from quadrants_lab.frontend.syntax.changed import snapshot
+from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, mapped
+from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, map_leaves, with_leaves
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import i32, promote, u1
+from quadrants_lab.ir.types import i32, u1
 
 Returned = list[tuple[ast.Return, tuple[Value, ...]]]
 
 
-def early(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Value, ...]:
-    """Lowers the rest of a func, which returns from the middle; what it returns."""
-    found = _dry(cx, body)
-    outer, top = cx.frame, cx.top
-    results = _meet(cx, found, node)
+def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Value, ...]:
+    """Lowers ``body``, the rest of a func, with early returns in it; the values that it returns. ``node`` is the first
+    of the returns."""
+    results = _result_types(cx, _dry_run(cx, body), node)
     cx.at(node)
     hidden = {"": Num(cx.const(False, u1), u1)} | {
-        str(k): mapped(v, lambda leaf: Num(cx.const(0, leaf.type), leaf.type)) for k, v in enumerate(results)
+        str(k): map_leaves(v, lambda leaf: Num(cx.const(0, leaf.type), leaf.type)) for k, v in enumerate(results)
     }
     inits = [leaf.id for leaf in leaves(Struct(None, hidden))]
     carried, after = list[N.Param](), list[N.Param]()
     local = parameters(cx, Struct(None, hidden), carried)
-    cx.frame = replace(outer, env={**outer.env, RETURN: local}, loop=Loop("once", (RETURN,)), returning=[])
-    cx.top = False
+    frame = replace(cx.frame, env={**cx.frame.env, RETURN: local}, loop=Loop("once", (RETURN,)), returning=[])
     begin, end, index = cx.const(0, i32), cx.const(1, i32), cx.b.param(i32)
-    with cx.b.block() as stmts:
+    with cx.setting(frame=frame, top=False, exited=False), cx.b.block() as stmts:
         cx.stmts(body)
         if not cx.exited:
             if results:
                 raise cx.fail("QL1805", node, why=f"one way returns {count(len(results), 'value')}, another none")
-            cx.b.yield_(*(leaf.id for leaf in leaves(cx.frame.env[RETURN])))
-    cx.exited, cx.frame, cx.top = False, outer, top
+            cx.b.yield_(*(leaf.id for leaf in leaves(frame.env[RETURN])))
     cx.at(node)
     result = parameters(cx, Struct(None, hidden), after)
     cx.b.add(N.For(cx.b.fresh(), index, begin, end, tuple(carried), tuple(inits), tuple(stmts), tuple(after)))
@@ -56,18 +55,18 @@ def early(cx: Context, body: Sequence[ast.stmt], node: ast.Return) -> tuple[Valu
 
 
 def parameters(cx: Context, value: Value, params: list[N.Param], name: str | None = None) -> Any:
-    """The local with a new parameter for each of its numbers; they are appended to ``params``."""
+    """The local with a new parameter of a block in place of each number; the parameters are appended to ``params``."""
     names = repeat("") if name is None else leaf_names(value, name)
 
     def new(leaf: Num) -> Num:
         params.append(cx.b.param(leaf.type, next(names)))
         return Num(params[-1].id, leaf.type)
 
-    return mapped(value, new)
+    return map_leaves(value, new)
 
 
-def leave_func(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None:
-    """A return inside code that `early` lowers."""
+def early_return(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None:
+    """Lowers a return inside code that `lower_early_returns` lowers."""
     assert cx.frame.returning is not None
     cx.frame.returning.append((node, values))
     cx.at(node)
@@ -76,81 +75,64 @@ def leave_func(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None
         members: dict[str, Value] = {"": Num(cx.const(True, u1), u1)}
         for (name, member), value in zip(list(old.members.items())[1:], values, strict=True):
             want = leaves(member)
-            members[name] = mapped(value, lambda leaf, want=want: cx.num(leaf, next(want).type))  # type: ignore[misc]
+            members[name] = map_leaves(value, lambda leaf, want=want: cx.num(leaf, next(want).type))  # type: ignore[misc]
         cx.frame.env[RETURN] = Struct(None, members)
     _leave(cx)
 
 
-def resume(cx: Context, loop: ast.For | ast.While) -> None:
-    """Continues a return behind a loop that it left."""
+def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
+    """Emits a test after a loop whether a return has left it; if so, the next loop around is left too."""
     frame = cx.frame
-    if frame.returning is None or returns(loop.body) is None:
+    if frame.returning is None or first_return(loop.body) is None:
         return
     forever = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and bool(loop.test.value)
     hidden = frame.env.get(RETURN)
-    if forever and not breaks(loop.body):
+    if forever and not has_break(loop.body):
         _leave(cx)
     elif isinstance(hidden, Struct):
         flag = hidden.members[""]
         assert isinstance(flag, Num)
-
-        def gone() -> tuple[()]:
-            _leave(cx)
-            return ()
-
-        branch(cx, flag.id, gone, lambda: (), loop)
+        branch(cx, flag.id, lambda: _leave(cx), lambda: None, loop)
 
 
 def _leave(cx: Context) -> None:
-    """Ends the innermost loop, or, where that is the one that runs once, its iteration."""
-    inner = cx.frame.loop
-    while inner is not None and inner.kind == "static":
-        inner = inner.outer
-    leave(cx, N.Continue if inner is None or inner.kind == "once" else N.Break)
+    """Leaves the innermost run-time loop; if that is the loop that runs once, ends its iteration."""
+    inner = cx.frame.loop and cx.frame.loop.run_time
+    emit_exit(cx, N.Continue if inner is None or inner.kind == "once" else N.Break)
 
 
-def _dry(cx: Context, body: Sequence[ast.stmt]) -> Returned:
-    """What the returns in the body return: lowers the body once and discards the code."""
-    outer, top, sites, serialize = cx.frame, cx.top, cx.sites, cx.serialize
+def _dry_run(cx: Context, body: Sequence[ast.stmt]) -> Returned:
+    """The returns in the body with their values. The body is lowered once, and its code discarded."""
+    undo = snapshot(cx)
     found: Returned = []
-    loop = Loop("once", ())
-    cx.frame = replace(outer, env=dict(outer.env), ended=dict(outer.ended), loop=loop, returning=found)
-    cx.top = False
-    messages = len(cx.messages)
-    with redirect_stdout(io.StringIO()), cx.b.block():  # functions of Python may print
+    cx.frame, cx.top = replace(cx.frame, env=dict(cx.frame.env), loop=Loop("once", ()), returning=found), False
+    with redirect_stdout(io.StringIO()), cx.b.block():  # Python functions that are called may print
         cx.stmts(body)
-    del cx.messages[messages:]
-    cx.frame, cx.top, cx.sites, cx.serialize = outer, top, sites, serialize
-    cx.exited = False
+    undo()
     return found
 
 
-def _meet(cx: Context, found: Returned, node: ast.Return) -> tuple[Value, ...]:
-    """The values that all returns can be cast to: numbers, matrices and structs of them."""
+def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value, ...]:
+    """Numbers, matrices and structs, without ids, of the dtypes that the values of all returns can be cast to."""
     node, first = found[0] if found else (node, ())
-    met = [_numbers(cx, v, node) for v in first]
+    met = [_without_ids(cx, v, node) for v in first]
     for at, values in found[1:]:
         if len(values) != len(first):
             why = f"one way returns {count(len(first), 'value')}, another {len(values)}"
             raise cx.fail("QL1805", at, why=why)
-        for k, value in enumerate(values):
-            met[k] = _common(cx, met[k], _numbers(cx, value, at), at)
+        met = [_common(cx, a, _without_ids(cx, v, at), at) for a, v in zip(met, values, strict=True)]
     return tuple(met)
 
 
-def _numbers(cx: Context, value: Value, node: ast.Return) -> Value:
+def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
     if not isinstance(value, (Num, Lit, Matrix, Struct)):
         raise cx.fail("QL1805", node, why=f"{describe(value)} is returned before the end")
-    return mapped(value, lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
+    return map_leaves(value, lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
 
 
 def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
+    """The value of the promoted dtypes; QL1805 where the shapes differ."""
     if type(a) is not type(b) or list(leaf_names(a, "")) != list(leaf_names(b, "")):
         raise cx.fail("QL1805", node, why=f"one way returns {describe(a)}, another {describe(b)}")
-    others = leaves(b)
-
-    def meet(leaf: Num) -> Num:
-        other = next(others).type
-        return leaf if leaf.type is other else Num(N.NO_ID, promote(leaf.type, other))
-
-    return mapped(a, meet)  # type: ignore[no-any-return]
+    met = [Num(N.NO_ID, cx.meet(x, y)) for x, y in zip(leaves(a), leaves(b), strict=True)]
+    return with_leaves(a, met)  # type: ignore[no-any-return]

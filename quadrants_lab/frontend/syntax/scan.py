@@ -1,92 +1,81 @@
-"""What the syntax of a piece of code shows: the names that it assigns, its breaks and returns."""
+"""Facts about code that its syntax shows: the names that it assigns, its breaks and returns."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource
 
-RETURN = "return"  # the hidden local that early returns of a func assign; no name of a program
+RETURN = "return"  # the hidden local that early returns of a func assign; no program can use this name
 
 
-def assigned(source: FunctionSource, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
-    """Names assigned in ``body`` at any depth, in order of appearance; remembered for ``owner``."""
+def assigned_names(source: FunctionSource, owner: ast.AST, body: Sequence[ast.AST]) -> tuple[str, ...]:
+    """Names assigned in ``body`` at any depth, in order of appearance; cached for the loop ``owner``."""
     known = source.assigned.get(id(owner))
     if known is None:
-        found: dict[str, None] = {}
-        for node in body:
-            _visit(node, found)
-        known = source.assigned[id(owner)] = tuple(found)
+        known = source.assigned[id(owner)] = tuple(dict.fromkeys(_assigned(body)))
     return known
 
 
-def _visit(node: ast.AST, found: dict[str, None]) -> None:
-    if isinstance(node, ast.Assign):
-        for t in node.targets:
-            _target(t, found)
-    elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
-        _target(node.target, found)
-    elif isinstance(node, ast.Return):
-        found[RETURN] = None
-    if isinstance(node, (ast.If, ast.For, ast.While)):
-        for inner in (*node.body, *node.orelse):
-            _visit(inner, found)
+def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
+    for node in _statements(body):
+        if isinstance(node, ast.Return):
+            yield RETURN
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                yield from _targets(target)
 
 
-def _target(node: ast.AST, found: dict[str, None]) -> None:
+def _targets(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name):
-        found[node.id] = None
+        yield node.id
     elif isinstance(node, (ast.Tuple, ast.List)):
         for e in node.elts:
-            _target(e, found)
+            yield from _targets(e)
     elif isinstance(node, (ast.Subscript, ast.Attribute)):
-        _target(node.value, found)
+        yield from _targets(node.value)
 
 
-def breaks(body: Sequence[ast.stmt]) -> bool:
-    """Whether the body has a break that leaves the loop that it is the body of."""
+def _statements(body: Sequence[Any], into: Any = (ast.If, ast.For, ast.While)) -> Iterator[Any]:
+    """The statements of the body, and of the bodies in statements of the types ``into``, in order of appearance."""
     for s in body:
-        if isinstance(s, ast.Break):
-            return True
-        if isinstance(s, ast.If) and (breaks(s.body) or breaks(s.orelse)):
-            return True
-    return False
+        yield s
+        if isinstance(s, into):
+            yield from _statements((*s.body, *s.orelse), into)
 
 
-def returns(body: Sequence[ast.stmt]) -> ast.Return | None:
+def has_break(body: Sequence[ast.stmt]) -> bool:
+    """Whether the body of a loop has a break of this loop."""
+    return any(isinstance(s, ast.Break) for s in _statements(body, ast.If))
+
+
+def first_return(body: Sequence[ast.stmt]) -> ast.Return | None:
     """The first return statement in the body, at any depth."""
-    for s in body:
-        if isinstance(s, ast.Return):
-            return s
-        if isinstance(s, (ast.If, ast.For, ast.While)):
-            found = returns(s.body) or returns(s.orelse)
-            if found is not None:
-                return found
-    return None
+    return next((s for s in _statements(body) if isinstance(s, ast.Return)), None)
 
 
 def always_returns(body: Sequence[ast.stmt]) -> bool:
-    """Whether every way through the body ends in a return."""
-    for s in body:
-        if isinstance(s, ast.Return):
-            return True
-        if isinstance(s, ast.If) and always_returns(s.body) and always_returns(s.orelse):
-            return True
-    return False
+    """Whether every path through the body ends in a return; loops are taken as if they did not return."""
+    return any(
+        isinstance(s, ast.Return) or (isinstance(s, ast.If) and always_returns(s.body) and always_returns(s.orelse))
+        for s in body
+    )
 
 
 _RISKY = (ast.Call, ast.Subscript, ast.IfExp, ast.BoolOp, ast.Attribute, ast.Pow, ast.Div, ast.FloorDiv, ast.Mod)
 
 
-def harmless(node: ast.AST) -> bool:
-    """Whether evaluating the expression costs next to nothing and can neither fail nor touch memory."""
+def is_cheap(node: ast.AST) -> bool:
+    """Whether the expression may be evaluated where its value is not needed: it costs next to nothing, and can neither
+    fail nor access memory."""
     if isinstance(node, (ast.Name, ast.Constant)):
         return True
     if isinstance(node, ast.BinOp):
-        return not isinstance(node.op, _RISKY) and harmless(node.left) and harmless(node.right)
+        return not isinstance(node.op, _RISKY) and is_cheap(node.left) and is_cheap(node.right)
     if isinstance(node, ast.UnaryOp):
-        return harmless(node.operand)
+        return is_cheap(node.operand)
     if isinstance(node, ast.Compare):
-        return harmless(node.left) and all(harmless(c) for c in node.comparators)
+        return is_cheap(node.left) and all(is_cheap(c) for c in node.comparators)
     return False

@@ -1,4 +1,4 @@
-"""What a loop runs over: the indices of a field or array, a range, a box."""
+"""The iteration space of a loop: the indices of a field or array, a range, a box."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from quadrants_lab.ir.types import DType, i32, i64, u64
 
 @dataclass(slots=True)
 class Space:
-    """What a loop runs over: a box, the half-open ranges of its axes. Of one axis with a ``step``: every step-th.
-    ``grouped``: the loop variable is a vector of the indices, of the first ``rank`` axes. ``order``:
-    which of the loop's variables each axis belongs to, where not one after the other. Bounds and step are i32 or
-    i64, those that are known have no dtype."""
+    """The iteration space of a loop: a box, whose ``axes`` are half-open ranges. A box of one axis may have a ``step``.
 
-    kind: str  # of the task that it would be
+    ``grouped``: the loop variable is the vector of the indices of the first ``rank`` axes. ``order``: the number of the
+    loop variable of each axis, () for one after the other. Bounds and step are i32, i64 or literals without dtype."""
+
+    kind: str  # of the Offload, if the loop is parallel
     axes: tuple[tuple[Num | Lit, Num | Lit], ...]
     step: Num | Lit | None = None
     grouped: bool = False
     rank: int = 0
     order: tuple[int, ...] = ()
-    active: Active | None = None  # of the elements only those that are active
+    active: Active | None = None  # in sparse layouts: how to skip inactive elements
 
     @property
     def dtype(self) -> DType:
-        """That of the indices: i32 where all bounds are, and the number of trips, if it is known."""
+        """The dtype of the indices: i32 if all bounds are, and if the number of trips, where it is known, fits."""
         bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
         narrow = all(i32.holds(b.value) if isinstance(b, Lit) else b.type is i32 for b in bounds)
         if narrow and self.step is not None and all(isinstance(b, Lit) for b in bounds):
@@ -39,7 +39,7 @@ class Space:
 
     @property
     def count_dtype(self) -> DType:
-        """That of the number of trips of a range with a step: i64 where it may be 2^31 or more."""
+        """The dtype of the number of trips of a range with a step: i64 if there may be 2**31 or more."""
         (begin, end), step = self.axes[0], self.step
         if self.dtype is i64 or (isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit)):
             return self.dtype
@@ -49,16 +49,16 @@ class Space:
         return i32 if upwards or downwards or abs(by) > 2 else i64
 
     def id(self, cx: Context, bound: Num | Lit) -> int:
-        """A bound as a value of this dtype."""
+        """The id of a bound cast to the dtype of the indices."""
         t = self.dtype
         return cx.to(Lit(bound.value, bound.node, dtype=t) if isinstance(bound, Lit) else bound, t)
 
 
 def space_of(cx: Context, node: ast.For, value: Value) -> Space:
-    """What a loop over the value runs over."""
+    """The iteration space of a loop over the value."""
     if isinstance(value, Grouped):
         space = _over(cx, value.space, node)
-        once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # without axes: one iteration, no index
+        once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
         return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
     return _over(cx, value, node)
 
@@ -82,7 +82,7 @@ def _over(cx: Context, value: Value, node: ast.For) -> Space:
 
 
 def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | Lit], ...]:
-    """The indices of a field or ndarray."""
+    """The ranges of the indices of a field or ndarray."""
     axes: list[tuple[Num | Lit, Num | Lit]] = []
     for k in range(mem.ndim):
         first, size = mem.offset[k] if mem.offset else 0, cx.extent(mem.buffer, k)
@@ -92,8 +92,8 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
-    """A bound as an integer, i32 or i64 where it is not known. A float is cast with a warning; a u64 beyond i64 is as
-    good as the greatest i64, for no loop gets there."""
+    """A bound as a literal, or cast to i32 or i64. A float is cast with a warning; a u64 is clamped to the greatest
+    i64, which no loop reaches."""
     number = cx.number(value, node.iter)
     t = cx.type_of(number)
     if t.is_float:

@@ -9,8 +9,8 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.funcs import return_values
 from quadrants_lab.frontend.syntax.printing import message, text_parts
-from quadrants_lab.frontend.syntax.returns import leave_func
-from quadrants_lab.frontend.syntax.unroll import decided
+from quadrants_lab.frontend.syntax.returns import early_return
+from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import leaves
@@ -21,28 +21,23 @@ from quadrants_lab.ir import nodes as N
 
 def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
-    if node.test in cx.statics:
+    if node.test in cx.static_calls:
         with cx.scope(node, "if"):
-            cx.stmts(node.body if decided(cx, test, node.test) else node.orelse)
+            cx.stmts(node.body if static_truth(cx, test, node.test) else node.orelse)
         return
     cond = truth(cx, cx.number(test, node.test), node.test)
-
-    def arm(body: list[ast.stmt]) -> tuple[()]:
-        cx.stmts(body)
-        return ()
-
-    branch(cx, cond, lambda: arm(node.body), lambda: arm(node.orelse), node)
+    branch(cx, cond, lambda: cx.stmts(node.body), lambda: cx.stmts(node.orelse), node)
 
 
 def _expression(cx: Context, node: ast.Expr) -> None:
     if not isinstance(node.value, ast.Constant):
-        cx.procedure = cx.top and isinstance(node.value, ast.Call)
+        cx.as_statement = cx.top and isinstance(node.value, ast.Call)
         cx.expr(node.value)
 
 
 def _assert(cx: Context, node: ast.Assert) -> None:
-    """The condition is always evaluated, because it may have effects, as when a func in it stores. It is checked only
-    in sessions that check asserts."""
+    """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
+    that check asserts."""
     cond = truth(cx, cx.scalar(node.test), node.test)
     parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
     text, args = message(parts)
@@ -52,10 +47,10 @@ def _assert(cx: Context, node: ast.Assert) -> None:
 
 
 def _return(cx: Context, node: ast.Return) -> None:
-    """A kernel's return: its values go to the buffers ret0, ret1, ..."""
+    """A kernel's return, whose numbers are stored to the buffers ret0, ret1, ...; or an early return of a func."""
     frame = cx.frame
     if frame.returning is not None:
-        leave_func(cx, node, return_values(cx, node))
+        early_return(cx, node, return_values(cx, node))
         return
     if not cx.top:
         raise cx.fail("QL1802", node, where="a loop or condition")
@@ -79,7 +74,7 @@ def _return(cx: Context, node: ast.Return) -> None:
 
 
 def _with(cx: Context, node: ast.With) -> None:
-    """A section, of which several in a row may run at the same time: its loops run in order, as all do."""
+    """A section: consecutive sections may run at the same time, but here they are lowered to run in order."""
     call = node.items[0].context_expr
     called = cx.expr(call.func) if isinstance(call, ast.Call) and len(node.items) == 1 else None
     section = getattr(getattr(called, "value", None), "__qd_section__", "")
@@ -90,15 +85,11 @@ def _with(cx: Context, node: ast.With) -> None:
     cx.stmts(node.body)
 
 
-def _pass(cx: Context, node: ast.Pass) -> None:
-    pass
-
-
 STATEMENTS: dict[type, Callable[..., None]] = {
     ast.If: _if,
     ast.Expr: _expression,
     ast.Assert: _assert,
     ast.Return: _return,
     ast.With: _with,
-    ast.Pass: _pass,
+    ast.Pass: lambda cx, node: None,
 }

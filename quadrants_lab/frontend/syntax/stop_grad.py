@@ -1,4 +1,4 @@
-"""`qd.stop_grad`: a value without its derivative, or a field whose derivative a loop does without."""
+"""`qd.stop_grad` of a field: loads from it have no derivative in the current loop or kernel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quadrants_lab.ir.walk import rewrite
 
 
 def without_derivatives(b: Builder, block: N.Block, stopped: set[str]) -> N.Block:
-    """The block with no derivative flowing from what it loads from the ``stopped`` buffers."""
+    """The block, with loads from the ``stopped`` buffers replaced by values whose derivative is 0."""
     if not stopped:
         return block
 

@@ -1,9 +1,10 @@
-"""What is unrolled at compile time: loops over `qd.static(...)`, and list comprehensions."""
+"""Iteration at compile time: loops over `qd.static(...)`, list comprehensions, and `*` in calls."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -17,11 +18,10 @@ _FIXED = "a static loop variable"
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
-    """``for i in qd.static(...)``: the body once for each entry, with the loop variable a constant."""
-    known = items(cx, value, node.iter)
+    """``for i in qd.static(...)``: lowers the body once for each entry, with the loop variable a constant."""
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
-    for item in known:
+    for item in iterate(cx, value, node.iter):
         cx.frame.loop = loop
         loop.left = ""
         with cx.scope(node, "loop"):
@@ -34,11 +34,10 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     cx.frame.loop = outer
 
 
-def items(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
-    """What a loop variable takes on one after the other, at compile time."""
+def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
+    """The entries of a value that can be iterated over at compile time; QL1701 for other values."""
     if isinstance(value, V.Grouped):
-        where = cx.python(value.space)
-        points = [p if isinstance(p, tuple) else (p,) for p in where]
+        points = [p if isinstance(p, tuple) else (p,) for p in cx.python(value.space)]
         return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), _FIXED) for p in points)
     found = None if isinstance(value, (V.Mem, V.StructMem)) else entries(cx, value)
     if found is not None:
@@ -46,40 +45,38 @@ def items(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     try:
         known: Any = value.value if isinstance(value, V.Obj) else cx.python(value)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
-    except (TypeError, QuadrantsRuntimeError):  # a field says that only kernels loop over it
+    except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
         at = " at compile time" if isinstance(value, (V.Mem, V.StructMem, V.Obj)) else ""
         raise cx.fail("QL1701", node, what=f"{describe(value)}{at}") from None
 
 
 def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
-    """What ``*value`` stands for in a call."""
+    """The arguments that ``*value`` stands for in a call."""
     if isinstance(value, (tuple, V.Shape, V.Matrix, V.Obj, V.Range)):
-        return items(cx, value, node)
+        return iterate(cx, value, node)
     raise cx.fail("QL1415", node, what=describe(value))
 
 
 def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
-    """A static loop variable, or several to which the entries of the value go."""
+    """Binds a static loop variable, or unpacks the value into several."""
     if isinstance(target, ast.Name):
         if target.id in cx.frame.env and target.id != "_":
             raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, V.Lit):
-            value = V.Lit(value.value, target, _FIXED, value.dtype)
-        elif isinstance(value, V.Num):
-            value = V.Num(value.id, value.type, _FIXED)
-        cx.frame.env[target.id] = value
+            value = replace(value, node=target)
+        cx.frame.env[target.id] = replace(value, fixed=_FIXED) if isinstance(value, (V.Lit, V.Num)) else value
         return
     parts = entries(cx, value)
-    if not isinstance(target, (ast.Tuple, ast.List)) or parts is None or len(parts) != len(target.elts):
-        got = len(parts) if parts is not None else 1
-        want = len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
-        raise cx.fail("QL1412", target, got=count(got, "value"), want=count(want, "name"))
-    for t, p in zip(target.elts, parts, strict=True):
+    targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
+    if parts is None or len(parts) != len(targets):
+        got = count(1 if parts is None else len(parts), "value")
+        raise cx.fail("QL1412", target, got=got, want=count(len(targets) or 1, "name"))
+    for t, p in zip(targets, parts, strict=True):
         bind(cx, t, p)
 
 
 def comprehension(cx: Context, node: ast.ListComp) -> V.Value:
-    """``[... for i in ... if ...]``: a tuple; what it runs over and its conditions are known at compile time."""
+    """``[... for i in ... if ...]``: a tuple; its ranges and conditions must be known at compile time."""
     found: list[V.Value] = []
 
     def rest(k: int) -> None:
@@ -87,11 +84,11 @@ def comprehension(cx: Context, node: ast.ListComp) -> V.Value:
             found.append(cx.expr(node.elt))
             return
         loop = node.generators[k]
-        for item in items(cx, cx.expr(loop.iter), loop.iter):
+        for item in iterate(cx, cx.expr(loop.iter), loop.iter):
             before = cx.frame.env
             cx.frame.env = dict(before)
             bind(cx, loop.target, item)
-            if all(decided(cx, cx.expr(test), test) for test in loop.ifs):
+            if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
                 rest(k + 1)
             cx.frame.env = before
 
@@ -99,17 +96,15 @@ def comprehension(cx: Context, node: ast.ListComp) -> V.Value:
     return tuple(found)
 
 
-def decided(cx: Context, value: V.Value, test: ast.expr) -> bool:
-    """Whether a test holds whose value exists at compile time."""
+def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
+    """Whether a test holds that must be known at compile time."""
     try:
         return bool(cx.python(value))
     except TypeError:
         raise cx.fail("QL1606", test, text=ast.unparse(test)) from None
 
 
-UNROLLED: dict[type, Callable[..., V.Value]] = {ast.ListComp: comprehension}
-
-# Python's own functions on what can be taken apart, entry by entry
+# Python's own functions on values with entries, applied to the entries
 STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
     enumerate: lambda a: tuple((V.Lit(k), v) for k, v in enumerate(a)),
     zip: lambda *a: tuple(zip(*a, strict=False)),

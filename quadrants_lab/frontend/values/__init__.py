@@ -1,1 +1,1 @@
-"""What expressions stand for while a kernel is lowered: values, where they can be written, and arithmetic on them."""
+"""Values of expressions while a kernel is lowered, the places that can be written, and arithmetic."""

@@ -12,7 +12,7 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
-# AST operator: (primitive, meaning on compile-time numbers)
+# AST operator: (primitive, the operation on compile-time numbers)
 BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("add", operator.add),
     ast.Sub: ("sub", operator.sub),
@@ -29,11 +29,12 @@ BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 }
 
 _SYMBOL = {"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-_MAX_FOLD_BITS = 4096  # a shift or power of constants beyond this is left alone; it does not fit any dtype
+_MAX_FOLD_BITS = 4096  # a larger shift or power of constants is not folded: it does not fit any dtype
 
 
 def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
-    """The operation on compile-time numbers as Python has it; None where Python has no real number for it."""
+    """The result of the Python function on compile-time numbers; None where an argument is not one, or where Python has
+    no real number as the result."""
     values = [a.value for a in args if isinstance(a, Lit)]
     if len(values) != len(args):
         return None
@@ -57,8 +58,8 @@ def binop(cx: Context, node: ast.BinOp) -> Value:
 def operate(
     cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Value:
-    """``left op right`` of numbers, or of the elements of matrices; ``@`` is the product of matrices. Lists and tuples
-    are put together by ``+``, and repeated by ``*``."""
+    """``left op right``: of numbers, element by element of matrices, ``@`` of matrices; lists and tuples are
+    concatenated by ``+`` and repeated by ``*``."""
     if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
         return binary(cx, op, left, right, node, lnode, rnode)
     if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
@@ -66,33 +67,28 @@ def operate(
     many, times = (left, right) if isinstance(left, tuple) else (right, left)
     if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
         return many * times.value
-    if op is ast.MatMult and _MATMUL in cx.operations and (isinstance(left, Matrix) or isinstance(right, Matrix)):
-        return cx.operations[_MATMUL].lower(cx, node, left, right)
+    if op is ast.MatMult and (isinstance(left, Matrix) or isinstance(right, Matrix)):
+        return cx.operations["Matrix.__matmul__"].lower(cx, node, left, right)
 
     def one(a: Number, b: Number) -> Number:
         return binary(cx, op, a, b, node, lnode, rnode)
 
-    return matrix.each(cx, one, (lnode, rnode), node, left, right)
-
-
-_MATMUL = "Matrix.__matmul__"
+    return matrix.elementwise(cx, one, (lnode, rnode), node, left, right)
 
 
 def binary(
     cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Number:
-    """``left op right``; operands meet at their common dtype, of ``/`` after integers became default_fp."""
+    """``left op right`` of numbers, cast to their common dtype; integer operands of ``/`` become default_fp first."""
     row = BINARY.get(op)
     if row is None:
         raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
     prim, fn = row
-    if isinstance(left, Lit) and isinstance(right, Lit):
-        folded = fold(fn, left, right, node=node)
-        if folded is not None:
-            return folded
+    if (folded := fold(fn, left, right, node=node)) is not None:
+        return folded
     if prim in _SYMBOL:
-        integer(cx, _SYMBOL[prim], left, lnode)
-        integer(cx, _SYMBOL[prim], right, rnode)
+        check_integer(cx, _SYMBOL[prim], left, lnode)
+        check_integer(cx, _SYMBOL[prim], right, rnode)
     lt, rt = cx.type_of(left), cx.type_of(right)
     cx.at(node)
     if prim == "pow":
@@ -116,12 +112,12 @@ def emit(cx: Context, prim: str, dtype: DType, *args: Number, node: ast.AST) -> 
     return Num(result, cx.b.types[result])
 
 
-_PRECISION = {f16: 11, f32: 24, f64: 53}  # bits of a significand: integers of as many are exact
+_PRECISION = {f16: 11, f32: 24, f64: 53}  # bits of a significand: integers of up to as many bits are exact
 _SMALL_POWERS = (2, 3, 4)
 
 
 def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node: ast.AST) -> Num:
-    """``base ** exponent``; of integers in the dtype of the base. Small constant exponents become products."""
+    """``base ** exponent``; a power of integers has the dtype of the base. Small constant exponents become products."""
     t = promote(cx.type_of(base), cx.type_of(exponent))
     whole = None if t.is_float else promote(cx.type_of(base), cx.type_of(base))
     if isinstance(exponent, Lit):
@@ -144,14 +140,15 @@ def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node
 
 
 def _rounded(cx: Context, exponent: Number, t: DType) -> bool:
-    """Whether it is an integer that the floating-point dtype ``t`` may not have."""
+    """Whether the exponent is an integer that the floating-point dtype ``t`` may not represent."""
     if isinstance(exponent, Lit):
         return bool(convert(exponent.value, t) != exponent.value)
     return exponent.type.is_int and exponent.type.bits > _PRECISION[t]
 
 
 def _signed_power(cx: Context, x: int, exponent: Num, t: DType, node: ast.AST) -> Num:
-    """The real number ``x`` to the power of an integer that ``t`` may round: whether it is odd is asked before."""
+    """The real number ``x`` to the power of an integer that ``t`` may round: the sign is computed from the parity of
+    the integer before it is rounded."""
     cx.at(node)
     op = cx.b.op
     negative = op("lt", x, cx.const(0, t))
@@ -160,8 +157,8 @@ def _signed_power(cx: Context, x: int, exponent: Num, t: DType, node: ast.AST) -
     return Num(op("select", op("and", negative, odd), op("neg", size), size), t)
 
 
-def integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
-    """An error unless ``value`` is an integer or truth value."""
+def check_integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
+    """Raises an error unless ``value`` is an integer or truth value."""
     t = cx.type_of(value)
     if t.is_float:
         raise cx.fail("QL1404", node, op=op, dtype=t, text=ast.unparse(node), same=f"i{t.bits}")
@@ -171,13 +168,17 @@ def unary(cx: Context, node: ast.UnaryOp) -> Value:
     value = cx.expr(node.operand)
     if isinstance(value, (Num, Lit)):
         return _unary(cx, node, value)
-    return matrix.each(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
+    return matrix.elementwise(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
 
 def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
     op = type(node.op)
     if op is ast.Not:
-        return negate(cx, value, node)
+        if isinstance(value, Lit):
+            return Lit(not value.value, node)
+        cond = truth(cx, value, node.operand)
+        cx.at(node)
+        return Num(cx.b.op("not", cond), u1)
     if isinstance(value, Lit) and not (op is ast.Invert and isinstance(value.value, float)):
         return Lit(_UNARY[op](value.value), node, dtype=value.dtype)
     t = promote(cx.type_of(value), cx.type_of(value))
@@ -185,7 +186,7 @@ def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
     if op is ast.UAdd:
         return cx.num(value, t)
     if op is ast.Invert:
-        integer(cx, "~", value, node.operand)
+        check_integer(cx, "~", value, node.operand)
         return emit(cx, "not", t, value, node=node)
     return emit(cx, "neg", t, value, node=node)
 
@@ -197,16 +198,8 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def negate(cx: Context, value: Number, node: ast.UnaryOp) -> Number:
-    if isinstance(value, Lit):
-        return Lit(not value.value, node)
-    cond = truth(cx, value, node.operand)
-    cx.at(node)
-    return Num(cx.b.op("not", cond), u1)
-
-
 def truth(cx: Context, value: Number, node: ast.expr) -> int:
-    """Id of the number as a condition; an error for real numbers."""
+    """The id of the number as a condition, a u1; an error for real numbers."""
     t = cx.type_of(value)
     if t.is_float:
         raise cx.fail("QL1405", node, dtype=t, text=ast.unparse(node))
@@ -215,22 +208,19 @@ def truth(cx: Context, value: Number, node: ast.expr) -> int:
         return cx.const(bool(value.value), u1)
     if t is u1:
         return value.id
-    zero = cx.const(0, t)
-    return cx.b.op("ne", value.id, zero)
+    return cx.b.op("ne", value.id, cx.const(0, t))
 
 
 def construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
-    """``qd.i64(x)``: a cast; an integer literal has to fit."""
-    return matrix.each(cx, lambda n: _construct(cx, call, dtype, n), (call.args or [call])[:1], call, x)
+    """The value of ``qd.i64(x)``: a cast; an integer literal must fit the dtype."""
+    return matrix.elementwise(cx, lambda n: _construct(cx, call, dtype, n), (call.args or [call])[:1], call, x)
 
 
 def _construct(cx: Context, call: ast.Call, dtype: DType, x: Value) -> Value:
     number = cx.argument(call, 0, x)
     cx.at(call)
-    if isinstance(number, Lit) and isinstance(number.value, int) and dtype.is_int:
-        return Num(cx.const(cx.fit(number, dtype, asked=True), dtype), dtype)
-    if isinstance(number, Lit) and isinstance(number.value, float) and dtype.is_int:
+    if not isinstance(number, Lit) or dtype is u1:
+        return cx.num(number, dtype)
+    if dtype.is_int and isinstance(number.value, float):
         raise cx.fail("QL1615", call, dtype=dtype, text=number.value)
-    if isinstance(number, Lit) and dtype.is_float:
-        return Num(cx.const(number.value, dtype), dtype)
-    return cx.num(number, dtype)
+    return Num(cx.const(cx.fit(number, dtype, asked=True) if dtype.is_int else number.value, dtype), dtype)

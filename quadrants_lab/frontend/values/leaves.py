@@ -1,4 +1,4 @@
-"""The numbers that a value consists of, and what a value is called."""
+"""The leaves of a value: the numbers that it consists of. Names and descriptions of values for messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from quadrants_lab.frontend.values import values as V
 _LEAVES = (V.Num, V.Lit, V.ArgRef, V.Temp, V.Element)
 _KINDS = {
     V.Range: "a range", V.NdRange: "an ndrange", V.Grouped: "a grouped loop", V.Temp: "a shared local",
-    V.Bound: "a method", V.Element: "an element",
+    V.BoundMethod: "a method", V.Element: "an element",
 }  # fmt: skip
 
 
 def leaves(value: V.Value) -> Iterator[Any]:
-    """The numbers of a number, matrix or struct, in order."""
+    """The numbers of a number, matrix or struct, in order; nothing for other values."""
     if isinstance(value, V.Matrix):
         yield from value.elements
     elif isinstance(value, V.Struct):
@@ -26,28 +26,33 @@ def leaves(value: V.Value) -> Iterator[Any]:
         yield value
 
 
+def is_shared(value: V.Value) -> bool:
+    """Whether the value belongs to a local that all iterations of a parallel loop share."""
+    return not isinstance(value, V.Num) and any(isinstance(leaf, V.Temp) for leaf in leaves(value))
+
+
 def is_local(value: V.Value | None) -> bool:
-    """Whether a name with this value is a variable of the function, which can be assigned."""
+    """Whether a name with this value is a local variable, which can be assigned."""
     return isinstance(value, (V.Num, V.Temp, V.Matrix, V.Struct)) and not value.fixed
 
 
-def mapped(value: V.Value, fn: Callable[[Any], Any]) -> Any:
-    """The number, matrix or struct with ``fn`` applied to each number; a local of its own."""
+def map_leaves(value: V.Value, fn: Callable[[Any], Any]) -> Any:
+    """A new number, matrix or struct with ``fn`` applied to each number; other values are returned as they are."""
     if isinstance(value, V.Matrix):
         return V.Matrix(value.shape, tuple(fn(e) for e in value.elements))
     if isinstance(value, V.Struct):
-        return V.Struct(value.type, {name: mapped(m, fn) for name, m in value.members.items()})
+        return V.Struct(value.type, {name: map_leaves(m, fn) for name, m in value.members.items()})
     return fn(value) if isinstance(value, _LEAVES) else value
 
 
-def refilled(value: V.Value, numbers: Iterable[Any]) -> Any:
+def with_leaves(value: V.Value, numbers: Iterable[Any]) -> Any:
     """The number, matrix or struct with these numbers in place of its own."""
-    it = iter(numbers)
-    return mapped(value, lambda _: next(it))
+    left = iter(numbers)
+    return map_leaves(value, lambda _: next(left))
 
 
 def leaf_names(value: V.Value, name: str) -> Iterator[str]:
-    """What the numbers of a local are called: ``v``, ``v[0]``, ``m[1,0]``, ``s.a``."""
+    """The names of the numbers of a local ``name``: ``v``, ``v[0]``, ``m[1,0]``, ``s.a``."""
     if isinstance(value, V.Matrix):
         columns = value.shape[-1]
         for k in range(len(value.elements)):
@@ -69,7 +74,7 @@ def name_of(node: ast.AST) -> str:
 
 
 def describe(value: V.Value) -> str:
-    """What a value is, in words."""
+    """The value in words, for messages."""
     if isinstance(value, (V.Mem, V.StructMem)):
         mem = value if isinstance(value, V.Mem) else value.first
         kind = "an ndarray" if mem.buffer.kind == "ndarray" else "a field"

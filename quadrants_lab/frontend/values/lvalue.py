@@ -1,7 +1,7 @@
-"""Places: what a chain of subscripts and attributes names, read and written part by part.
+"""Places: what a chain of subscripts and attributes refers to, a variable, memory, or a part of one.
 
-`locate` follows ``x[i].pos[0]`` or ``v.xy`` without reading memory on the way; `Context.loaded` reads what it found,
-`store` writes it. A local is a value, so writing a part of it makes a new value of the whole.
+`locate` follows ``x[i].pos[0]`` or ``v.xy`` without loading from memory. `Context.loaded` loads what it found, and
+`update.write` writes it. A local is an immutable value, so writing a part of it makes a new value of the whole.
 """
 
 from __future__ import annotations
@@ -16,25 +16,12 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, is_local, name_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item
-from quadrants_lab.frontend.values.values import (
-    Bound,
-    Element,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    Shape,
-    Struct,
-    StructMem,
-    Temp,
-    Value,
-)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
@@ -42,94 +29,94 @@ from quadrants_lab.ir.types import i32, i64
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """Elements of a matrix at known positions (row by row); one number where ``shape`` is ()."""
+    """A step to elements of a matrix at constant positions (row by row); to one number if ``shape`` is ()."""
 
     positions: tuple[int, ...]
     shape: tuple[int, ...]
 
 
 @dataclass(slots=True, eq=False)
-class At:
-    """The element of a matrix at an index that is computed at run time: ids, and ints where an axis is known."""
+class DynamicIndex:
+    """A step to the element of a matrix at an index that is computed at run time; axes that are constant are ints."""
 
-    index: tuple[int | Num, ...]
+    index: tuple[int | V.Num, ...]
 
 
-Step = str | Part | At
+Step = str | Part | DynamicIndex  # str: to the member of a struct
 
 
 @dataclass(slots=True, eq=False)
 class Local:
-    """A local variable, or the part of it that ``steps`` lead to. ``value``: what it is now; None behind an `At`, which
-    is always the last step."""
+    """A local variable, or the part of it that ``steps`` lead to. ``base`` is the value that the last step is taken
+    from. ``value`` is the value of the part, None after a `DynamicIndex`, which is always the last step."""
 
     name: str
-    whole: Value
+    whole: V.Value
     steps: tuple[Step, ...]
-    value: Value | None
+    value: V.Value | None
+    base: V.Value
 
 
-Place = Value | Local
+Place = V.Value | Local
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
-    """The place that the expression names, with nothing read from memory; a value where it names none."""
+    """The place that the expression refers to, not loaded from memory; a value if it refers to none."""
     if isinstance(node, ast.Subscript):
         return _subscripted(cx, node)
     if isinstance(node, ast.Attribute):
         return _member(cx, node)
     if isinstance(node, ast.Name):
         value = cx.unread(node)
-        return Local(node.id, value, (), value) if node.id in cx.frame.env and is_local(value) else value
+        return variable(node.id, value) if node.id in cx.frame.env and is_local(value) else value
     return cx.expr(node)
 
 
-def read(cx: Context, node: ast.expr) -> Value:
+def variable(name: str, value: V.Value) -> Local:
+    """The whole of a local variable."""
+    return Local(name, value, (), value, value)
+
+
+def read(cx: Context, node: ast.expr) -> V.Value:
     """The value of a subscript or attribute."""
     place = locate(cx, node)
     return cx.loaded(fetch(cx, place, node), node)
 
 
-def fetch(cx: Context, place: Place, node: ast.expr) -> Value:
-    """What stands at the place, memory not read."""
+def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
+    """The value of the place, not loaded from memory."""
     if not isinstance(place, Local):
         return place
-    if place.value is not None:
-        return place.value
-    value: Value = place.whole
-    for step in place.steps:
-        value = _taken(cx, value, step, node)
-    return value
+    return _take(cx, place.base, place.steps[-1], node) if place.value is None else place.value
 
 
 # --- steps ------------------------------------------------------------------------------------------------------
 
 
 def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
-    """One step on from a matrix or struct."""
-    value = base.value if isinstance(base, Local) else base
-    assert value is not None
-    if isinstance(base, Local):
-        after = None if isinstance(step, At) else _taken(cx, value, step, node)
-        if after is None or isinstance(after, (Num, Lit, Temp, Matrix, Struct)):
-            return Local(base.name, base.whole, (*base.steps, step), after)
-        return after
-    return _taken(cx, value, step, node)
+    """The place one step on from a matrix or struct."""
+    if not isinstance(base, Local):
+        return _take(cx, base, step, node)
+    assert base.value is not None
+    after = None if isinstance(step, DynamicIndex) else _take(cx, base.value, step, node)
+    if after is None or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)):
+        return Local(base.name, base.whole, (*base.steps, step), after, base.value)
+    return after
 
 
-def _taken(cx: Context, value: Value, step: Step, node: ast.expr) -> Value:
+def _take(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
     """The part of a value that the step leads to."""
     if isinstance(step, str):
-        assert isinstance(value, Struct)
+        assert isinstance(value, V.Struct)
         return value.members[step]
-    if isinstance(value, Element):
+    if isinstance(value, V.Element):
         return _element_part(cx, value, step, node)
-    assert isinstance(value, Matrix)
+    assert isinstance(value, V.Matrix)
     if isinstance(step, Part):
         picked = tuple(value.elements[p] for p in step.positions)
-        return Matrix(step.shape, picked) if step.shape else picked[0]
+        return V.Matrix(step.shape, picked) if step.shape else picked[0]
     loaded = cx.loaded(value, node)
-    assert isinstance(loaded, Matrix)
+    assert isinstance(loaded, V.Matrix)
     cx.at(node)
     possible = list(candidates(cx, loaded.shape, step))
     numbers: list[Any] = [loaded.elements[p] for p, _ in possible]
@@ -137,50 +124,48 @@ def _taken(cx: Context, value: Value, step: Step, node: ast.expr) -> Value:
     result = cx.to(numbers[-1], t)
     for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
         result = cx.b.op("select", cond(), cx.to(number, t), result)
-    return Num(result, t)
+    return V.Num(result, t)
 
 
-def _element_part(cx: Context, base: Element, step: Part | At, node: ast.expr) -> Value:
+def _element_part(cx: Context, base: V.Element, step: Part | DynamicIndex, node: ast.expr) -> V.Value:
     """A part of an element of a matrix field."""
     cx.at(node)
-    if isinstance(step, At):
-        at = tuple(k.id if isinstance(k, Num) else cx.const(k, i32) for k in step.index)
-        return Element(base.mem, base.index, at)
+    if isinstance(step, DynamicIndex):
+        at = tuple(k.id if isinstance(k, V.Num) else cx.const(k, i32) for k in step.index)
+        return V.Element(base.mem, base.index, at)
     columns = base.shape[-1]
     cells = []
     for p in step.positions:
         where = (p,) if len(base.shape) == 1 else divmod(p, columns)
-        cells.append(Element(base.mem, base.index, tuple(cx.const(k, i32) for k in where)))
-    return Matrix(step.shape, tuple(cells)) if step.shape else cells[0]
+        cells.append(V.Element(base.mem, base.index, tuple(cx.const(k, i32) for k in where)))
+    return V.Matrix(step.shape, tuple(cells)) if step.shape else cells[0]
 
 
-def all_cells(cx: Context, base: Element, node: ast.expr) -> Matrix:
-    """The elements of an element of a matrix field, one by one."""
-    positions = tuple(range(math.prod(base.shape)))
-    cells = _element_part(cx, base, Part(positions, base.shape), node)
-    assert isinstance(cells, Matrix)
+def all_cells(cx: Context, base: V.Element, node: ast.expr) -> V.Matrix:
+    """The entries of an element of a matrix field, one by one."""
+    cells = _element_part(cx, base, Part(tuple(range(math.prod(base.shape))), base.shape), node)
+    assert isinstance(cells, V.Matrix)
     return cells
 
 
-def candidates(cx: Context, shape: tuple[int, ...], step: At) -> Iterator[tuple[int, Callable[[], int]]]:
-    """The positions that the index may mean, each with what emits the condition that it does."""
+def candidates(cx: Context, shape: tuple[int, ...], step: DynamicIndex) -> Iterator[tuple[int, Callable[[], int]]]:
+    """The positions that the index may have, each with a function that emits the condition that it has this one."""
     known: dict[tuple[int, int], int] = {}
 
     def is_at(axis: int, k: int) -> int:
         index = step.index[axis]
-        assert isinstance(index, Num)
+        assert isinstance(index, V.Num)
         if (axis, k) not in known:
             known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
         return known[axis, k]
 
     def condition(where: tuple[int, ...]) -> int:
-        tests = [is_at(axis, k) for axis, k in enumerate(where) if isinstance(step.index[axis], Num)]
+        tests = [is_at(axis, k) for axis, k in enumerate(where) if isinstance(step.index[axis], V.Num)]
         return tests[0] if len(tests) == 1 else cx.b.op("and", tests[0], tests[1])
 
-    axes = [range(n) if isinstance(k, Num) else (k,) for k, n in zip(step.index, shape, strict=True)]
+    axes = [range(n) if isinstance(k, V.Num) else (k,) for k, n in zip(step.index, shape, strict=True)]
     for where in product(*axes):
-        position = where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
-        yield position, lambda where=where: condition(where)  # type: ignore[misc]  # bound now
+        yield _flat(where, shape), lambda where=where: condition(where)  # type: ignore[misc]  # bound now
 
 
 # --- subscripts -------------------------------------------------------------------------------------------------
@@ -189,34 +174,33 @@ def candidates(cx: Context, shape: tuple[int, ...], step: At) -> Iterator[tuple[
 def _subscripted(cx: Context, node: ast.Subscript) -> Place:
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
-    if isinstance(value, Mem):
+    if isinstance(value, V.Mem):
         index = element_index(cx, node, value)
-        return Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
-    if isinstance(value, StructMem):
-        return _record(value, element_index(cx, node, value.first))
-    if isinstance(value, Matrix) or (isinstance(value, Element) and value.shape):
+        return V.Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
+    if isinstance(value, V.StructMem):
+        return _struct_element(value, element_index(cx, node, value.first))
+    if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
         return _step(cx, base, _position(cx, node, value.shape), node)
-    if isinstance(value, (tuple, Shape, Obj)):
+    if isinstance(value, (tuple, V.Shape, V.Obj)):
         return item(cx, value, node)
-    if isinstance(value, Struct) and _is_view(value):
+    if isinstance(value, V.Struct) and _is_view(value):
         mem: Any = value.members["arr"]
         at, first = element_index(cx, node, mem)[0], cx.loaded(value.members["offset"], node)
-        assert isinstance(first, Num)
-        t = cx.b.types[at]
-        return Element(mem, (cx.b.op("add", at, cx.to(first, t)),))
+        assert isinstance(first, V.Num)
+        return V.Element(mem, (cx.b.op("add", at, cx.to(first, cx.b.types[at])),))
     raise cx.fail("QL1505", node, what=describe(value))
 
 
-def _is_view(value: Struct) -> bool:
-    """Whether it stands for a run of elements of an ndarray."""
+def _is_view(value: V.Struct) -> bool:
+    """Whether the struct is a view of consecutive elements of an ndarray."""
     return getattr(value.type, "__qd_view__", False) is True
 
 
-def _record(mem: StructMem, index: tuple[int, ...]) -> Struct:
-    members: dict[str, Value] = {}
-    for name, m in mem.members.items():
-        members[name] = Element(m, index) if isinstance(m, Mem) else _record(m, index)
-    return Struct(mem.type, members)
+def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
+    return V.Struct(mem.type, {
+        name: V.Element(m, index) if isinstance(m, V.Mem) else _struct_element(m, index)
+        for name, m in mem.members.items()
+    })
 
 
 def indices(node: ast.Subscript) -> list[ast.expr]:
@@ -225,22 +209,21 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
     return [] if len(parts) == 1 and isinstance(parts[0], ast.Constant) and parts[0].value is None else parts
 
 
-def element_index(cx: Context, node: ast.Subscript, base: Mem) -> tuple[int, ...]:
-    """The indices of the element that a subscript of a field or ndarray names; a vector is as many indices."""
-    values: list[tuple[Num | Lit, ast.expr]] = []
-    for k, (value, p) in enumerate(_spread(cx, node, (Matrix, tuple))):
-        values.append((_index(cx, p, k, base.text, value), p))
+def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
+    """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector counts as several."""
+    parts = enumerate(_spread(cx, node, (V.Matrix, tuple)))
+    values = [(_index(cx, p, k, base.text, value), p) for k, (value, p) in parts]
     _check_axes(cx, node, base.text, len(values), base.ndim)
     ids = []
     for k, (number, p) in enumerate(values):
         first = base.offset[k] if base.offset else 0
-        if isinstance(number, Lit) and number.value < first and isinstance(p, ast.UnaryOp):
+        if isinstance(number, V.Lit) and number.value < first and isinstance(p, ast.UnaryOp):
             raise cx.fail("QL1503", p, k=k, text=base.text, back=-number.value)
         cx.at(p)
-        if first and isinstance(number, Lit):
-            number = Lit(int(number.value) - first, p)
+        if first and isinstance(number, V.Lit):
+            number = V.Lit(int(number.value) - first, p)
         at = cx.index(number)
-        if first and isinstance(at, Num):
+        if first and isinstance(at, V.Num):
             t = at.type if i32.holds(first) else i64
             ids.append(cx.b.op("sub", cx.to(at, t), cx.const(first, t)))
         else:
@@ -249,19 +232,17 @@ def element_index(cx: Context, node: ast.Subscript, base: Mem) -> tuple[int, ...
 
 
 def _spread(
-    cx: Context, node: ast.Subscript, several: tuple[type, ...]
-) -> Iterator[tuple[Value | None, ast.expr]]:
-    """The values between the brackets, None for a slice; a value that is one of ``several`` is as many."""
+    cx: Context, node: ast.Subscript, several: Any
+) -> Iterator[tuple[V.Value | None, ast.expr]]:
+    """The values between the brackets, None for a slice. Of values of the types ``several`` their entries."""
     for p in indices(node):
-        value = None if isinstance(p, ast.Slice) else cx.expr(p)
-        if not isinstance(value, several):
-            yield value, p
-        else:
-            yield from ((v, p) for v in (value.elements if isinstance(value, Matrix) else value))  # type: ignore[union-attr]
+        value: Any = None if isinstance(p, ast.Slice) else cx.expr(p)
+        parts = (value,) if not isinstance(value, several) else getattr(value, "elements", value)
+        yield from ((v, p) for v in parts)
 
 
 def _check_axes(cx: Context, node: ast.Subscript, text: str, got: int, ndim: int) -> None:
-    """An error unless there are as many indices as axes."""
+    """Raises an error unless there are as many indices as axes."""
     if got != ndim:
         index = ", ".join("ijkl"[:ndim]) if ndim else "None"
         given = f"{got} indices" if got > 1 else "1 index" if got else "None"
@@ -269,8 +250,8 @@ def _check_axes(cx: Context, node: ast.Subscript, text: str, got: int, ndim: int
                       cure=f"write {text}[{index}]")  # fmt: skip
 
 
-def _index(cx: Context, node: ast.expr, k: int, text: str, value: Value | None) -> Num | Lit:
-    """One index as an integer."""
+def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None) -> V.Number:
+    """The value of an index, which must be an integer; None stands for a slice."""
     if value is None:
         raise cx.fail("QL1504", node)
     number = cx.number(value, node)
@@ -280,18 +261,17 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: Value | None) 
     return number
 
 
-def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | At:
-    """The subscript of a matrix."""
+def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex:
+    """The step of the subscript of a matrix."""
     text = name_of(node.value)
-    sliced = _slices(cx, node, shape)
-    if sliced is not None:
+    if (sliced := _slices(cx, node, shape)) is not None:
         return sliced
-    parts = list(_spread(cx, node, (Matrix,)))
+    parts = list(_spread(cx, node, (V.Matrix,)))
     _check_axes(cx, node, text, len(parts), len(shape))
-    where: list[int | Num] = []
+    where: list[int | V.Num] = []
     for k, ((value, p), extent) in enumerate(zip(parts, shape, strict=True)):
         number = _index(cx, p, k, text, value)
-        if isinstance(number, Lit):
+        if isinstance(number, V.Lit):
             known = int(number.value)
             if known < 0:
                 raise cx.fail("QL1503", p, k=k, text=text, back=-known)
@@ -301,16 +281,21 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part 
         else:
             cx.at(p)
             at = cx.index(number)
-            assert isinstance(at, Num)
+            assert isinstance(at, V.Num)
             where.append(_checked(cx, at, extent, text))
-    known_all = [k for k in where if isinstance(k, int)]
-    if len(known_all) == len(where):
-        return Part((known_all[0] if len(shape) == 1 else known_all[0] * shape[1] + known_all[1],), ())
-    return At(tuple(where))
+    constant = [k for k in where if isinstance(k, int)]
+    if len(constant) == len(where):
+        return Part((_flat(constant, shape),), ())
+    return DynamicIndex(tuple(where))
+
+
+def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
+    """The position, row by row, of an element of a vector or matrix."""
+    return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
 
 
 def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | None:
-    """A subscript with a slice in it, like ``m[0, :]``; everything in it is known at compile time."""
+    """The step of a subscript with a slice, like ``m[0, :]``, which is known at compile time; None without slices."""
     parts = indices(node)
     if len(parts) != len(shape) or not any(isinstance(p, ast.Slice) for p in parts):
         return None
@@ -323,12 +308,12 @@ def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | 
         if not chosen:
             raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
         axes.append(chosen)
-    positions = [k * shape[1] + j for k in axes[0] for j in axes[1]] if len(shape) == 2 else axes[0]
+    positions = [_flat(where, shape) for where in product(*axes)]
     return Part(tuple(positions), tuple(len(a) for a, p in zip(axes, parts, strict=True) if isinstance(p, ast.Slice)))
 
 
-def _checked(cx: Context, index: Num, extent: int, text: str) -> Num:
-    """The index, with an assert that it is inside where bounds are checked."""
+def _checked(cx: Context, index: V.Num, extent: int, text: str) -> V.Num:
+    """The index; in sessions that check bounds an assert that it is in range is emitted."""
     if cx.options.debug or cx.options.check_out_of_bound:
         low = cx.b.op("ge", index.id, cx.const(0, index.type))
         ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, index.type)))
@@ -340,45 +325,42 @@ def _checked(cx: Context, index: Num, extent: int, text: str) -> Num:
 # --- attributes -------------------------------------------------------------------------------------------------
 
 
-LISTS = ("append", "length", "deactivate")  # methods of the lists of a dynamic node: x.append(v), x[i].append(v)
-
-
-def _list(cx: Context, node: ast.Attribute) -> Value | None:
-    """The method of a list of a dynamic node; None where this is something else."""
+def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
+    """The method in ``x.append(v)`` or ``x[i].append(v)``, of a list of a dynamic node; None for anything else."""
     inner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
-    if node.attr not in LISTS or not isinstance(inner, (ast.Name, ast.Attribute)):
+    if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
         return None
     mem = fetch(cx, locate(cx, inner), inner)
-    first = mem.first if isinstance(mem, StructMem) else mem
-    cell = node_of(cx, first) if isinstance(first, Mem) else None
+    first = mem.first if isinstance(mem, V.StructMem) else mem
+    cell = node_of(cx, first) if isinstance(first, V.Mem) else None
     if cell is None or cell.kind != "dynamic":
         return None
     index: tuple[int, ...] = ()
     want = len(cell.parent().axes)
     if isinstance(node.value, ast.Subscript):
-        holder = Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])  # type: ignore[union-attr]
+        holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])  # type: ignore[union-attr]
         index = element_index(cx, node.value, holder)
     elif want:
         _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
-    return Bound(f"Field.{node.attr}", (mem, *index), name_of(node))
+    return V.BoundMethod(f"Field.{node.attr}", (mem, *index), name_of(node))
 
 
 def _member(cx: Context, node: ast.Attribute) -> Place:
-    if (method := _list(cx, node)) is not None:
+    if (method := _list_method(cx, node)) is not None:
         return method
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
-    if isinstance(value, Mem):
-        return _of_mem(cx, value, node)
-    if isinstance(value, StructMem):
-        return _of_struct_mem(cx, value, node)
-    if isinstance(value, Struct):
-        return _of_struct(cx, base, value, node)
-    if isinstance(value, Matrix) or (isinstance(value, Element) and value.shape):
-        return _of_matrix(cx, base, value, node)
-    if isinstance(value, Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
-        return Bound("Field.parent", value, name_of(node))
-    if isinstance(value, Obj) and value.raw is not None:
+    if isinstance(value, V.Mem):
+        return _mem_member(cx, value, node)
+    if isinstance(value, V.StructMem):
+        return _struct_mem_member(cx, value, node)
+    if isinstance(value, V.Struct):
+        return _struct_member(cx, base, value, node)
+    if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
+        return _matrix_member(cx, base, value, node)
+    if isinstance(value, V.Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
+        return V.BoundMethod("Field.parent", value, name_of(node))
+    if isinstance(value, V.Obj) and value.raw is not None:
         text = f"{value.text}.{node.attr}"
         try:
             return cx.captured(value.raw, node.attr, text, node)
@@ -389,13 +371,12 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 
 
-def _of_matrix(cx: Context, base: Place, value: Matrix | Element, node: ast.Attribute) -> Place:
+def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Attribute) -> Place:
     shape, name = value.shape, node.attr
-    known = matrix.attribute(name, shape, node)
-    if known is not None:
+    if (known := matrix.attribute(name, shape, node)) is not None:
         return known
     if f"Matrix.{name}" in cx.operations:
-        return Bound(f"Matrix.{name}", cx.loaded(value, node), name_of(node))
+        return V.BoundMethod(f"Matrix.{name}", cx.loaded(value, node), name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
         return _step(cx, base, Part(positions, (len(positions),) if len(positions) > 1 else ()), node)
@@ -411,7 +392,7 @@ def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[s
     return cx.fail("QL1306", node, text=text, name=node.attr, hint=hint, cure=cure)
 
 
-def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> Place:
+def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribute) -> Place:
     name = node.attr
     if name in value.members:
         return _step(cx, base, name, node)
@@ -419,11 +400,11 @@ def _of_struct(cx: Context, base: Place, value: Struct, node: ast.Attribute) -> 
         return (value.members["size"],)
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return Bound(method, cx.loaded(value, node), name_of(node), base)
+        return V.BoundMethod(method, cx.loaded(value, node), name_of(node), base)
     raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
-def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
+def _struct_mem_member(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.Value:
     name = node.attr
     member = value.members.get(name)
     if member is not None:
@@ -434,20 +415,20 @@ def _of_struct_mem(cx: Context, value: StructMem, node: ast.Attribute) -> Value:
     raise _no_attribute(cx, node, value.text, value.members, cure)
 
 
-def _struct_grad(cx: Context, value: StructMem, node: ast.Attribute) -> StructMem:
-    """The gradients of the members that have one."""
+def _struct_grad(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.StructMem:
+    """The struct field of the gradients of those members that have one."""
     members: dict[str, Any] = {}
     for name, m in value.members.items():
-        if isinstance(m, StructMem):
+        if isinstance(m, V.StructMem):
             members[name] = _struct_grad(cx, m, node)
         elif m.buffer.grad:
             members[name] = _grad(cx, m, node)
     if not members:
         raise cx.fail("QL1507", node, text=value.text, what="gradient", which="grad")
-    return StructMem(value.type, members, f"{value.text}.grad")
+    return V.StructMem(value.type, members, f"{value.text}.grad")
 
 
-def _of_mem(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+def _mem_member(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     read = _MEMBERS.get(node.attr)
     if read is not None:
         return read(cx, base, node)
@@ -458,40 +439,40 @@ def _of_mem(cx: Context, base: Mem, node: ast.Attribute) -> Value:
     raise _no_attribute(cx, node, base.text, _MEMBERS, cure)
 
 
-def _shape(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+def _shape(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     if base.buffer.shape is None:
-        return Shape(base.buffer, base.ndim)
+        return V.Shape(base.buffer, base.ndim)
     return tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
 
 
-def _grad(cx: Context, base: Mem, node: ast.Attribute) -> Value:
-    """The gradient, or the dual."""
+def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
+    """The gradient or dual of a field or ndarray."""
     name = getattr(base.buffer, node.attr)
     if not name:
         what = "gradient" if node.attr == "grad" else "dual"
         raise cx.fail("QL1507", node, text=base.text, what=what, which=node.attr)
-    return Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry)
+    return V.Mem(cx.buffers[name], f"{base.text}.{node.attr}", base.element_shape, base.offset, base.entry)
 
 
-def _method(cx: Context, base: Mem | StructMem, node: ast.Attribute) -> Value:
-    return Bound(f"Field.{node.attr}", base, name_of(node))
+def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
+    return V.BoundMethod(f"Field.{node.attr}", base, name_of(node))
 
 
-def _snode(cx: Context, base: Mem, node: ast.Attribute) -> Value:
+def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     note_unknown()
-    return Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode")
+    return V.Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode")
 
 
-_MEMBERS: dict[str, Callable[[Context, Mem, ast.Attribute], Value]] = {
+_MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
     "shape": _shape,
     "grad": _grad,
     "dual": _grad,
     "fill": _method,
     "snode": _snode,
     "parent": _method,
-    "dtype": lambda cx, base, node: Obj(base.buffer.dtype, f"{base.text}.dtype"),
+    "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }
-_STRUCT_MEMBERS: dict[str, Callable[[Context, StructMem, ast.Attribute], Value]] = {
+_STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Value]] = {
     "shape": lambda cx, base, node: _shape(cx, base.first, node),
     "grad": _struct_grad,
     "fill": _method,

@@ -1,8 +1,8 @@
-"""What is active in sparse layouts: pointer, bitmasked and dynamic nodes.
+"""Active cells of sparse layouts: pointer, bitmasked and dynamic nodes.
 
-Memory is dense and 0 where nothing is active, so loads need no test. An i32 field of the node, its ``activity``,
-counts: a cell is active where its number there exceeds the cell's rank, which is 0 but in the lists of a dynamic node.
-A write activates the cell that it falls into and those above it; an active cell's ancestors are active.
+Memory is dense, and 0 where no cell is active, so loads need no test. Each sparse node has an i32 field ``activity``. A
+cell is active where the number there exceeds the rank of the cell: its position in the list of a dynamic node, else 0.
+A write activates the cell that it falls into and the cells above it, so the ancestors of an active cell are active.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quadrants_lab.ir.types import i32
 
 @dataclass(slots=True, eq=False)
 class _Index:
-    """An index of the running kernel, for `SNode.find`."""
+    """An index that the kernel computes, with the arithmetic that `SNode.find` needs."""
 
     cx: Context
     id: int
@@ -40,8 +40,8 @@ class _Index:
 
 
 @dataclass(slots=True)
-class Spot:
-    """Where the activity of a cell is counted, and its rank, an id of i32 or i64."""
+class ActivitySlot:
+    """The element of the activity buffer that belongs to a cell, and the id of the cell's rank."""
 
     buffer: N.Buffer
     index: tuple[int, ...]
@@ -49,87 +49,86 @@ class Spot:
 
 
 def node_of(cx: Context, mem: Mem) -> Any:
-    """The nearest node of a field in a sparse layout whose cells need not be active; None for what is dense, as
-    gradients and duals are."""
+    """The nearest sparse node above a field; None for dense fields, and for gradients and duals."""
     found = cx.bindings.get(mem.buffer.name)
     node = getattr(found, "snode", None)
     return None if node is None or found.primal is not None else node.sparse  # type: ignore[union-attr]
 
 
-def counter(cx: Context, node: Any) -> N.Buffer:
-    """The buffer of a node's activity."""
+def activity_buffer(cx: Context, node: Any) -> N.Buffer:
+    """The activity buffer of a node."""
     buffer = cx.field(node.activity, f"{node.kind}.active")
     buffer.role = "activity"
     return buffer
 
 
-def spot(cx: Context, node: Any, index: Sequence[int], below: Any) -> Spot:
-    """That of the cell of ``node`` that the element ``index`` of the node ``below`` lies in."""
+def activity_slot(cx: Context, node: Any, index: Sequence[int], below: Any) -> ActivitySlot:
+    """The slot of the cell of ``node`` that contains the element ``index`` of the node ``below``."""
     at, rank = node.find([_Index(cx, i) for i in index], below)
     types = cx.b.types
-    buffer = counter(cx, node)
+    buffer = activity_buffer(cx, node)
     most = rank.id if isinstance(rank, _Index) else cx.const(rank, buffer.dtype)
-    return Spot(buffer, tuple(i.id for i in at), cx.b.cast(most, buffer.dtype) if types[most] else most)
+    return ActivitySlot(buffer, tuple(i.id for i in at), cx.b.cast(most, buffer.dtype) if types[most] else most)
 
 
 def is_active(cx: Context, node: Any, index: Sequence[int], below: Any) -> int:
-    """Whether that cell is active, a u1."""
-    at = spot(cx, node, index, below)
+    """Whether the cell of ``node`` that contains the element ``index`` of ``below`` is active, a u1."""
+    at = activity_slot(cx, node, index, below)
     return cx.b.op("gt", cx.b.load(at.buffer, at.index), at.rank)
 
 
 def activate(cx: Context, node: Any, index: Sequence[int], below: Any) -> None:
-    """Activates that cell and those above it, unless it is known to be active."""
+    """Activates the cell that contains the element, and the cells above it, unless it is known to be active."""
     if node is None or _key(node, index, below) in cx.active[-1]:
         return
     while node is not None:
-        at = spot(cx, node, index, below)
+        at = activity_slot(cx, node, index, below)
         one = cx.const(1, at.buffer.dtype)
         if node.kind == "dynamic":
             cx.b.atomic("max", at.buffer, at.index, cx.b.op("add", at.rank, one))
         else:  # iterations that store the same value do not race
             cx.b.store(at.buffer, at.index, one)
-        cx.touched.add(at.buffer.name)
+        cx.changed_activity.add(at.buffer.name)
         node = node.parent().sparse
 
 
-def activated(cx: Context, mem: Mem, index: Sequence[int]) -> None:
-    """To be called after a write to an element of a field."""
+def activate_element(cx: Context, mem: Mem, index: Sequence[int]) -> None:
+    """Activates the cells of an element of a field; called after each write."""
     node = node_of(cx, mem)
     if node is not None:
         activate(cx, node, index, cx.bindings[mem.buffer.name].snode)
 
 
 def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
-    """Deactivates a cell, or of a dynamic node the whole list of a cell of its parent: what it holds becomes 0."""
+    """Deactivates a cell, or the whole list that a dynamic node has in a cell of its parent; all in it becomes 0."""
     for cells in cx.active:
         cells.clear()
-    own = counter(cx, node)
+    own = activity_buffer(cx, node)
     cx.b.store(own, tuple(corner), cx.const(0, own.dtype))
-    cx.touched.add(own.name)
+    cx.changed_activity.add(own.name)
     cell = node.parent() if node.kind == "dynamic" else node
     for inner, held, counts in node.contents():
-        buffer = counter(cx, inner) if counts else cx.field(held, held.name or "placed")
+        buffer = activity_buffer(cx, inner) if counts else cx.field(held, held.name or "placed")
         holder = inner.parent() if counts and inner.kind == "dynamic" else inner
         sizes = dict(zip(cell.axes, (by for _, by in cell.places(holder)), strict=True))
         box = [(corner[cell.axes.index(a)] if a in sizes else None, sizes.get(a, n))
                for a, n in zip(holder.axes, holder.shape, strict=True)]  # fmt: skip
         _zero(cx, buffer, box, [])
         if counts:
-            cx.touched.add(buffer.name)
+            cx.changed_activity.add(buffer.name)
 
 
 def length(cx: Context, node: Any, at: tuple[int, ...]) -> int:
-    """How many elements a list of a dynamic node has, an i32: what was appended to a full one was not kept."""
-    buffer = counter(cx, node)
+    """The number of elements in a list of a dynamic node, an i32; appending to a full list does not count."""
+    buffer = activity_buffer(cx, node)
     return cx.b.op("min", cx.b.load(buffer, at), cx.const(node.room, i32))
 
 
 def appended(cx: Context, node: Any, at: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-    """Makes a list longer: the index of the new element in it, and in fields that are placed in the node."""
-    buffer = counter(cx, node)
+    """Makes a list longer by one; returns the new element's index in the list, and in fields placed in the node."""
+    buffer = activity_buffer(cx, node)
     slot = cx.b.atomic("add", buffer, at, cx.const(1, i32))
-    cx.touched.add(buffer.name)
+    cx.changed_activity.add(buffer.name)
     holder = node.parent()
     if holder.sparse is not None:
         activate(cx, holder.sparse, at, holder)
@@ -142,7 +141,8 @@ def _grown(cx: Context, i: int, n: int, slot: int) -> int:
 
 
 def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], index: list[int]) -> None:
-    """Stores 0 to a box of elements: for each axis the number of a stretch, None for the first, and its length."""
+    """Stores 0 to a box of elements. For each axis ``box`` holds the length ``n`` of the box and its id ``k``, so that
+    it begins at ``k * n``; None means 0. ``index`` holds the indices of the axes that are done."""
     if len(index) == len(box):
         for at in product(*map(range, (buffer.shape or ())[len(box) :])):
             inside = tuple(cx.const(k, i32) for k in at)
@@ -162,7 +162,7 @@ def _zero(cx: Context, buffer: N.Buffer, box: Sequence[tuple[int | None, int]], 
     cx.b.add(N.For(cx.b.fresh(), k, begin, end, (), (), tuple(body), ()))
 
 
-# --- loops over what is active ----------------------------------------------------------------------------------------
+# --- loops over active cells ------------------------------------------------------------------------------------
 
 
 def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
@@ -170,9 +170,9 @@ def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
 
 
 @contextmanager
-def known(cx: Context, *keys: Any) -> Iterator[None]:
-    """While a loop's body is lowered: what is active in it. That of the loops around it may be deactivated by an
-    iteration before."""
+def known_active(cx: Context, *keys: Any) -> Iterator[None]:
+    """Declares cells active while the body of a loop is lowered. Cells known from outside of the loop do not count in
+    it, because an earlier iteration may have deactivated them."""
     cx.active.append(set(keys))
     yield
     cx.active.pop()
@@ -180,9 +180,9 @@ def known(cx: Context, *keys: Any) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Active:
-    """What a loop over a sparse layout tests: it runs over the elements of ``below``, counted from ``first``, whose
-    cells in ``nodes`` are active; the widest cells come first, which may pass over many elements at once. ``tests``:
-    the loads that it has emitted, with the node of each."""
+    """The tests of a loop over a sparse layout: it runs over the elements of the node ``below``, counted from
+    ``first``, whose cells in ``nodes`` are active. The widest cells are tested first, because one test can skip many
+    elements. ``tests`` are the loads that were emitted, with the node of each."""
 
     nodes: tuple[Any, ...]
     below: Any
@@ -191,7 +191,7 @@ class Active:
 
     @staticmethod
     def over(below: Any, first: tuple[int, ...] = ()) -> Active | None:
-        """None where all elements are active."""
+        """The tests of a loop over a node; None if all its elements are active."""
         nodes: list[Any] = []
         node = None if below is None else below.sparse
         while node is not None:
@@ -201,17 +201,17 @@ class Active:
 
     @staticmethod
     def of(cx: Context, mem: Mem) -> Active | None:
-        """For a loop over a field, or over its gradient or dual."""
+        """The tests of a loop over a field, or over its gradient or dual."""
         found = cx.bindings.get(mem.buffer.name)
         return Active.over(getattr(getattr(found, "primal", None) or found, "snode", None), mem.offset)
 
     def emit(self, cx: Context, index: Sequence[int], leave: Callable[[], None]) -> Any:
-        """Runs ``leave`` where the element is inactive; returns what to hand to `known`."""
+        """Emits the tests, with the code that ``leave`` emits for inactive elements; the key for `known_active`."""
         if any(self.first):
             pairs = zip(index, self.first, strict=True)
             index = [cx.b.op("sub", i, cx.const(n, cx.b.types[i])) for i, n in pairs]
         for node in self.nodes:
-            at = spot(cx, node, index, self.below)
+            at = activity_slot(cx, node, index, self.below)
             load = N.Load(cx.b.fresh(), at.buffer.dtype, at.buffer.name, at.index)
             self.tests.append((load, node))
             inactive = cx.b.op("le", cx.b.add(load), at.rank)
@@ -221,15 +221,15 @@ class Active:
         return _key(self.nodes[-1], index, self.below)
 
     def snapshots(self, cx: Context, node: ast.For) -> list[N.Stmt]:
-        """Where the loop, written at ``node``, changes what it tests: lets it test copies, and returns the tasks that
-        make the copies, to run before the loop."""
+        """If the loop at ``node`` changes activity that it tests, makes it test copies instead; returns the tasks that
+        make the copies, which must run before the loop."""
         copies: dict[str, N.Buffer] = {}
         tasks: list[N.Stmt] = []
         for load, tested in self.tests:
-            if load.buffer not in cx.touched:
+            if load.buffer not in cx.changed_activity:
                 continue
             if load.buffer not in copies:
-                live = counter(cx, tested)
+                live = activity_buffer(cx, tested)
                 extents = tuple(map(SizeConst, live.shape or ()))
                 copies[live.name] = N.Buffer(cx.unused(f"{live.name}.before"), "scratch", live.dtype, live.ndim, None,
                                              role="kept", extents=extents)  # fmt: skip

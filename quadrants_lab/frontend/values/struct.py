@@ -1,4 +1,4 @@
-"""Structs in a kernel, and values of declared types."""
+"""Structs in a kernel, and values cast to declared types."""
 
 from __future__ import annotations
 
@@ -16,47 +16,45 @@ from quadrants_lab.ir.types import DType
 
 
 def type_of(cx: Context, declared: Any) -> Any:
-    """A declared type: a dtype, or an object with ``__qd_type__``; None for anything else."""
+    """The dtype or type that is declared, a type being an object with ``__qd_type__``; None for anything else."""
     if isinstance(getattr(declared, "__qd_type__", None), str):
         return declared
     return dtype_of(Obj(declared), cx.options)
 
 
 def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any:
-    """The dtype or type that an annotation names, None if it names something else. ``evaluated``: what Python made of
-    it, which may know locals around the function that its body does not mention."""
+    """The dtype or type that an annotation names, None if it names something else. ``evaluated`` is the object that
+    Python evaluated it to: it may refer to locals around the function that the closure lacks."""
     if evaluated is not None and not isinstance(evaluated, (str, tuple)):
         return type_of(cx, evaluated)
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Call)):
         return None
-    cx.static += 1
-    value = cx.expr(node)
-    cx.static -= 1
+    with cx.setting(static=cx.static + 1):
+        value = cx.expr(node)
     return type_of(cx, value.value) if isinstance(value, Obj) else None
 
 
 def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
-    """A type called in a kernel: ``vec3(...)``, ``Particle(pos=..., mass=...)``."""
+    """The value that a call of a type makes: ``vec3(...)``, ``Particle(pos=..., mass=...)``."""
     if declared.__qd_type__ == "matrix":
         if keywords:
             raise cx.fail("QL1602", call, text=ast.unparse(call.func), what="takes numbers only", params="*args")
-        return matrix.of_type(cx, call, tuple(declared.shape), declared.dtype, args)
+        return matrix.construct(cx, call, tuple(declared.shape), declared.dtype, args)
     names = list(declared.members)
     given = bound(cx, call, ast.unparse(call.func), names, args, keywords, optional=names, noun="member")
     nodes = {**dict(zip(names, call.args, strict=False)), **{k.arg: k.value for k in call.keywords}}
-    members = {}
-    for name, want in declared.members.items():
-        value = given.get(name, Lit(0, call))
-        members[name] = as_type(cx, value, want, nodes.get(name, call))
-    return Struct(declared, members)
+    return Struct(declared, {
+        name: as_type(cx, given.get(name, Lit(0, call)), want, nodes.get(name, call))
+        for name, want in declared.members.items()
+    })
 
 
 def bound(
     cx: Context, call: ast.Call, text: str, names: Sequence[str], args: Sequence[Value], keywords: dict[str, Value],
     optional: Container[str] = (), positional: int | None = None, noun: str = "parameter",
 ) -> dict[str, Value]:  # fmt: skip
-    """The arguments of a call of ``text`` by the names of its parameters, of which ``positional`` (None: all) need
-    no name; QL1602 where they do not fit."""
+    """The arguments of a call of ``text`` by the names of its parameters, of which the first ``positional`` (None: all)
+    can be given by position; error QL1602 where they do not fit."""
     most = len(names) if positional is None else positional
     given = dict(zip(names[:most], args, strict=False))
     unknown = next((k for k in keywords if k not in names or k in given), None)
@@ -74,7 +72,8 @@ def bound(
 
 
 def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
-    """``value`` as the declared type has it: cast, of the right shape; a number fills matrices and structs."""
+    """``value`` cast to the declared type; a number becomes a matrix or struct of that number. Error QL1417 where the
+    shapes differ."""
     want = type_of(cx, declared)
     cx.at(node)
     if isinstance(want, DType):
@@ -96,7 +95,7 @@ def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
 
 def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     shape = tuple(want.shape)
-    found = matrix.shaped(cx, value, node)
+    found = matrix.number_or_matrix(cx, value, node)
     if not isinstance(found, Matrix) and None not in shape:
         found = Matrix(shape, (found,) * math.prod(shape))
     if not isinstance(found, Matrix) or not _fits(found.shape, shape):

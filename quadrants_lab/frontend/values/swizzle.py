@@ -7,7 +7,7 @@ _POSITION = {name: {letter: k for k, letter in enumerate(name)} for name in SETS
 
 
 def swizzle(name: str) -> tuple[int, ...] | None:
-    """The positions that one to four letters of one set name, None if ``name`` is something else."""
+    """The positions that ``name`` means if it is one to four letters of one set, else None."""
     if not 1 <= len(name) <= 4:
         return None
     for letters in _POSITION.values():
@@ -17,5 +17,5 @@ def swizzle(name: str) -> tuple[int, ...] | None:
 
 
 def letters(name: str, n: int) -> str:
-    """The letters that a vector of ``n`` elements has in the set that ``name`` is from."""
+    """The letters that a vector of ``n`` elements has in the set of the first letter of ``name``."""
     return next(s for s in SETS if name[0] in s)[:n]

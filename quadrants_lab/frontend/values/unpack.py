@@ -1,4 +1,4 @@
-"""What can be taken apart at compile time: tuples, shapes and captured constants."""
+"""Values with entries that are known at compile time: tuples, shapes, matrices and captured constants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadrants_lab.frontend.values.values import Matrix, Obj, Shape, Value
 
 
 def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) -> Value:
-    """Entry of a tuple, shape or captured constant; the index is known at compile time."""
+    """The entry of a tuple, shape or captured constant at an index that is known at compile time."""
     if isinstance(base, Obj) and not hasattr(type(base.value), "__getitem__"):
         raise cx.fail("QL1505", node, what=describe(base))
     index = cx.known(cx.expr(node.slice), "QL1508", node.slice)
@@ -34,7 +34,7 @@ def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) 
 
 
 def entries(cx: Context, value: Value) -> tuple[Any, ...] | None:
-    """The entries of what can be unpacked, else None."""
+    """The entries of a value that can be unpacked, the rows of a matrix; None for other values."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, Shape):

@@ -1,4 +1,5 @@
-"""Writing to places: locals as new values, memory by stores and atomics, shared locals by reductions."""
+"""Writing to places: a local gets a new value, memory is stored to or updated atomically, and a local that iterations
+share is reduced into."""
 
 from __future__ import annotations
 
@@ -9,21 +10,21 @@ from typing import Any
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, name_of, refilled
-from quadrants_lab.frontend.values.lvalue import At, Local, Part, Place, Step, all_cells, candidates
-from quadrants_lab.frontend.values.sparse import activated
+from quadrants_lab.frontend.values.leaves import describe, is_shared, leaf_names, leaves, name_of, with_leaves
+from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, all_cells, candidates
+from quadrants_lab.frontend.values.sparse import activate_element
 from quadrants_lab.frontend.values.values import Element, Lit, Matrix, Mem, Num, Number, Struct, Temp, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 
 
-def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:
-    """Each number of ``old`` with the one of ``new`` that takes its place; a number fills a matrix. An error where the
-    shapes differ."""
+def paired_leaves(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:
+    """Pairs of a number of ``old`` and the number of ``new`` that replaces it; a number is broadcast to a matrix. Error
+    QL1417 where the shapes differ."""
     if isinstance(old, Element) and old.shape:
         old = all_cells(cx, old, node)
     if isinstance(old, Matrix):
-        value = matrix.shaped(cx, new, node)
+        value = matrix.number_or_matrix(cx, new, node)
         if isinstance(value, Matrix) and value.shape != old.shape:
             raise cx.fail("QL1417", node, what=describe(value), target=describe(old))
         for k, leaf in enumerate(old.elements):
@@ -32,7 +33,7 @@ def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple
         if not isinstance(new, Struct) or list(new.members) != list(old.members):
             raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
         for name, member in old.members.items():
-            yield from pairs(cx, member, new.members[name], node)
+            yield from paired_leaves(cx, member, new.members[name], node)
     elif isinstance(old, (Num, Lit, Temp, Element)):
         if isinstance(new, (Matrix, Struct)):
             raise cx.fail("QL1417", node, what=describe(new), target="a number")
@@ -42,40 +43,40 @@ def pairs(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple
 
 
 def _same_binding(old: Value, new: Value) -> bool:
-    """Whether a member that is no number stays what it is."""
+    """Whether two values that are not numbers stand for the same object."""
     if isinstance(old, Mem) and isinstance(new, Mem):
         return old.buffer is new.buffer
     return old is new or (hasattr(old, "value") and getattr(old, "value", 0) is getattr(new, "value", 1))
 
 
-def fitted(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast.AST, name: str) -> Value:
-    """``new`` in the shape and dtypes of the local ``old``, which it replaces."""
+def cast_to_local(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast.AST, name: str) -> Value:
+    """``new`` cast to the shape and dtypes of the local ``old``, which it replaces; warns where that loses values."""
     if isinstance(old, Num) and isinstance(new, (Num, Lit)):
         warn_loss(cx, "QL1901", new, old.type, name, node)
         cx.at(stmt)
         return Num(cx.to(new, old.type), old.type)
     numbers = []
     warned = False
-    for leaf, number in pairs(cx, old, new, node):
+    for leaf, number in paired_leaves(cx, old, new, node):
         warned = warned or warn_loss(cx, "QL1901", number, leaf.type, name, node)
         cx.at(stmt)
-        numbers.append(cx.num(number, leaf.type))
-    return refilled(old, (Num(n.id, n.type) for n in numbers))  # type: ignore[no-any-return]
+        numbers.append(Num(cx.to(number, leaf.type), leaf.type))
+    return with_leaves(old, numbers)  # type: ignore[no-any-return]
 
 
-def put(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def write_local(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
     whole = cx.frame.env[place.name]
-    check_own(cx, whole, node, place.name)
-    _check_seen(cx, place, node)
-    keep(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
+    check_not_shared(cx, whole, node, place.name)
+    _check_not_copy(cx, place, node)
+    assign_local(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
 
 
-def keep(cx: Context, name: str, value: Value) -> None:
-    """Makes it the value of a local, and of the parameters by reference that turn out to be the same place."""
+def assign_local(cx: Context, name: str, value: Value) -> None:
+    """Gives a local a new value, and the parameters by reference that are the same variable at run time."""
     env = cx.frame.env
     env[name] = value
-    for other, same in cx.frame.twins.get(name, {}).items():
+    for other, same in cx.frame.aliases.get(name, {}).items():
         old = env[other]
         assert isinstance(value, Num)
         assert isinstance(old, Num)
@@ -83,9 +84,10 @@ def keep(cx: Context, name: str, value: Value) -> None:
 
 
 def write(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
-    """Assigns a local or a part of it, or stores to memory."""
+    """Assigns a local or a part of it, or stores to memory. ``node`` is the target, ``source`` the expression of the
+    value, ``stmt`` the whole statement."""
     if isinstance(place, Local):
-        put(cx, place, value, node, source, stmt)
+        write_local(cx, place, value, node, source, stmt)
     else:
         store(cx, place, value, node, source, stmt)
 
@@ -93,9 +95,9 @@ def write(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.e
 def _replaced(
     cx: Context, old: Value, steps: tuple[Step, ...], new: Value, node: ast.expr, stmt: ast.AST, name: str
 ) -> Value:
-    """``old`` with the part that the steps lead to replaced."""
+    """``old`` with the part that the steps lead to replaced by ``new``."""
     if not steps:
-        return fitted(cx, old, new, node, stmt, name)
+        return cast_to_local(cx, old, new, node, stmt, name)
     step, rest = steps[0], steps[1:]
     if isinstance(step, str):
         assert isinstance(old, Struct)
@@ -112,34 +114,30 @@ def _replaced(
             elements[p] = e
         return Matrix(old.shape, tuple(elements))
     t: DType = elements[0].type
-    number = fitted(cx, elements[0], new, node, stmt, name)
+    number = cast_to_local(cx, elements[0], new, node, stmt, name)
     assert isinstance(number, Num)
     for p, cond in candidates(cx, old.shape, step):
         elements[p] = Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
     return Matrix(old.shape, tuple(elements))
 
 
-def check_own(cx: Context, value: Value, node: ast.expr, name: str) -> None:
-    """An error where the local is shared by the iterations of a parallel loop."""
-    if not isinstance(value, Num) and any(isinstance(leaf, Temp) for leaf in leaves(value)):
+def check_not_shared(cx: Context, value: Value, node: ast.expr, name: str) -> None:
+    """Raises QL1704 if the local is shared by the iterations of a parallel loop."""
+    if is_shared(value):
         raise cx.fail("QL1704", node, name=name)
 
 
-def _check_seen(cx: Context, place: Local, node: ast.expr) -> None:
-    """An error where a part of an argument of a plain Python function changes: Python's caller would see it."""
+def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
+    """Raises QL1616 where a part of an argument of a plain Python function changes: in Python the caller would see the
+    change, here the argument is a copy."""
     frame, name = cx.frame, place.name
     copied = not frame.source.typed and name in frame.source.parameters and name not in frame.references
     if copied and isinstance(frame.env[name], (Matrix, Struct)):
         raise cx.fail("QL1616", node, name=name, func=frame.source.name)
 
 
-def is_shared(cx: Context, place: Place) -> bool:
-    """Whether the place is, or belongs to, a local that iterations share."""
-    return isinstance(place, Local) and any(isinstance(leaf, Temp) for leaf in leaves(cx.frame.env[place.name]))
-
-
 def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
-    """The place, which has to be in memory: an element of a field or ndarray, or several."""
+    """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
     if isinstance(place, (Element, Matrix, Struct)):
         inner = list(leaves(place))
         if inner and all(isinstance(e, Element) for e in inner):
@@ -161,91 +159,91 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
 def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Stores to memory."""
     warned = False
-    for cell, number in pairs(cx, in_memory(cx, place, node), value, source):
-        buffer = cell.mem.buffer
-        warned = warned or _warn_store(cx, number, buffer.dtype, cell.mem.text, node)
-        cx.at(stmt)
-        cx.b.store(buffer, (*cell.index, *cell.at), cx.to(number, buffer.dtype))
-    _activated(cx, place)
+    for cell, number in paired_leaves(cx, in_memory(cx, place, node), value, source):
+        warned = warned or _warn_store(cx, number, cell.mem.buffer.dtype, cell.mem.text, node)
+        store_number(cx, cell, number, stmt)
+    _activate(cx, place)
 
 
-def _activated(cx: Context, place: Any) -> None:
-    """What was written to is active, each element of a field once."""
+def store_number(cx: Context, cell: Any, number: Number, stmt: ast.AST) -> None:
+    """Stores one number to an `Element` that is one number."""
+    cx.at(stmt)
+    cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
+
+
+def _activate(cx: Context, place: Any) -> None:
+    """Activates the sparse cells of the elements that were written to, each element once."""
     cells = {(id(cell.mem.buffer), *cell.index): cell for cell in leaves(place) if isinstance(cell, Element)}
     for cell in cells.values():
-        activated(cx, cell.mem, cell.index)
+        activate_element(cx, cell.mem, cell.index)
 
 
 def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
-    """``place op= value`` on memory, an atomic for each number; the old value."""
+    """Emits ``place op= value`` on memory, an atomic for each number; returns the old value."""
     old = []
     warned = False
     target = in_memory(cx, place, node)
-    for cell, number in pairs(cx, target, value, source):
+    for cell, number in paired_leaves(cx, target, value, source):
         t = cell.mem.buffer.dtype
         check_atomic(cx, op, t, stmt)
         warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
         cx.at(stmt)
         index = (*cell.index, *cell.at)
         old.append(Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
-    _activated(cx, target)
+    _activate(cx, target)
     if isinstance(target, Element) and target.shape:
         return Matrix(target.shape, tuple(old))
-    return refilled(target, old)  # type: ignore[no-any-return]
+    return with_leaves(target, old)  # type: ignore[no-any-return]
 
 
 def differ(before: Value, after: Value) -> bool:
-    """Whether a func has changed numbers of an argument that it took by reference."""
+    """Whether two values of one shape differ in a number; used to see whether a func changed an argument."""
     return any(a.id != b.id for a, b in zip(leaves(before), leaves(after), strict=True))
 
 
 def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
-    """Writes back an argument that a func took by reference: the numbers that the func changed go to their place.
-    A value without a place is dropped."""
+    """Writes back an argument that a func took by reference: stores those numbers that the func changed. Nothing
+    happens if the argument was not a place."""
     if isinstance(place, Local):
-        put(cx, place, after, node, node, stmt)
+        write_local(cx, place, after, node, node, stmt)
     elif isinstance(place, (Element, Matrix, Struct)) and all(isinstance(e, Element) for e in leaves(place)):
-        for (cell, number), was in zip(pairs(cx, place, after, node), leaves(before), strict=True):
+        for (cell, number), was in zip(paired_leaves(cx, place, after, node), leaves(before), strict=True):
             if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
-                cx.at(stmt)
-                cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
-                activated(cx, cell.mem, cell.index)
+                store_number(cx, cell, number, stmt)
+                activate_element(cx, cell.mem, cell.index)
 
 
 def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
-    """Accumulates into a local of the kernel that all iterations share; the old value."""
+    """Accumulates into a local of the kernel that all iterations share; returns the old value."""
     if place.steps:
-        _check_seen(cx, place, node)
+        _check_not_copy(cx, place, node)
     if place.value is not None:
         old = []
-        for temp, number in pairs(cx, place.value, value, source):
+        for temp, number in paired_leaves(cx, place.value, value, source):
             amount = _amount(cx, op, temp, number, source, stmt)
             old.append(_reduce(cx, op, temp, amount, node, stmt))
-        return refilled(place.value, old)  # type: ignore[no-any-return]
-    whole: Any = place.whole
-    for step in place.steps[:-1]:
-        whole = whole.members[step] if isinstance(step, str) else whole
-    last = place.steps[-1]
-    if op not in _NEUTRAL or not isinstance(last, At) or not isinstance(whole, Matrix):
+        return with_leaves(place.value, old)  # type: ignore[no-any-return]
+    whole, last = place.base, place.steps[-1]
+    if op not in _NEUTRAL or not isinstance(last, DynamicIndex) or not isinstance(whole, Matrix):
         raise cx.fail("QL1508", node)
     first: Any = whole.elements[0]
     t: DType = first.buffer.dtype
     amount = _amount(cx, op, first, cx.number(value, source), source, stmt)
     nothing = cx.const(convert(_NEUTRAL[op], t), t)
-    asked, found = isinstance(stmt, ast.Call), nothing  # the value of a statement like += is not
+    needed, found = isinstance(stmt, ast.Call), nothing  # a statement like += has no value
     for p, cond in candidates(cx, whole.shape, last):
         here = cond()
         was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
-        found = cx.b.op("select", here, was.id, found) if asked else found
+        found = cx.b.op("select", here, was.id, found) if needed else found
     return Num(found, t)
 
 
-_NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # with which an element stays what it is
+_NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # the operand that changes nothing
 
 
 def _amount(cx: Context, op: str, temp: Any, number: Number, source: ast.expr, stmt: ast.AST) -> int:
-    """What is accumulated in the dtype of the local, which it is cast to before the operation; an error where that is
-    not what the operation and a cast would give, and a warning where the operation and a cast lose something."""
+    """The number cast to the dtype of the local. The cast comes before the operation, so it is an error where operating
+    first and casting then would give another result, and a warning where that would lose values too."""
     t, given = temp.buffer.dtype, cx.type_of(number)
     check_atomic(cx, op, t, stmt)
     kept = isinstance(number, Lit) and (t.is_float or not given.is_float) and convert(number.value, t) == number.value
@@ -261,6 +259,7 @@ def _amount(cx: Context, op: str, temp: Any, number: Number, source: ast.expr, s
 
 
 def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> Num:
+    """Accumulates one number; QL1705 if the loop accumulates into it by another operation too."""
     family = "add" if op == "sub" else op
     temp.reduced = temp.reduced or (family, cx.span(stmt))
     first, where = temp.reduced
@@ -274,7 +273,7 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
 
 
 def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
-    """An error if there is no such atomic on the dtype."""
+    """Raises QL1411 if there is no such atomic on the dtype."""
     if op in ("and", "or", "xor") and dtype.is_float:
         raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="bits of real numbers cannot be combined")
     if dtype is u1 and op not in ("and", "or", "xor", "exchange"):
@@ -282,13 +281,13 @@ def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
 
 
 def _warn_store(cx: Context, number: Number, target: DType, name: str, node: ast.AST) -> bool:
-    """Warns where an integer buffer gets a real number, or a constant that its dtype does not have."""
+    """Warns where a real number, or a constant out of range, is stored to an integer buffer; whether it did."""
     suspect = not target.is_float and (isinstance(number, Lit) or cx.type_of(number).is_float)
     return suspect and warn_loss(cx, "QL1903", number, target, name, node)
 
 
 def warn_loss(cx: Context, code: str, value: Number, target: DType, name: str, node: ast.AST) -> bool:
-    """Warns if ``value`` does not survive the cast to ``target``; whether it did."""
+    """Warns if the cast of ``value`` to ``target`` loses something; whether it did."""
     source = cx.type_of(value)
     if source is target:
         return False
@@ -304,7 +303,7 @@ def warn_loss(cx: Context, code: str, value: Number, target: DType, name: str, n
 
 
 def loss_of(source: DType, target: DType) -> str:
-    """What a cast does to a value that it cannot keep; empty where it keeps it."""
+    """A word for what the cast may do to a value; "" where it keeps all values."""
     if target is u1:
         return "tested against zero"
     if source.is_float and not target.is_float:
@@ -314,14 +313,9 @@ def loss_of(source: DType, target: DType) -> str:
     return "wrapped" if target.is_int and target.bits < source.bits else ""
 
 
-def named(cx: Context, value: Value, name: str) -> None:
-    """Gives the statements that have just computed the numbers of the local ``name`` their names."""
+def name_values(cx: Context, value: Value, name: str) -> None:
+    """Names the statements that have just computed the numbers of the local ``name`` after them."""
     names = leaf_names(value, name)
-    if isinstance(value, Num) and cx.b.stmts and not isinstance(cx.b.stmts[-1], N.If):
-        last = cx.b.stmts[-1]
-        if isinstance(last, N.Value) and last.id == value.id and not last.name:
-            last.name = next(names)
-        return
     wanted = {leaf.id: name for leaf, name in zip(leaves(value), names, strict=True) if isinstance(leaf, Num)}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
         if isinstance(last, N.Value) and last.id in wanted and not last.name:

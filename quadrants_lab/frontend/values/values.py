@@ -1,4 +1,8 @@
-"""What an expression can be while it is lowered: a value of the running kernel, or something known already."""
+"""What an expression can be while it is lowered: a value that the kernel computes, or a compile-time value.
+
+The attribute ``fixed`` of a value is "" for a local variable. Otherwise the name that has the value cannot be assigned,
+and ``fixed`` says in words why.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
-
-# ``fixed`` says in words what a name stands for that cannot be assigned ("" for a local variable).
 
 
 @dataclass(slots=True, eq=False)
@@ -25,8 +27,8 @@ class Num:
 
 @dataclass(slots=True, eq=False)
 class Lit:
-    """A number known at compile time; it takes its dtype only where it meets the running kernel: default_ip or
-    default_fp, or ``dtype``, which an extent beyond i32 has, and what is computed with one."""
+    """A number that is known at compile time. It gets a dtype where it becomes an operand: ``dtype``, which extents
+    beyond i32 have and what is computed with them, else default_ip or default_fp."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
@@ -36,7 +38,7 @@ class Lit:
 
 @dataclass(slots=True, eq=False)
 class ArgRef:
-    """A scalar argument of the kernel, not read yet."""
+    """A scalar argument of the kernel that has not been loaded yet."""
 
     name: str
     type: DType
@@ -46,8 +48,8 @@ class ArgRef:
 @dataclass(slots=True, eq=False)
 class Matrix:
     """A vector, of ``shape`` (n,), or a matrix, of shape (n, m): its elements row by row, all of one dtype or all
-    literals. It is a value: changing an element of a local makes a new one. Only what `lvalue.locate` gives has
-    elements that are not read yet."""
+    literals. It is immutable: assigning an element of a local makes a new matrix. Elements that are not loaded yet
+    occur only in results of `lvalue.locate`."""
 
     shape: tuple[int, ...]
     elements: tuple[Leaf, ...]
@@ -56,7 +58,7 @@ class Matrix:
 
 @dataclass(slots=True, eq=False)
 class Struct:
-    """A value with named members, in order; ``type`` is the object that describes it (`quadrants_lab.lang`)."""
+    """A value with named members, in order. ``type`` is the object of `quadrants_lab.lang` that describes it."""
 
     type: Any
     members: dict[str, Value]
@@ -65,9 +67,9 @@ class Struct:
 
 @dataclass(slots=True, eq=False)
 class Mem:
-    """A field or ndarray; ``text`` is how the program calls it. The last ``len(element_shape)`` axes of the buffer are
-    those of one element; ``offset`` is the first index of each of the others (() for zeros); ``entry``: only that entry
-    of each element is meant."""
+    """A field or ndarray. ``text`` is the expression that names it in the program. The last ``len(element_shape)`` axes
+    of the buffer are those of an element; ``offset`` holds the first index of each other axis, () for zeros. ``entry``
+    is the position of one entry where the program refers to that entry of every element, () for whole elements."""
 
     buffer: Buffer
     text: str
@@ -77,13 +79,13 @@ class Mem:
 
     @property
     def ndim(self) -> int:
-        """How many indices name an element."""
+        """The number of indices of an element."""
         return self.buffer.ndim - len(self.element_shape)
 
 
 @dataclass(slots=True, eq=False)
 class StructMem:
-    """A field of structs: a field a member."""
+    """A field of structs, which has a field for each member."""
 
     type: Any
     members: dict[str, Mem | StructMem]
@@ -91,14 +93,14 @@ class StructMem:
 
     @property
     def first(self) -> Mem:
-        """Some field in it: all have the same axes."""
+        """One of its fields, which all have the same axes."""
         member = next(iter(self.members.values()))
         return member if isinstance(member, Mem) else member.first
 
 
 @dataclass(slots=True, eq=False)
 class Element:
-    """``mem[index]``, not read yet; of a matrix field the element at ``at``, or all of them where that is ()."""
+    """``mem[index]``, not loaded yet. In a matrix field ``at`` is the position of one entry, () for all entries."""
 
     mem: Mem
     index: tuple[int, ...]
@@ -111,8 +113,8 @@ class Element:
 
 @dataclass(slots=True, eq=False)
 class Temp:
-    """A local of the kernel, or an element of it, inside a parallel loop that accumulates into it. ``reduced``: by
-    which operation, and where it first does; another one does not commute with it."""
+    """A number of a local of the kernel inside a parallel loop that accumulates into it. ``reduced`` holds the
+    operation and the place of the first accumulation; no other operation is allowed, because it would not commute."""
 
     buffer: Buffer
     name: str
@@ -122,7 +124,7 @@ class Temp:
 
 @dataclass(slots=True, eq=False)
 class Shape:
-    """The shape of an ndarray: its axes are read at launch."""
+    """The shape of an ndarray, which is known at launch."""
 
     buffer: Buffer
     count: int
@@ -130,8 +132,10 @@ class Shape:
 
 @dataclass(slots=True, eq=False)
 class Obj:
-    """Any other Python object: dtype, function, module, string, None, container of constants. ``raw``: the object, for
-    those who only read attributes of it, or call it; it is its `value` for all others."""
+    """Any other Python object: dtype, function, module, string, None, container of constants.
+
+    Use ``raw`` to read an attribute of the object or to call it. Any other use reads `value`, which
+    records that the kernel may depend on more than the object's attributes."""
 
     raw: Any
     text: str = ""
@@ -145,9 +149,9 @@ class Obj:
 
 
 @dataclass(slots=True, eq=False)
-class Bound:
-    """A method with the value that it is called on, and, for a func, which may change it, the place where that stands.
-    ``fn``: the name of an operation, or a func."""
+class BoundMethod:
+    """A method and the value that it is called on. ``fn`` is the name of an operation, or a func; ``place`` is the
+    place of the value, which a func may change."""
 
     fn: Any
     self: Value
@@ -157,7 +161,7 @@ class Bound:
 
 @dataclass(slots=True, eq=False)
 class Range:
-    """``range(begin, end, step)``, with ``step`` None where it is 1."""
+    """``range(begin, end, step)``; ``step`` is None for 1."""
 
     begin: Value
     end: Value
@@ -166,7 +170,7 @@ class Range:
 
 @dataclass(slots=True, eq=False)
 class NdRange:
-    """``qd.ndrange``: begin and end an axis, and the order in which a serial loop nests them."""
+    """``qd.ndrange``: begin and end of each axis, and the order in which a serial loop nests the axes."""
 
     axes: tuple[tuple[Value, Value], ...]
     order: tuple[int, ...]
@@ -174,11 +178,12 @@ class NdRange:
 
 @dataclass(slots=True, eq=False)
 class Grouped:
-    """``qd.grouped(space)``: what is looped over with a vector of indices."""
+    """``qd.grouped(space)``: a loop over it has one loop variable, the vector of the indices."""
 
     space: Value
 
 
 Number = Num | Lit
 Leaf = Number | ArgRef | Temp | Element
-Value = Leaf | Matrix | Struct | Mem | StructMem | Shape | Obj | Bound | Range | NdRange | Grouped | tuple[Any, ...]
+Static = Mem | StructMem | Shape | Obj | BoundMethod | Range | NdRange | Grouped
+Value = Leaf | Matrix | Struct | Static | tuple[Any, ...]

@@ -38,7 +38,7 @@ from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
-from quadrants_lab.frontend.values.context import Telling
+from quadrants_lab.frontend.values.context import FieldAccessHook
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
@@ -200,11 +200,13 @@ def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N
 
 def lowered_kernel(
     source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool,
-    telling: Telling | None = None,
+    telling: FieldAccessHook | None = None,
 ) -> Lowered:  # fmt: skip
     """The front end's result. ``constant``: nothing that the kernel loads has a derivative; ``second``: it is to be
     differentiated twice."""
     lowered = lower(source, specs, options, telling)
+    if options.aliases:
+        lowered = replace(lowered, kernel=replace(lowered.kernel, aliased=True))
     if constant:
         b = Builder(lowered.kernel.next_id)
         body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -28,7 +29,7 @@ from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
 from quadrants_lab.runtime.lint.stale import other_trips, stale, writer_since
 from quadrants_lab.runtime.lint.zero_seed import SeedCheck
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
@@ -180,7 +181,7 @@ class GradientPlan(Plan):
                 return False
         for n, m in self.must_differ:
             if same_memory(args[n], args[m]):
-                raise self.aliased(n, m)
+                raise self.aliased(self.slots[n].name, self.slots[m].name)
         if not self.owner.replays:  # a Tape needs no checks
             forward = self.forward or self.forward_plan()
             if forward is not None and forward.launched and forward.launched != forward.read_versions.now(*args):
@@ -190,8 +191,19 @@ class GradientPlan(Plan):
                 warn([self.seeds.warning()])
         return not self.gradient_args or super().set_gradients(*args)
 
-    def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:
-        a, b = self.slots[n].name, self.slots[m].name
+    def bind_gradient(self, grad: str, memory: Memory) -> None:
+        """The code takes each gradient for memory of its own (`shared_arrays`). Where another argument has the same
+        gradient, the launch adds to zeros, and these are added to the gradient afterwards."""
+        met = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
+        if met:
+            if any(not isinstance(s, N.Atomic) for name in (met, grad) for s in self.accesses_of[name]):
+                raise self.aliased(met, grad)
+            sums = allocate(self.session, memory.dtype, memory.operand.shape)
+            self.unbind.append(partial(_add, memory, sums))
+            memory = sums
+        super().bind_gradient(grad, memory)
+
+    def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
             f"arguments {a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to "
             "it: the derivative takes them for two arrays",
@@ -350,6 +362,15 @@ class GradientPlan(Plan):
     def report(self) -> list[StackRow]:
         """A row for each stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+
+
+def _overlap(a: Memory, b: Memory) -> bool:
+    return a is b or (bool(a.foreign and b.foreign) and same_memory(a.operand, b.operand))
+
+
+def _add(memory: Memory, sums: Memory) -> None:
+    memory.array[...] += sums.values()
+    memory.flush()
 
 
 def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:

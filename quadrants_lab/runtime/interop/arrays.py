@@ -129,7 +129,7 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
     if tensor is None:  # an intermediate result that torch has dropped
         passing = allocate(memory.session, memory.dtype, memory.operand.shape)
         passing.foreign = True
-        ndarray.grad.lie_over(passing, ndarray.shape)
+        ndarray.grad.use_memory(passing, ndarray.shape)
         return
     if not tensor.is_leaf and not tensor.retains_grad:
         text = render(
@@ -154,7 +154,7 @@ def _ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
     shape = memory.operand.shape
     outer = len(shape) - axes
     ndarray = cls(memory.dtype, shape[outer:])
-    ndarray.lie_over(memory, shape[:outer])
+    ndarray.use_memory(memory, shape[:outer])
     return ndarray
 
 
@@ -182,7 +182,7 @@ def _lay_gradient(known: Tensor, tensor: Any, now: Session) -> None:
     ndarray = known.ndarray
     if ndarray.grad is None or ndarray.grad.placed:
         ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
-    ndarray.grad.lie_over(memory, ndarray.shape)
+    ndarray.grad.use_memory(memory, ndarray.shape)
     known.grad = grad
 
 

@@ -232,14 +232,17 @@ class Dispatcher:
         """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
         options = S.compile_options(now)
-        if self.mode == "forward" and (options.check_races or options.debug) and not options.check_aliases:
+        if self.mode == "forward" and (options.check_races or options.debug) and not options.aliases:
             arrays = [a for slot, a in zip(self.slots, args, strict=True) if isinstance(slot, ArraySlot)]
             if any(same_memory(a, b) for a, b in combinations(arrays, 2)):
-                with S.checking("check_aliases"):
+                with S.checking("aliases"):
                     return self.plan(now, args)
         key = (key, options, now.placements)
-        plan = self.plans.get(self._with_state(key))
-        return self._made(now, key, specs) if plan is None else plan
+        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
+        if any(same_memory(args[n], args[m]) for n, m in plan.apart):
+            with S.checking("aliases"):
+                return self.plan(now, args)
+        return plan
 
     def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
         """Compiles the plan."""

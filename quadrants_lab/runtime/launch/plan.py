@@ -21,7 +21,7 @@ from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
+from quadrants_lab.runtime.arguments.aliases import atomic_pairs, same_memory, written_pairs
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.arguments.signature import (
     DERIVATIVES,
@@ -107,6 +107,7 @@ class Plan:
             self.frame.as_graph()
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
         self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
+        self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
         self.read_versions = ReadVersions(self)
         self.launched: Versions = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
@@ -114,7 +115,10 @@ class Plan:
         if self.scratch:
             self.prepare = self.scratch.before(self.prepare)
         options = compiled.options
-        if (options.check_races or options.debug) and not options.check_aliases and compiled.mode == FORWARD:
+        self.apart = () if options.aliases else atomic_pairs(self.slots, compiled.lowered.kernel)
+        if (options.check_races or options.debug) and not options.aliases and compiled.mode == FORWARD:
+            self.apart = written_pairs(self.slots, self.writes)
+        if self.apart:
             self.prepare = self.without_aliases(self.prepare)
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
@@ -138,36 +142,43 @@ class Plan:
         return self.set_gradients if self.gradient_args else None
 
     def without_aliases(self, prepare: Callable[..., bool] | None) -> Callable[..., bool] | None:
-        """``prepare``, which also refuses arguments that share memory that the kernel writes: another plan watches for
-        races between those."""
-        pairs = written_pairs(self.slots, self.writes)
-        if not pairs:
-            return prepare
+        """``prepare``, which also refuses arguments that are the same memory though they have to be ``apart``: another
+        plan, with the option ``aliases``, is for those."""
+        pairs = self.apart
 
         def prepare_distinct(*args: Any) -> bool:
-            aliased = any(same_memory(args[n], args[m]) for n, m in pairs)
-            return not aliased and (prepare is None or prepare(*args))
+            for n, m in pairs:
+                if same_memory(args[n], args[m]):
+                    return False
+            return prepare is None or prepare(*args)
 
         return prepare_distinct
 
     def set_gradients(self, *args: Any) -> bool:
         """Sets the gradient buffers of array arguments; the entry sets only those of the data."""
+        self.unbind.clear()  # of a launch that failed
+        self.bound.clear()
         for n, of, grad in self.gradient_args:
             memory, buffer = memory_of(derivative(args[n], of)), self.kernel.buffers[grad]
             if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
                 return False
             if is_wide(memory.operand.shape) is not buffer.wide:
                 return False
-            if memory.foreign:
-                unbind = self.frame.bind_temp(grad, memory.operand)
-                if unbind is not None:
-                    self.unbind.append(unbind)
-            else:
-                self.frame.set_buffer(grad, memory.address)
-                self.frame.set_extents(grad, memory.operand.shape)
+            self.bind_gradient(grad, memory)
             if grad in self.writes:
                 memory.version += 1
         return True
+
+    def bind_gradient(self, grad: str, memory: Memory) -> None:
+        """Lets the next launch find that gradient buffer in the memory."""
+        self.bound[grad] = memory
+        if memory.foreign:
+            unbind = self.frame.bind_temp(grad, memory.operand)
+            if unbind is not None:
+                self.unbind.append(unbind)
+        else:
+            self.frame.set_buffer(grad, memory.address)
+            self.frame.set_extents(grad, memory.operand.shape)
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a launch reads, and those that it changes."""

@@ -184,6 +184,16 @@ def static_assertion_of_run_time():
 
 
 @kernel()
+def atomic_without_arguments():
+    qd.atomic_add()
+
+
+@kernel()
+def atomic_by_keyword():
+    qd.atomic_add(x=x[0], y=1)
+
+
+@kernel()
 def atomic_on_expression():
     qd.atomic_add(x[0] + 1, 2)
 
