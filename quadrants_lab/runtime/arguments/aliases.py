@@ -9,21 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.analysis.effects import touched
-from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Slot, memory_of
 
 
-def written_pairs(slots: Sequence[Slot], written: AbstractSet[str]) -> tuple[tuple[int, int], ...]:
-    """Positions of all pairs of array arguments of which at least one is among the buffers ``written``."""
+def array_pairs(slots: Sequence[Slot], names: AbstractSet[str], least: int = 1) -> tuple[tuple[int, int], ...]:
+    """Positions of all pairs of array arguments of which at least ``least`` are among the buffers ``names``."""
     arrays = [n for n, slot in enumerate(slots) if isinstance(slot, ArraySlot)]
-    return tuple((n, m) for n, m in combinations(arrays, 2) if {slots[n].name, slots[m].name} & written)
-
-
-def atomic_pairs(slots: Sequence[Slot], kernel: N.Kernel) -> tuple[tuple[int, int], ...]:
-    """Positions of any two array arguments that atomics of the kernel go to."""
-    names = touched(kernel.body, N.Atomic)
-    return tuple(combinations([n for n, s in enumerate(slots) if isinstance(s, ArraySlot) and s.name in names], 2))
+    return tuple((n, m) for n, m in combinations(arrays, 2) if len({slots[n].name, slots[m].name} & names) >= least)
 
 
 def same_memory(a: Any, b: Any) -> bool:

@@ -16,7 +16,7 @@ from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
+from quadrants_lab.runtime.arguments.aliases import array_pairs, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
 from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
@@ -93,7 +93,7 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
-        self.must_differ = written_pairs(self.slots, touched(self.compiled.lowered.kernel.body, N.Write))
+        self.must_differ = array_pairs(self.slots, touched(self.compiled.lowered.kernel.body, N.Write))
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
@@ -192,12 +192,12 @@ class GradientPlan(Plan):
         return not self.gradient_args or super().set_gradients(*args)
 
     def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """The code takes each gradient for memory of its own (`shared_arrays`). Where another argument has the same
-        gradient, the launch adds to zeros, and these are added to the gradient afterwards."""
-        met = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
-        if met:
-            if any(not isinstance(s, N.Atomic) for name in (met, grad) for s in self.accesses_of[name]):
-                raise self.aliased(met, grad)
+        """The code assumes that gradients of different arguments do not share memory (`shared_arrays`). Where two do,
+        the second one is bound to zeros, and the launch adds the result to the gradient afterwards."""
+        shared = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
+        if shared:
+            if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
+                raise self.aliased(shared, grad)
             sums = allocate(self.session, memory.dtype, memory.operand.shape)
             self.unbind.append(partial(_add, memory, sums))
             memory = sums
@@ -306,7 +306,6 @@ class GradientPlan(Plan):
             frame, entry = self.compacted.frame, self.compacted.entry
         if frame is not self.frame:
             self.frame, self.current = frame, entry
-            self.unbind.clear()
             return not self.gradient_args or super().set_gradients(*args)
         return True
 

@@ -239,7 +239,7 @@ class Dispatcher:
                     return self.plan(now, args)
         key = (key, options, now.placements)
         plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
-        if any(same_memory(args[n], args[m]) for n, m in plan.apart):
+        if any(same_memory(args[n], args[m]) for n, m in plan.distinct):
             with S.checking("aliases"):
                 return self.plan(now, args)
         return plan

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.analysis.effects import accesses, touched
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import atomic_pairs, same_memory, written_pairs
+from quadrants_lab.runtime.arguments.aliases import array_pairs, same_memory
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.arguments.signature import (
     DERIVATIVES,
@@ -115,10 +115,12 @@ class Plan:
         if self.scratch:
             self.prepare = self.scratch.before(self.prepare)
         options = compiled.options
-        self.apart = () if options.aliases else atomic_pairs(self.slots, compiled.lowered.kernel)
+        self.distinct: tuple[tuple[int, int], ...] = ()  # pairs of arguments that must not share memory
         if (options.check_races or options.debug) and not options.aliases and compiled.mode == FORWARD:
-            self.apart = written_pairs(self.slots, self.writes)
-        if self.apart:
+            self.distinct = array_pairs(self.slots, self.writes)
+        elif not options.aliases:
+            self.distinct = array_pairs(self.slots, touched(compiled.lowered.kernel.body, N.Atomic), 2)
+        if self.distinct:
             self.prepare = self.without_aliases(self.prepare)
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
@@ -142,9 +144,9 @@ class Plan:
         return self.set_gradients if self.gradient_args else None
 
     def without_aliases(self, prepare: Callable[..., bool] | None) -> Callable[..., bool] | None:
-        """``prepare``, which also refuses arguments that are the same memory though they have to be ``apart``: another
-        plan, with the option ``aliases``, is for those."""
-        pairs = self.apart
+        """``prepare``, which also refuses arguments that share memory although they must be ``distinct``; a plan with
+        the option ``aliases`` takes those."""
+        pairs = self.distinct
 
         def prepare_distinct(*args: Any) -> bool:
             for n, m in pairs:
@@ -156,7 +158,7 @@ class Plan:
 
     def set_gradients(self, *args: Any) -> bool:
         """Sets the gradient buffers of array arguments; the entry sets only those of the data."""
-        self.unbind.clear()  # of a launch that failed
+        self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
         for n, of, grad in self.gradient_args:
             memory, buffer = memory_of(derivative(args[n], of)), self.kernel.buffers[grad]
@@ -170,7 +172,7 @@ class Plan:
         return True
 
     def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """Lets the next launch find that gradient buffer in the memory."""
+        """Binds the memory to a gradient buffer for the next launch."""
         self.bound[grad] = memory
         if memory.foreign:
             unbind = self.frame.bind_temp(grad, memory.operand)
