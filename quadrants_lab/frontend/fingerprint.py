@@ -276,7 +276,7 @@ _RULES: dict[str, Callable[[Any], Description]] = {
 }
 
 
-# --- what can be told of Python objects -------------------------------------------------------------------------------
+# --- properties of Python objects -------------------------------------------------------------------------------------
 
 _BUILTINS = frozenset(
     f"builtins.{name}" for name in (

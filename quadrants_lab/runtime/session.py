@@ -223,7 +223,7 @@ def current() -> Session:
     return _default
 
 
-def elsewhere(of: Session, what: str) -> QuadrantsRuntimeError:
+def wrong_session(of: Session, what: str) -> QuadrantsRuntimeError:
     """The error for using an object of session ``of``, described by ``what``, in another session."""
     if not of.alive:
         return of.ended_error(what)

@@ -6,8 +6,9 @@ and templates; only the front end knows the structure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -133,18 +134,11 @@ def spec_of(slot: AnySlot, leaves: Iterator[Spec]) -> Spec:
     return slot.spec(leaves) if isinstance(slot, (MatrixSlot, StructSlot)) else next(leaves)
 
 
-def rebuilt(type: Any, flat: Sequence[Any]) -> Any:
+def rebuilt(type: Any, flat: Iterator[Any]) -> Any:
     """The value of a dtype, type or tuple of them, from its flattened numbers."""
-    if isinstance(type, DType):
-        return flat[0]
     if isinstance(type, tuple):
-        values = []
-        for t in type:
-            count = leaf_count(t)
-            values.append(rebuilt(t, flat[:count]))
-            flat = flat[count:]
-        return tuple(values)
-    return type.rebuild(flat)
+        return tuple(rebuilt(t, flat) for t in type)
+    return next(flat) if isinstance(type, DType) else type.rebuild(list(islice(flat, leaf_count(type))))
 
 
 def leaf_count(type: Any) -> int:

@@ -116,14 +116,11 @@ class ArraySlot:
         return len(element) == len(self.element) and all(wanted in (None, n) for wanted, n in pairs)
 
     def spec(self, value: Any) -> tuple[Any, Spec]:
-        dtype: DType = _dtype_of(value)
-        grad = not isinstance(value, np.ndarray) and value.grad is not None and self.grad is not False
-        ndim = len(value.shape)
-        if isinstance(value, np.ndarray):
-            ndim -= len(self.element)
-            element = value.shape[ndim:]
-        else:
-            element = value.element_shape
+        foreign = isinstance(value, np.ndarray)
+        dtype: Any = T.from_numpy(value.dtype) if foreign else value.dtype
+        grad = not foreign and value.grad is not None and self.grad is not False
+        ndim = len(value.shape) - len(self.element) * foreign
+        element = value.shape[ndim:] if foreign else value.element_shape
         wide = is_wide(value.shape)
         return (dtype, ndim, grad, element, wide), NdarraySpec(dtype, ndim, grad, element, wide)
 
@@ -187,12 +184,6 @@ def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, .
     """The key and the specs of the specialisation for checked ``args``."""
     pairs = [slot.spec(arg) for slot, arg in zip(slots, args, strict=True)]
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
-
-
-def _dtype_of(array: Any) -> DType:
-    dtype = T.from_numpy(array.dtype) if isinstance(array, np.ndarray) else array.dtype
-    assert isinstance(dtype, DType)
-    return dtype
 
 
 def is_wide(shape: Sequence[int]) -> bool:

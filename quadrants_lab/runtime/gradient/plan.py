@@ -96,7 +96,7 @@ class GradientPlan(Plan):
         self.must_differ = written_pairs(self.slots, touched(self.compiled.lowered.kernel.body, N.Write))
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
-        self.draws_of: Callable[[], int] | None = self.launch_number if draws else None
+        self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
         self.guard = LaunchGuard(self)
         forced = self.compiled.options.ad_stack_size
         if forced:
@@ -117,7 +117,7 @@ class GradientPlan(Plan):
     @property
     def repeatable(self) -> bool:
         depends_on_data = bool(self.data_read) or self.counting is not None or self.device_sizes is not None
-        return not self.scratch and not depends_on_data and self.draws_of is None
+        return not self.scratch and not depends_on_data and self.replay_number is None
 
     def forward_plan(self) -> Plan | None:
         """The plan of the forward kernel; None where it was not launched."""
@@ -192,12 +192,12 @@ class GradientPlan(Plan):
         return not self.gradient_args or super().set_gradients(*args)
 
     def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """The code takes each gradient for memory of its own (`shared_arrays`). Where another argument has the same
-        gradient, the launch adds to zeros, and these are added to the gradient afterwards."""
-        met = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
-        if met:
-            if any(not isinstance(s, N.Atomic) for name in (met, grad) for s in self.accesses_of[name]):
-                raise self.aliased(met, grad)
+        """The code assumes that gradients of different arguments do not share memory (`shared_arrays`). Where two do,
+        the second one is bound to zeros, and the launch adds the result to the gradient afterwards."""
+        shared = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
+        if shared:
+            if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
+                raise self.aliased(shared, grad)
             sums = allocate(self.session, memory.dtype, memory.operand.shape)
             self.unbind.append(partial(_add, memory, sums))
             memory = sums
@@ -222,7 +222,7 @@ class GradientPlan(Plan):
         return self.set_gradients(*args)
 
     def _find_dependencies(self) -> None:
-        """Finds what the depths depend on; ``follows_args`` as for `dependencies_of`."""
+        """Finds what the depths depend on; ``depends_on_args`` as for `dependencies_of`."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
@@ -230,13 +230,13 @@ class GradientPlan(Plan):
             args |= pre.args
             data |= pre.data
             shapes |= pre.shapes
-        self.follows_fields: tuple[Memory, ...] = tuple(self.fields[b] for b in sorted(data) if b in self.fields)
-        self.follows_args = tuple(
+        self.depends_on_fields: tuple[Memory, ...] = tuple(self.fields[b] for b in sorted(data) if b in self.fields)
+        self.depends_on_args = tuple(
             (n, isinstance(slot, ScalarSlot), slot.name in data)
             for n, slot in enumerate(self.slots)
             if slot.name in args | shapes | data
         )
-        self.dependencies_of = dependencies_of(len(self.slots), self.follows_fields, self.follows_args)
+        self.dependencies_of = dependencies_of(len(self.slots), self.depends_on_fields, self.depends_on_args)
 
     def prepare_stacks(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
@@ -248,8 +248,8 @@ class GradientPlan(Plan):
         if not self.set_gradients(*args):
             return False
         dependencies = self.dependencies_of(*args)
-        if self.draws_of is not None:
-            number = self.draws_of()
+        if self.replay_number is not None:
+            number = self.replay_number()
             self.frame.replay(number)
             dependencies = None if dependencies is None else (*dependencies, number)
         if self.scratch and self.counting is not None:
@@ -265,7 +265,7 @@ class GradientPlan(Plan):
 
     def resize(self, args: Sequence[Any]) -> bool:
         """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
-        if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.follows_args if is_scalar):
+        if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
         operands = self.operands(args)
         for name, operand in operands.items():
@@ -306,7 +306,6 @@ class GradientPlan(Plan):
             frame, entry = self.compacted.frame, self.compacted.entry
         if frame is not self.frame:
             self.frame, self.current = frame, entry
-            self.unbind.clear()
             return not self.gradient_args or super().set_gradients(*args)
         return True
 

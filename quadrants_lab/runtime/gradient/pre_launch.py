@@ -49,8 +49,8 @@ class PreLaunch:
             for slot, arg in zip(plan.slots, args, strict=True)
             if isinstance(slot, (ScalarSlot, ArraySlot))
         ]
-        if plan.draws_of is not None:
-            self.frame.replay(plan.draws_of())
+        if plan.replay_number is not None:
+            self.frame.replay(plan.replay_number())
         if self.entry(*passed) is NotImplemented:
             if not plan.checked:
                 return None
@@ -62,7 +62,7 @@ class CompactedLaunch:
     """A gradient with a separate task for the iterations that push to stacks (`adstack.sparse_iterations`), on devices
     with many iterations in flight, for launches whose adstacks would otherwise take more than ``threshold`` bytes.
 
-    ``frame`` and ``entry`` launch it after `list_iterations`."""
+    If it `exists`, ``frame`` and ``entry`` launch it after `list_iterations`."""
 
     def __init__(self, plan: GradientPlan, threshold: int) -> None:
         self.plan = plan
@@ -70,57 +70,44 @@ class CompactedLaunch:
         gradient_alone = plan.compiled.mode == REVERSE
         self.possible = not plan.session.backend.CAPABILITIES.on_host and gradient_alone and may_be_sparse(plan.kernel)
         self.rows: dict[int, Memory] = {}
+        self.sparse: SparseIterations
+        self.pre_launch: PreLaunch
+        self.frame: Frame
+        self.entry: Callable[..., Any]
 
     @forks.lazy
-    def made(self) -> tuple[SparseIterations, PreLaunch, Frame] | None:
-        """Compiled at first use; None where no condition keeps iterations from pushing."""
+    def exists(self) -> bool:
+        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False where
+        no condition keeps iterations from pushing."""
         from quadrants_lab.runtime.compile.compile import compile_sparse
 
         plan = self.plan
         compiled = compile_sparse(plan.compiled, plan.session) if self.possible else None
         if compiled is None:
-            return None
-        sparse, counter, executable = compiled
-        fields = field_memories(plan.compiled, sparse.split, plan.session)
-        frame = make_frame(executable, fields, plan.session)
+            return False
+        self.sparse, counter, executable = compiled
+        fields = field_memories(plan.compiled, self.sparse.split, plan.session)
+        self.frame = frame = make_frame(executable, fields, plan.session)
         if not plan.compiled.options.ad_stack_size:
             frame.defer_overflow_check(lambda: failure(frame, plan.kernel.name, 0))
-        return sparse, PreLaunch(plan, counter), frame
-
-    @property
-    def pre_launch(self) -> PreLaunch | None:
-        return self.made[1] if self.made is not None else None
-
-    @property
-    def sparse(self) -> SparseIterations:
-        assert self.made is not None
-        return self.made[0]
-
-    @property
-    def frame(self) -> Frame:
-        assert self.made is not None
-        return self.made[2]
-
-    @forks.lazy
-    def entry(self) -> Callable[..., Any]:
-        entry: Callable[..., Any] = self.frame.entry(entry_params(self.plan.slots), returns="")
-        return entry
+        self.entry = frame.entry(entry_params(plan.slots), returns="")
+        self.pre_launch = PreLaunch(plan, counter)
+        return True
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
         """Whether a launch with these depths should be compacted; ``frame``: that of the ordinary gradient."""
         if not self.possible:
             return False
         try:
-            return frame.heap_bytes(depths) > self.threshold and self.made is not None
+            return frame.heap_bytes(depths) > self.threshold and self.exists
         except MemoryError:
             return False
 
     def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
         """Lists the iterations that push, and returns for each task's number how many it has; None where the arguments
         do not match."""
-        assert self.made is not None
-        sparse, pre, frame = self.made
-        for n, size in sparse.boxes.items():
+        pre = self.pre_launch
+        for n, size in self.sparse.boxes.items():
             box = evaluate(size, live)
             if box >> 31:
                 raise QuadrantsRuntimeError(
@@ -132,12 +119,12 @@ class CompactedLaunch:
             rows = self.rows.get(n)
             if rows is None or rows.operand.shape[0] < box:
                 rows = self.rows[n] = allocate(self.plan.session, i32, (max(box, 1),))
-            for each in (pre.frame, frame):
+            for each in (pre.frame, self.frame):
                 each.set_buffer(f"{ROWS}{n}", rows.address)
             pre.frame.set_extents(f"{ROWS}{n}", (box,))
         listed = pre.counts(args, operands)
         if listed is None:
             return None
         for n, count in listed.items():
-            frame.set_extents(f"{ROWS}{n}", (count,))
-        return {task: listed[n] for n, task in sparse.tasks().items()}
+            self.frame.set_extents(f"{ROWS}{n}", (count,))
+        return {task: listed[n] for n, task in self.sparse.tasks().items()}

@@ -88,7 +88,7 @@ class Dispatcher:
         self.call: Callable[..., Any] = self.resolve
 
     def forget(self) -> None:
-        """Drops the installed fast path; the next call resolves anew."""
+        """Drops the installed fast path; the next call goes through `resolve`."""
         self.call = self.resolve
         self._table = {}
         self._table_reads = {}
@@ -186,7 +186,7 @@ class Dispatcher:
             if memory is None or memory.session is now or not isinstance(slot, ArraySlot):
                 continue
             if not (now.backend.CAPABILITIES.on_host and memory.session.backend.CAPABILITIES.on_host):
-                raise S.elsewhere(memory.session, f"argument {slot.name!r} of {self.name}")
+                raise S.wrong_session(memory.session, f"argument {slot.name!r} of {self.name}")
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
 
     def adopted(self, args: Sequence[Any], now: S.Session) -> list[Any]:

@@ -12,7 +12,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, ScalarSlot, Slot, memory_of
 from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.session import Session, elsewhere
+from quadrants_lab.runtime.session import Session, wrong_session
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
@@ -27,7 +27,7 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
         memory = memory_of(compiled.field(name))
         assert memory is not None, name
         if memory.session is not session:
-            raise elsewhere(memory.session, f"field {name}, which kernel {kernel.name} uses,")
+            raise wrong_session(memory.session, f"field {name}, which kernel {kernel.name} uses,")
         found[name] = memory
     return found
 

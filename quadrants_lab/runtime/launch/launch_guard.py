@@ -21,7 +21,7 @@ class LaunchGuard:
 
     def __init__(self, plan: GradientPlan) -> None:
         self.plan = plan
-        self.possible = not (plan.gradient_args or plan.without_gradient or plan.must_differ or plan.draws_of)
+        self.possible = not (plan.gradient_args or plan.without_gradient or plan.must_differ or plan.replay_number)
         self.now: Dependencies = lambda *args: None
         self.then: tuple[Any, ...] | None = None
         self._made_for: tuple[Memory | None, Dependencies] | None = None
@@ -35,8 +35,8 @@ class LaunchGuard:
             return
         if self._made_for != (seed, plan.dependencies_of):
             self._made_for = seed, plan.dependencies_of
-            fields = [*plan.follows_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
-            self.now = dependencies_of(len(plan.slots), fields, plan.follows_args, forward)
+            fields = [*plan.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
+            self.now = dependencies_of(len(plan.slots), fields, plan.depends_on_args, forward)
         self.then = self.now(*args)
 
 

@@ -140,7 +140,7 @@ class Plan:
 
     def set_gradients(self, *args: Any) -> bool:
         """Sets the gradient buffers of array arguments; the entry sets only those of the data."""
-        self.unbind.clear()  # of a launch that failed
+        self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
         for n, of, grad in self.gradient_args:
             memory, buffer = memory_of(derivative(args[n], of)), self.kernel.buffers[grad]
@@ -154,7 +154,7 @@ class Plan:
         return True
 
     def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """Lets the next launch find that gradient buffer in the memory."""
+        """Binds the memory to a gradient buffer for the next launch."""
         self.bound[grad] = memory
         if memory.foreign:
             unbind = self.frame.bind_temp(grad, memory.operand)
@@ -232,7 +232,7 @@ class Plan:
             return None
         values = tuple(self.frame.ret(name) for name in names)
         if self.compiled.lowered.returns_as is not None:
-            return rebuilt(self.compiled.lowered.returns_as, values)
+            return rebuilt(self.compiled.lowered.returns_as, iter(values))
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def places(self, args: Sequence[Any]) -> dict[str, Place]:

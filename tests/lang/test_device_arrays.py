@@ -1,4 +1,4 @@
-"""Arrays on the GPU as kernel arguments: without a copy, and in the order of their owner's stream."""
+"""Arrays of other libraries on the GPU as kernel arguments: without a copy, ordered with the owner's stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lang.test_foreign import double, total
+from lang.test_exported_arrays import double, total
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
@@ -29,7 +29,7 @@ def powers(x: qd.types.ndarray(), n: qd.types.ndarray(), y: qd.types.ndarray()):
 
 
 class Owned:
-    """Another library's array, in memory of the device, used in the stream ``stream`` of that library."""
+    """An array of another library in memory of the device, which that library uses in its stream ``stream``."""
 
     def __init__(self, values: Any, dtype: Any = np.float32, stream: int | None = 7, read_only: bool = False) -> None:
         self.values = np.array(values, dtype)
@@ -55,7 +55,7 @@ class Theirs(Owned):
 
 
 class Exported(Owned):
-    """By DLPack alone; the capsule ends with the object."""
+    """Exports by DLPack only; the capsule lives as long as the object."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, 0
@@ -149,7 +149,7 @@ def test_on_another_backend_it_is_refused():
 
 
 def test_adstacks_are_sized_for_what_is_there_now():
-    """Nobody tells when another library writes."""
+    """There is no notice of writes by another library."""
     device = on_stand_in()
     x, y = (qd.ndarray(qd.f32, shape=(3,), needs_grad=True) for _ in range(2))
     n = Theirs([1, 2, 3], np.int32)
@@ -169,7 +169,7 @@ def test_adstacks_are_sized_for_what_is_there_now():
 
 
 def test_under_a_tape():
-    """What another library writes between launches is put back for the gradients, and is there again afterwards."""
+    """Gradients see what memory held at their launch; writes in between are restored afterwards."""
     x = Theirs([1, 2, 3], stream=None)
     z, loss = qd.field(qd.f32, shape=3, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
 

@@ -1,4 +1,4 @@
-"""Arrays of libraries that are not there: whatever exports its memory by DLPack or numpy's array interface."""
+"""Arrays of other libraries on the host, which export their memory by DLPack or numpy's array interface."""
 
 import sys
 
@@ -11,7 +11,7 @@ import quadrants_lab as qd
 
 
 class ByDlpack:
-    """Stands for an array of jax or cupy."""
+    """Stands in for an array of JAX or CuPy."""
 
     def __init__(self, array, device=None):
         self.array = array
