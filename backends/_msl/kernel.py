@@ -90,7 +90,7 @@ class _Entry:
 
     def emit(self) -> None:
         out, program, b = self.out, self.program, self.body
-        with out.apart() as inside, b.braces():
+        with out.separate() as inside, b.braces():
             getattr(self, "_" + program.kind)()
         out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
         out.add(b.start)
