@@ -133,24 +133,18 @@ class DiskCache:
     # --- entries ------------------------------------------------------------------------------------------------
 
     def _read(self, folder: int, name: str) -> bytes | None:
-        file = os.open(name + SUFFIX, _READ, dir_fd=folder)
-        try:
-            status = os.fstat(file)
-            size = status.st_size
-            if not stat.S_ISREG(status.st_mode) or size > self.max_bytes:
+        with open(name + SUFFIX, "rb", opener=lambda path, _: os.open(path, _READ, dir_fd=folder)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > self.max_bytes:
                 return None
             _must_be_ours(status, self.folder, self.below, name + SUFFIX)
-            raw = os.read(file, size)
-            while len(raw) < size and (more := os.read(file, size - len(raw))):
-                raw += more
+            raw = file.read(status.st_size)
             content = raw[BEGIN:]
             if raw != entry(name, content):
                 return None
             with suppress(OSError):
-                os.utime(file)
+                os.utime(file.fileno())
             return content
-        finally:
-            os.close(file)
 
     def _write(self, folder: int, name: str, made: bytes) -> None:
         """Writes an entry atomically; a failure leaves nothing behind."""

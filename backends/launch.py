@@ -191,17 +191,17 @@ class Frame(ABC):
     }  # fmt: skip
     failed_at: ClassVar[int]
 
-    @property
-    @abstractmethod
-    def status(self) -> int:
-        """The status of the last launch."""
-
     def __init__(self, exe: Any, device: Any, words: L.FrameLayout, view: memoryview) -> None:
         self.exe = exe
         self.device = device
         self.words = words
         self.view = view
         self._args = {a.name: (struct.Struct(self.forms[a.type.name]), words.args[a.name]) for a in exe.kernel.args}
+
+    @property
+    @abstractmethod
+    def status(self) -> int:
+        """The status of the last launch."""
 
     def set_buffer(self, name: str, address: int) -> None:
         _WORD.pack_into(self.view, self.words.buffers[name], address)

@@ -12,17 +12,12 @@ _FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
     """The 0-d buffers that the block uses for nothing but atomics of one operation whose old values are not used, with
     that operation."""
-    read_ids = uses(body)
-    found: dict[str, str] = {}
+    read, found = uses(body), dict[str, set[str]]()
     for s in walk(body):
-        if not isinstance(s, N.Access):
-            continue
-        family = "no"
-        if isinstance(s, N.Atomic) and not read_ids.get(s.id) and kernel.buffers[s.buffer].ndim == 0:
-            family = _FAMILY.get(s.op, "no")
-        if found.setdefault(s.buffer, family) != family:
-            found[s.buffer] = "no"
-    return {name: op for name, op in found.items() if op != "no"}
+        if isinstance(s, N.Access):
+            op = s.op if isinstance(s, N.Atomic) and not read.get(s.id) else ""
+            found.setdefault(s.buffer, set()).add(_FAMILY.get(op, "") if kernel.buffers[s.buffer].ndim == 0 else "")
+    return {name: op for name, (op, *others) in found.items() if op and not others}
 
 
 def identity(op: str, t: DType) -> float | int:

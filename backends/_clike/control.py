@@ -52,10 +52,10 @@ def if_(b: Body, s: N.If) -> None:
     for r, v, known in zip(s.results, variables, found, strict=True):
         if not known:
             out.declare(b.type_name(r.type), v)
-    with b.variables.beside(s.orelse), out.apart() as then, b.braces():
+    with b.variables.beside(s.orelse), out.separate() as then, b.braces():
         _assign(b, s.results, variables, s.then)
     leave = b.exits.get(s.id, "")
-    with out.apart() as orelse, nullcontext() if leave else b.braces():
+    with out.separate() as orelse, nullcontext() if leave else b.braces():
         _assign(b, s.results, variables, s.orelse)
     if then.lines or not orelse.lines:
         out.put(f"if ({cond.text}) {{")
@@ -109,7 +109,7 @@ def while_(b: Body, s: N.While) -> None:
     variables = _carry(b, s)
     with b.variables.loop(), b.names.scope():
         _results(b, s.carried, variables)
-        with b.variables.loop(), out.apart() as test, out.nest():
+        with b.variables.loop(), out.separate() as test, out.nest():
             (cond,) = b.block(s.cond)
         if test.lines:
             out.put("while (true) {")

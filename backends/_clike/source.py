@@ -56,7 +56,7 @@ class Source:
         self.depth -= 1
 
     @contextmanager
-    def apart(self) -> Iterator[Source]:
+    def separate(self) -> Iterator[Source]:
         """Lines made inside go to a source of their own, which is the value of the `with`."""
         part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
@@ -94,10 +94,10 @@ def commented(lines: Iterable[tuple[str, int]], spans: Mapping[int, Span | None]
     out, last = [], ""
     for line, id in lines:
         if (span := spans.get(id)) and line.strip(" }"):
-            said = f"// line {span.line}: {linecache.getline(span.file, span.line).strip()}".rstrip(": \\")
-            if said != last:
-                out.append((line[: -len(line.lstrip())] + said, id))
-            last = said
+            comment = f"// line {span.line}: {linecache.getline(span.file, span.line).strip()}".rstrip(": \\")
+            if comment != last:
+                out.append((line[: -len(line.lstrip())] + comment, id))
+            last = comment
         out.append((line, id))
         last = last if line else ""
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
@@ -51,42 +51,47 @@ def while_(b: Body, s: N.While) -> None:
         b.define(result.id, result.type, b.values[param.id])
 
 
+class Range(NamedTuple):
+    """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions."""
+
+    begin: str
+    end: str
+    sign: str
+    reverse: bool
+    wraps: str = ""
+    step: str = "1"
+
+
 def for_(b: Body, s: N.For) -> None:
     """A loop that may run long polls the cancel flag: one that holds loops does so on each trip, an innermost one runs
     in strips, so that LLVM sees a plain inner loop."""
-    known = b.ranges.range(s.index.id)
-    sign = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
-    wraps = "nsw " if sign == "s" else "nuw "
-    short = (known is not None and known[1] - known[0] < STRIP) or s.step != N.NO_ID
+    known, steps = b.ranges.range(s.index.id), s.step != N.NO_ID
+    sign = "s" if s.index.type.kind == "i" and not steps else "u"
+    short = (known is not None and known[1] - known[0] < STRIP) or steps
     leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
-    step = "1" if s.step == N.NO_ID else b.values[s.step]
 
     def enter(index: str) -> None:
         b.define(s.index.id, s.index.type, index)
 
-    def run(begin: str, end: str, inits: Values, done: str, poll: bool) -> tuple[Values, str]:
-        return loop(b, s, begin, end, inits, done, sign, enter, s.reverse, wraps, step, poll)
-
-    def trips(begin: str, end: str, inits: Values, done: str) -> tuple[Values, str]:
+    def trips(over: Range, inits: Values, done: str) -> tuple[Values, str]:
         if b.polls and leaf and not short:
-            return _strips(b, s, begin, end, inits, done, sign, wraps, run)
-        return run(begin, end, inits, done, not short or not leaf)
+            return _strips(b, s, over, inits, done, enter)
+        return loop(b, s, over, inits, done, enter, not short or not leaf)
 
-    guarded(b, s, b.values[s.begin], b.values[s.end], sign, trips)
+    wraps, step = "nsw " if sign == "s" else "nuw ", b.values[s.step] if steps else "1"
+    guarded(b, s, Range(b.values[s.begin], b.values[s.end], sign, s.reverse, wraps, step), trips)
 
 
-def guarded(
-    b: Body, s: N.For, begin: str, end: str, sign: str, trips: Callable[[str, str, Values, str], tuple[Values, str]]
-) -> None:
+def guarded(b: Body, s: N.For, over: Range, trips: Callable[[Range, Values, str], tuple[Values, str]]) -> None:
     """Runs a loop where its range is not empty. ``trips`` emits it: it takes the range, the carried values and the
     label to jump to, and returns the carried values behind the loop and the label of its last block."""
     fn = b.fn
     inits = b.given(s.carried, s.inits)
     enter, done = fn.label("enter"), fn.label("done")
-    fn.branch(fn.let(f"icmp {sign}lt {ty(s.index.type).text} {begin}, {end}"), enter, done)
+    fn.branch(fn.let(f"icmp {over.sign}lt {ty(s.index.type).text} {over.begin}, {over.end}"), enter, done)
     skipped = fn.block
     fn.start(enter)
-    last, last_block = trips(begin, end, inits, done)
+    last, last_block = trips(over, inits, done)
     fn.start(done)
     for result, init, value in zip(s.results, inits, last, strict=True):
         phi = fn.phi(b.type_of_param(result).text, (init, skipped), (value, last_block))
@@ -94,13 +99,13 @@ def guarded(
 
 
 def loop(
-    b: Body, s: N.For, begin: str, end: str, inits: Values, done: str, sign: str, enter: Callable[[str], None],
-    reverse: bool, wraps: str = "", step: str = "1", poll: bool = True,
+    b: Body, s: N.For, over: Range, inits: Values, done: str, enter: Callable[[str], None], poll: bool = True,
     keep: Callable[[Values], Values] = lambda nexts: nexts,
 ) -> tuple[Values, str]:  # fmt: skip
     """A loop with its test at the bottom over a range that is not empty; it ends as `guarded` says. ``enter`` gets the
     index at the start of a trip, ``keep`` makes the next carried values of those that the body yields."""
     fn, t = b.fn, ty(s.index.type).text
+    begin, end, sign, reverse, wraps, step = over
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head, before = fn.label("for"), fn.block
     fn.jump(head)
@@ -121,34 +126,33 @@ def loop(
 
 
 def _strips(
-    b: Body, s: N.For, begin: str, end: str, inits: Values, done: str, sign: str, wraps: str,
-    run: Callable[[str, str, Values, str, bool], tuple[Values, str]],
-) -> tuple[Values, str]:  # fmt: skip
-    """The loop that ``run`` emits, in strips of at most `STRIP` iterations, with a poll behind each strip."""
+    b: Body, s: N.For, over: Range, inits: Values, done: str, enter: Callable[[str], None]
+) -> tuple[Values, str]:
+    """As `loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
     fn, t = b.fn, ty(s.index.type).text
+    begin, end, sign, reverse, wraps, _ = over
     strip, latch = fn.label("strip"), fn.label("latch")
     before = fn.block
     fn.jump(strip)
     fn.start(strip)
     at, at_line = fn.hole()
     outer = [fn.hole() for _ in s.carried]
-    left = fn.let(f"sub {t} {at}, {begin}" if s.reverse else f"sub {t} {end}, {at}")
+    left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
-    edge = fn.let(f"sub {wraps}{t} {at}, {n}" if s.reverse else f"add {wraps}{t} {at}, {n}")
-    low, high = (edge, at) if s.reverse else (at, edge)
-    last, last_block = run(low, high, tuple(v for v, _ in outer), latch, False)
+    edge = fn.let(f"{'sub' if reverse else 'add'} {wraps}{t} {at}, {n}")
+    inner = over._replace(begin=edge, end=at) if reverse else over._replace(begin=at, end=edge)
+    last, last_block = loop(b, s, inner, tuple(v for v, _ in outer), latch, enter, poll=False)
     fn.start(latch)
-    finals = [fn.phi(b.type_of_param(p).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True)]
+    finals = tuple(fn.phi(b.type_of_param(p).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True))
     b.poll()
-    more = fn.let(f"icmp {sign}gt {t} {edge}, {begin}" if s.reverse else f"icmp {sign}lt {t} {edge}, {end}")
-    start = end if s.reverse else begin
-    fn.patch(at_line, f"{at} = phi {t} [{start}, %{before}], [{edge}, %{fn.block}]")
+    more = fn.let(f"icmp {sign}gt {t} {edge}, {begin}" if reverse else f"icmp {sign}lt {t} {edge}, {end}")
+    fn.patch(at_line, f"{at} = phi {t} [{end if reverse else begin}, %{before}], [{edge}, %{fn.block}]")
     for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):
         fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{final}, %{fn.block}]")
     last_block = fn.block
     fn.branch(more, strip, done)
-    return tuple(finals), last_block
+    return finals, last_block
 
 
 def open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:

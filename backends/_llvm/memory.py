@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from quadrants_lab.analysis.alias import shared_arrays
+from quadrants_lab.backends._llvm.ops import COLUMN
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -139,7 +140,6 @@ _RMW: dict[str, tuple[str, str, str]] = {
     "xor": ("", "xor", "xor"),
     "exchange": ("xchg", "xchg", "xchg"),
 }
-_KIND = {"f": 0, "i": 1, "u": 2, "b": 2}
 
 
 def combine(b: Body, op: str, t: DType, old: str, value: str, flags: str | None = None) -> str:
@@ -200,7 +200,7 @@ def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: s
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
     """``*ptr op= value`` as one atomic step; returns the old value."""
-    rmw = _RMW[op][_KIND[t.kind]]
+    rmw = _RMW[op][COLUMN[t.kind]]
     if not rmw:
         return _exchange_loop(b, op, t, ptr, value)
     if op == "sub" and t.is_float:

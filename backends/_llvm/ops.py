@@ -18,7 +18,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, f16, f64, u1
 
 FAST = "reassoc contract arcp afn "
-_COLUMN = {"f": 0, "i": 1, "b": 2, "u": 2}
+COLUMN = {"f": 0, "i": 1, "b": 2, "u": 2}
 _PREDICATES = {
     "fcmp": {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "une"},
     "icmp_signed": {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "==": "eq", "!=": "ne"},
@@ -72,7 +72,7 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
         flags = ""  # f32 computes it and rounds after each operation; a fused operation would take f64
     if fn.module.own and t.dtype.is_float and prim in fn.module.own:
         return fn.module.own[prim](Ctx(fn, prim, out, types, args, known, flags))
-    spelling = row.llvm[_COLUMN[t.dtype.kind]]
+    spelling = row.llvm[COLUMN[t.dtype.kind]]
     if spelling[0] == "@":
         return SEQUENCES[spelling](Ctx(fn, prim, out, types, args, known, flags))
     if spelling.startswith("llvm."):

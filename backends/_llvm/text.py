@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,13 @@ class Ty:
     suffix: str
 
 
-_TYPES: dict[tuple[DType, int], Ty] = {}
-
-
+@cache
 def ty(dtype: DType, lanes: int = 1) -> Ty:
-    known = _TYPES.get((dtype, lanes))
-    if known is None:
-        scalar = _SCALAR.get(dtype.name, f"i{dtype.bits}")
-        suffix = dtype.name if dtype.is_float else scalar
-        text, suffix = (scalar, suffix) if lanes == 1 else (f"<{lanes} x {scalar}>", f"v{lanes}{suffix}")
-        known = _TYPES[(dtype, lanes)] = Ty(dtype, lanes, text, suffix)
-    return known
+    scalar = _SCALAR.get(dtype.name, f"i{dtype.bits}")
+    suffix = dtype.name if dtype.is_float else scalar
+    if lanes > 1:
+        scalar, suffix = f"<{lanes} x {scalar}>", f"v{lanes}{suffix}"
+    return Ty(dtype, lanes, scalar, suffix)
 
 
 def memory_type(dtype: DType) -> str:

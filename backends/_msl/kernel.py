@@ -62,7 +62,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     for program in programs(kernel):
         out.stmt, out.span = program.task.id, program.task.span
         body = Body((program.task,), frame, library, out)
-        with out.apart() as inside, body.braces():
+        with out.separate() as inside, body.braces():
             _PROGRAMS[program.kind](body, program)
         out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
         out.add(body.start)

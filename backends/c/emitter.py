@@ -75,7 +75,7 @@ def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
 def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
     out.stmt = task.id
     b, k = Body((task,), unit, out, task=True), len(task.indices)
-    with out.apart() as inside, out.nest():
+    with out.separate() as inside, out.nest():
         indices = [b.names.local(p.name or "i") for p in task.indices]
         what = [f"{i}_{end}_" for end in ("begin", "end") for i in indices]
         types = [TYPES[p.type.name] for p in task.indices] * 2

@@ -51,10 +51,10 @@ def _coloured(kernel: N.Kernel) -> Coloured:
     body: list[N.Stmt] = []
     for number, task in enumerate(kernel.tasks):
         reaches = [s.reach for s in walk(task.blocks()[-1]) if isinstance(s, N.Atomic) and s.reach >= 0]
-        own = max(reaches, default=0) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
+        disjoint = max(reaches, default=0) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
         if reaches:
-            task = rewrite_in(task, partial(_private, own=own))
-        if reaches and not own:
+            task = rewrite_in(task, partial(_private, disjoint=disjoint))
+        if reaches and not disjoint:
             rows[number] = max(reaches)
             found = steps(task.blocks()[-1])
             if len(found) > 1:
@@ -63,11 +63,11 @@ def _coloured(kernel: N.Kernel) -> Coloured:
     return Coloured(replace(kernel, body=tuple(body)), rows, stepped)
 
 
-def _private(s: N.Stmt, own: bool) -> N.Stmt:
-    """Makes a sum private. ``own``: no other iteration adds to its element at all."""
+def _private(s: N.Stmt, disjoint: bool) -> N.Stmt:
+    """Makes a sum private. ``disjoint``: no other iteration adds to its element at all."""
     if not isinstance(s, N.Atomic) or s.reach < 0:
         return s
-    return replace(s, private=True, reach=-1 if own else s.reach)
+    return replace(s, private=True, reach=-1 if disjoint else s.reach)
 
 
 # --- the code -------------------------------------------------------------------------------------------------------
@@ -81,10 +81,10 @@ def launch(shared: Shares, mod: Module, number: int, axes: int, at: int, rows: i
         name = f"task{number}_colour{colour}"
         _blocks(mod, name, number, axes, at, rows, grain, colour)
         _, size, blocks = _sizes(fn, axes, at, rows, grain)
-        mine = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
-        unit = shared.begin(mine, 1, fn.let(f"shl i64 {size}, 1"))
-        call_parallel(fn, name, mine, 1, timed, unit)
-        shared.end(mine, unit)
+        count = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
+        unit = shared.begin(count, 1, fn.let(f"shl i64 {size}, 1"))
+        call_parallel(fn, name, count, 1, timed, unit)
+        shared.end(count, unit)
 
 
 def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str, str, str]:

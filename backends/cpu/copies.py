@@ -22,6 +22,9 @@ _KINDS = {"f32": 0, "f64": 1, "i32": 2, "u32": 2, "i64": 3, "u64": 3}
 _BYTES_A_SUM = 16  # bytes of copies for each sum: so many are added up and zeroed in the time of an atomic step
 _MOST = 1 << 28  # bytes of copies
 
+# a target, the address of the first element that its sums may reach, its place in a copy, and the number of elements
+Reached = tuple[Target, str, str, str]
+
 
 def targets(kernel: N.Kernel, task: N.Offload) -> tuple[Target, ...]:
     """The buffers of a task of which workers may have copies; at most as many as a frame has room for."""
@@ -31,9 +34,8 @@ def targets(kernel: N.Kernel, task: N.Offload) -> tuple[Target, ...]:
 # --- the code -------------------------------------------------------------------------------------------------------
 
 
-def ask(body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: str) -> list[tuple[Target, str, str, str]]:
-    """In the entry, before the task: asks for copies. Returns for each target the address of the first element that its
-    sums may reach, the place of that element in a copy, and how many elements they may reach."""
+def request(body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: str) -> list[Reached]:
+    """In the entry, before the task: requests copies."""
     fn, shared = body.fn, sums.uniform(task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
@@ -70,7 +72,7 @@ def ask(body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: str) -
     return reached
 
 
-def add(body: CpuBody, reached: list[tuple[Target, str, str, str]], helpers: str) -> None:
+def add(body: CpuBody, reached: list[Reached], helpers: str) -> None:
     """In the entry, behind the task: adds up the copies of the ``helpers``, the number of workers that took part beside
     the launching thread."""
     fn = body.fn

@@ -106,8 +106,8 @@ class _Maker:
         """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``room``: see `shares.room`."""
         entry, total = self._bounds(fn, task, number)
         targets, width = self.targets[number], self.widths[number]
-        asks = targets and self._ways(task, number) != ("alone",)
-        reached = copies.ask(entry, task, targets, total) if asks else []
+        wanted = targets and self._ways(task, number) != ("alone",)
+        reached = copies.request(entry, task, targets, total) if wanted else []
         shared = shares.Shares(entry, self.in_order[number], room)
         grain, timed = self.grains[number]
         rows = self.plan.rows.get(number)

@@ -118,7 +118,7 @@ def while_(b: LaneBody, s: N.While) -> None:
         b.define(result.id, result.type, b.values[param.id])
 
 
-def _kept(b: LaneBody, carried: tuple[N.Param, ...], nexts: tuple[str, ...]) -> tuple[str, ...]:
+def _kept(b: LaneBody, carried: tuple[N.Param, ...], nexts: scalar.Values) -> scalar.Values:
     """The next carried values in the lanes that take part, the present ones in the others."""
     return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
 
@@ -129,18 +129,16 @@ def for_(b: LaneBody, s: N.For) -> None:
     outer = b.mask
     b.types[s.index.id] = s.index.type
     first, last, sign = _trips(b, s)
-    reverse = s.reverse and b.uniform(s.index.id)
 
     def enter(index: str) -> None:
         b.mask = b.masked(outer, _takes_part(b, s, index))
 
-    def trips(begin: str, end: str, inits: scalar.Values, done: str) -> tuple[scalar.Values, str]:
-        keep = partial(_kept, b, s.carried)
-        made = scalar.loop(b, s, begin, end, inits, done, sign, enter, reverse, keep=keep)
+    def trips(over: scalar.Range, inits: scalar.Values, done: str) -> tuple[scalar.Values, str]:
+        made = scalar.loop(b, s, over, inits, done, enter, keep=partial(_kept, b, s.carried))
         b.mask = outer
         return made
 
-    scalar.guarded(b, s, first, last, sign, trips)
+    scalar.guarded(b, s, scalar.Range(first, last, sign, s.reverse and b.uniform(s.index.id)), trips)
 
 
 def _trips(b: LaneBody, s: N.For) -> tuple[str, str, str]:
