@@ -77,7 +77,9 @@ def formula(name: str, doc: str, fn: Callable[..., Any], **traits: Any) -> Any:
     return public(**traits)(fn)
 
 
-helper: Callable[..., Any] = LibraryFunc  # decorates a function that only the library calls
+def helper(fn: Any) -> Any:
+    """Makes a function a func that only the library calls."""
+    return LibraryFunc(fn)
 
 
 @helper
