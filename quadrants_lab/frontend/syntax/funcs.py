@@ -92,13 +92,12 @@ def inline(
     if references and not always_returns(body):  # returns hand back what was taken by reference
         body = [*body, ast.copy_location(ast.Return(None), body[-1])]
     frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
-    with cx.setting(frame=frame, top=procedure, static=0, serialize=False):
-        cx.inlining.append((source, known))
+    inlining = [*cx.inlining, (source, known)]
+    with cx.setting(frame=frame, top=procedure, static=0, serialize=False, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
         values = _run(cx, body) or ()
         values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
         values = _as_declared(cx, values)
-        cx.inlining.pop()
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
         if differ(before, after):
             check_no_alias(cx, name, references, same.get(name, ()), source.name)
