@@ -1,6 +1,6 @@
-"""One folder a device, and the emitters that devices share."""
+"""One folder for each device, and the emitters that devices share."""
 
 if not __name__.startswith("quadrants_lab."):
     raise ImportError("this folder is the package quadrants_lab.backends: import it by that name")
 
-DEFAULT = "cpu"  # the folder of the device that every machine has
+DEFAULT = "cpu"  # the device that every machine has

@@ -1,4 +1,4 @@
-"""How many iterations a parallel task has, as far as the host can tell."""
+"""How many iterations a parallel task has, as far as the host can compute it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 
 def inline(task: N.Offload) -> bool:
-    """Whether every thread may compute the task's bounds for itself: they read no memory."""
+    """Whether the task's bounds read no memory, so that every thread may compute them for itself."""
     return all(isinstance(s, _INLINE) for s in task.bounds)
 
 
 def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
-    """How many iterations a task with inline bounds has. ``arg`` gives a scalar argument, ``shape`` an extent."""
+    """How many iterations a task with `inline` bounds has. ``arg`` returns a scalar argument, ``shape`` an extent."""
     values: dict[int, Any] = {}
     for s in task.bounds:
         if isinstance(s, N.Const):
@@ -35,6 +35,6 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
 
 
 def fixed_total(task: N.Offload) -> int | None:
-    """How many iterations the task has in every launch, where that is known."""
+    """How many iterations the task has, where that is the same in every launch; 1 for a serial task."""
     fixed = all(isinstance(s, (N.Const, N.Op, N.Yield)) for s in task.bounds)
     return inline_total(task, lambda name: 0, lambda name, axis: 0) if fixed else None

@@ -1,11 +1,11 @@
-"""What processes of one user keep for each other on disk: object code, drivers' pipelines, compiled simulations.
+"""A cache on disk that the processes of one user share: object code, drivers' pipelines, compiled simulations.
 
-An entry is a file that is named by a hash of everything that shapes its content (`key`). It begins with that key, with
-its length and with a checksum, so a file that is damaged, or that lies where another belongs, counts as absent. Code is
-run from here: a folder or file counts as absent, too, where another user owns it or can write to it.
+An entry is a file that is named by a hash of everything that its content depends on (`key`). It begins with that key,
+its length and a checksum, so a damaged or misplaced file counts as absent. Because code is run from here, a folder or
+file that another user owns or can write to counts as absent, too.
 
-Writers replace whole files, so processes may share a folder. A failure of the cache is no error of the program: the
-cache then holds less, and the user is told once.
+Writers replace whole files, so processes may share a folder. A failure of the cache is not an error of the program:
+entries are missing then, and the user is warned once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pathlib import Path
 
 from quadrants_lab.errors import render, warn
 
-Keep = Callable[[bytes], None]  # takes what was compiled, for later processes
+Keep = Callable[[bytes], None]  # keeps what was compiled for later processes
 
 STARTED = time.time_ns()  # before most of this package was imported
 MOST_BYTES = 100 << 20
 SUFFIX = ".qlc"
 TEMPORARY = ".qlc-new"
-ABANDONED = 600.0  # a temporary file that is older, in seconds, is the remains of a process that ended
+ABANDONED = 600.0  # seconds after which a temporary file was left behind by a process that ended
 _MAGIC, _VERSION = b"QLC\n", 3
-_HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; a checksum of all that follows
+_HEAD = struct.Struct("<4sI32sQ")  # magic, version, key, bytes of the content; then comes a checksum of it all
 BEGIN = _HEAD.size + hashlib.sha256().digest_size
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device does not block
@@ -39,7 +39,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def key(*parts: str) -> str:
-    """The name under which what is made from these texts is kept."""
+    """The name of the entry for what is made from these texts."""
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode()
@@ -49,12 +49,12 @@ def key(*parts: str) -> str:
 
 
 def forget(code: bytes) -> None:
-    """A `Keep` that does not."""
+    """A `Keep` that keeps nothing."""
 
 
 def default_path(asked: str | os.PathLike[str] = "") -> Path | None:
-    """The folder that was asked for, by the argument or QD_OFFLINE_CACHE_FILE_PATH; else quadrants_lab in the user's
-    cache folder. None, with a warning, where there is no home folder for it."""
+    """The folder that the argument or QD_OFFLINE_CACHE_FILE_PATH names, else quadrants_lab in the user's cache folder.
+    None, with a warning, where there is no home folder."""
     asked = asked or os.environ.get("QD_OFFLINE_CACHE_FILE_PATH", "")
     shared, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "~")
     with suppress(RuntimeError, OSError):  # no home, no working folder
@@ -65,13 +65,13 @@ def default_path(asked: str | os.PathLike[str] = "") -> Path | None:
         home = os.path.expanduser(home)
         if os.path.isabs(home) and os.path.isdir(home):
             return Path(home) / ".cache" / "quadrants_lab"
-    _tell_unusable(f"there is no home folder for it (HOME is {os.environ.get('HOME', 'not set')!r})")
+    _warn_unusable(f"there is no home folder for it (HOME is {os.environ.get('HOME', 'not set')!r})")
     return None
 
 
 class DiskCache:
-    """At most ``max_bytes`` of files in ``folder``, or in the folder ``below`` it; the least recently used ones go
-    first. Without a folder it is always empty. What it makes has the modes 0700 and 0600, whatever the umask."""
+    """At most ``max_bytes`` of files in ``folder``, or in the folder ``below`` it; the least recently used files are
+    removed first. Without a folder it is always empty. Folders have the mode 0700, files 0600, whatever the umask."""
 
     def __init__(self, folder: Path | None = None, max_bytes: int = MOST_BYTES, below: str = "") -> None:
         self.folder = folder
@@ -79,41 +79,41 @@ class DiskCache:
         self.below = below
 
     def get(self, name: str) -> bytes | None:
-        """What was put under a `key`, and None where nothing was, or nothing that can be believed."""
+        """The content of the entry with that `key`; None where there is none, or none that can be trusted."""
         if self.folder is None:
             return None
         try:
             with self._opened() as folder:
                 return self._read(folder, name)
         except _NotOurs as e:
-            _tell_not_ours(e)
-        except (OSError, ValueError):  # ValueError: no path at all
+            e.warn()
+        except (OSError, ValueError):  # ValueError: the folder's name is not a path
             pass
         return None
 
     def keeper(self, name: str) -> Keep:
-        """Takes what was compiled, and keeps it under a `key`."""
+        """A `Keep` for the entry with that `key`."""
         return partial(self.put, name)
 
     def put(self, name: str, content: bytes) -> None:
-        """Keeps the content under a `key`."""
+        """Writes the entry with that `key`."""
         if self.folder is None or BEGIN + len(content) > self.max_bytes:
             return
         try:
-            with self._opened(make=True) as folder, suppress(FileNotFoundError):  # somebody has removed the folder
+            with self._opened(make=True) as folder, suppress(FileNotFoundError):  # the folder was removed meanwhile
                 self._write(folder, name, entry(name, content))
                 self._trim(folder)
         except _NotOurs as e:
-            _tell_not_ours(e)
+            e.warn()
         except (OSError, ValueError) as e:
             place = Path(self.folder, self.below, str(getattr(e, "filename2", None) or ""))
-            _tell_unusable(f"{place}: {getattr(e, 'strerror', e)}")
+            _warn_unusable(f"{place}: {getattr(e, 'strerror', e)}")
 
     # --- the folder ---------------------------------------------------------------------------------------------
 
     @contextmanager
     def _opened(self, make: bool = False) -> Iterator[int]:
-        """The folder of the entries, as a descriptor. Raises OSError."""
+        """A descriptor of the folder of the entries. Raises OSError."""
         assert self.folder is not None
         folder = os.open(_made(self.folder) if make else self.folder, _FOLDER)
         try:
@@ -153,7 +153,7 @@ class DiskCache:
             os.close(file)
 
     def _write(self, folder: int, name: str, made: bytes) -> None:
-        """Atomically; whatever happens, no part of it stays."""
+        """Writes an entry atomically; a failure leaves nothing behind."""
         with suppress(FileNotFoundError):
             before = os.stat(name + SUFFIX, dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISLNK(before.st_mode):
@@ -175,14 +175,14 @@ class DiskCache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Removes what killed writers left, and the least recently used files until the rest fits; then a quarter stays
-        free, so as not to come back at once."""
+        """Removes abandoned temporary files and, where the others take too much, the least recently used ones until a
+        quarter of the room is free."""
         abandoned = time.time() - ABANDONED
         total, entries = 0, []
         with os.scandir(folder) as found:
             for e in found:
                 if e.name.endswith((SUFFIX, TEMPORARY)):
-                    with suppress(FileNotFoundError):  # another process trims, too
+                    with suppress(FileNotFoundError):  # another process may trim at the same time
                         status = e.stat(follow_symlinks=False)
                         temporary = e.name.endswith(TEMPORARY)
                         if temporary and status.st_mtime < abandoned and _removed(folder, e.name):
@@ -201,7 +201,7 @@ class DiskCache:
 
 
 def entry(name: str, content: bytes) -> bytes:
-    """A whole entry."""
+    """The bytes of an entry."""
     head = _HEAD.pack(_MAGIC, _VERSION, bytes.fromhex(name), len(content))
     checksum = hashlib.sha256(head)
     checksum.update(content)
@@ -209,7 +209,7 @@ def entry(name: str, content: bytes) -> bytes:
 
 
 def _removed(folder: int, name: str) -> bool:
-    """Whether a file is gone, after an attempt."""
+    """Tries to remove a file; whether it is gone."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -220,7 +220,7 @@ def _removed(folder: int, name: str) -> bool:
 
 
 def _made(path: Path) -> Path:
-    """Makes the folder and those that it lies in, where they are not there."""
+    """Makes the folder and those that it lies in, as far as they do not exist."""
     missing = []
     while not os.path.isdir(path) and path != path.parent:
         missing.append(path)
@@ -232,9 +232,9 @@ def _made(path: Path) -> Path:
     return missing[0] if missing else path
 
 
-# --- what the user is told --------------------------------------------------------------------------------------
+# --- warnings -------------------------------------------------------------------------------------------------------
 
-_told: dict[str, object] = {}
+_warned: dict[str, object] = {}  # codes of warnings that this process has shown
 
 
 class _NotOurs(OSError):
@@ -245,6 +245,15 @@ class _NotOurs(OSError):
         self.path = path
         self.owned = owned
 
+    def warn(self) -> None:
+        danger = "can write to it" if self.owned else "owns it"
+        cure = f"chmod go-w {self.path}" if self.owned else "remove it"
+        _warn_once(
+            "QL2034",
+            f"{self.path} is not used: another user {danger}, and code would be run from there",
+            f"{cure}, or name a folder of your own in QD_OFFLINE_CACHE_FILE_PATH",
+        )
+
 
 def _must_be_ours(status: os.stat_result, folder: Path | None, *below: str) -> None:
     owned = status.st_uid == os.geteuid()
@@ -252,34 +261,15 @@ def _must_be_ours(status: os.stat_result, folder: Path | None, *below: str) -> N
         raise _NotOurs(Path(folder or "", *below), owned)
 
 
-def _tell_not_ours(e: _NotOurs) -> None:
-    if _first("not ours"):
-        cure = f"chmod go-w {e.path}" if e.owned else "remove it"
-        warn(
-            render(
-                "QL2034",
-                f"{e.path} is not used: another user {'can write to it' if e.owned else 'owns it'}, and code would be "
-                "run from there",
-                help=f"{cure}, or name a folder of your own in QD_OFFLINE_CACHE_FILE_PATH",
-                kind="warning",
-            )
-        )
+def _warn_unusable(why: str) -> None:
+    _warn_once(
+        "QL2035",
+        f"nothing is kept on disk, so each process compiles its kernels anew: {why}",
+        "name a folder that you can write to in QD_OFFLINE_CACHE_FILE_PATH, or take qd.init(offline_cache=False)",
+    )
 
 
-def _tell_unusable(why: str) -> None:
-    if _first("unusable"):
-        warn(
-            render(
-                "QL2035",
-                f"nothing is kept on disk, so each process compiles its kernels anew: {why}",
-                help="name a folder that you can write to in QD_OFFLINE_CACHE_FILE_PATH, or take "
-                "qd.init(offline_cache=False)",
-                kind="warning",
-            )
-        )
-
-
-def _first(what: str) -> bool:
-    """Whether this is said for the first time in the process."""
+def _warn_once(code: str, text: str, help: str) -> None:
     me = object()
-    return _told.setdefault(what, me) is me
+    if _warned.setdefault(code, me) is me:  # one thread alone finds no entry
+        warn(render(code, text, help=help, kind="warning"))

@@ -1,10 +1,10 @@
 """What a fork does to locks, threads and devices.
 
-Only the thread that forked goes on in the child. A lock that another thread held would be held there for ever, so the
-locks that `lock` makes are free again in the child. What other threads had half done stays half done there. Where that
-would do harm, the fork waits for them: inside `whole`, in LLVM, and on threads that `start` started. A driver's threads
-are gone in the child, so a GPU that was opened before the fork cannot be used there, not even to give its memory back
-(`finalize`).
+Only the thread that forked runs in the child. A lock that another thread held would be held there for ever, so the
+locks that `lock` makes are free again in the child. Work that other threads had begun is never finished there. Where
+that would do harm, the fork waits for them: for code inside `whole`, for LLVM, and for threads that `start` started. A
+driver's threads are gone in the child, so a GPU that was opened before the fork cannot be used there, not even to free
+its memory (`finalize`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import room
 
 T = TypeVar("T")
-_PATIENCE = 60.0  # seconds that a fork waits for other threads; then it goes on, and the child takes its chance
+_PATIENCE = 60.0  # seconds that a fork waits for other threads before it goes on, whatever that does to the child
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet([room.lock])
-_inside: dict[int, int] = {}  # threads that are inside `whole`, and how often
+_inside: dict[int, int] = {}  # threads inside `whole` -> how many of its blocks they are in
 _gate = threading.RLock()  # held by a thread that enters `whole`, and during a fork
 _threads: list[threading.Thread] = []
 _children: list[Callable[[], None]] = []
@@ -34,7 +34,7 @@ _held = threading.local()  # locks that the thread holds while it forks
 
 
 def lock() -> Any:
-    """A lock as `threading.RLock` makes it, which no thread but the one that forked holds in the child."""
+    """A `threading.RLock` that is free in the child of a fork, unless the thread that forked holds it."""
     made = threading.RLock()
     _locks.add(made)
     return made
@@ -42,8 +42,8 @@ def lock() -> Any:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """For what a child must not find half done, such as importing a module: a fork in another thread waits for its end,
-    or else begins before it."""
+    """For work that a child must not find half done, such as importing a module: a fork in another thread waits until
+    the block has ended, or happens before it begins."""
     me = threading.get_ident()
     if me not in _inside:
         with _gate:
@@ -58,7 +58,7 @@ def whole() -> Iterator[None]:
 
 
 class lazy(cached_property[T]):
-    """`functools.cached_property`, whose lock (Python 3.11 and older have one) no other thread holds in the child."""
+    """`functools.cached_property` with a lock (Python 3.11 and older have one) that is free in the child of a fork."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         super().__init__(compute)
@@ -66,7 +66,7 @@ class lazy(cached_property[T]):
 
 
 def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread | None:
-    """Does work on a thread of its own, for whose end a fork waits; None where the system has no thread left."""
+    """Runs ``work`` on a new thread, whose end a fork waits for; None where the system has no thread left."""
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
         thread.start()
@@ -78,13 +78,13 @@ def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread |
 
 
 def in_child(act: Callable[[], None]) -> None:
-    """Calls ``act`` in the child of each fork, when locks are free there."""
+    """Calls ``act`` in the child of each fork, once the locks are free there."""
     _children.append(act)
 
 
 def finalize(owner: Any, end: Callable[..., Any], *args: Any) -> None:
-    """Calls ``end`` when ``owner`` goes, or at the process's end, but not in a child: what belongs to a driver there is
-    the parent's."""
+    """Calls ``end`` when ``owner`` is freed or the process ends, but not in a child of a fork, where the resources of a
+    driver belong to the parent."""
     weakref.finalize(owner, _at_home, os.getpid(), end, *args)
 
 
@@ -94,7 +94,7 @@ def _at_home(home: int, end: Callable[..., Any], *args: Any) -> None:
 
 
 class Home:
-    """The process in which a driver was opened."""
+    """The process that opened a driver."""
 
     def __init__(self) -> None:
         self._process = os.getpid()

@@ -34,12 +34,12 @@ class Block:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """A C-contiguous zeroed array whose data is 64-byte aligned. Pages that nobody touches cost nothing."""
+    """A C-contiguous zeroed array whose data is 64-byte aligned. Its pages take memory only once they are used."""
     return _aligned(np.zeros, shape, np.dtype(dtype))
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """The same with nothing in particular in it."""
+    """As `zeros`, with arbitrary content."""
     return _aligned(np.empty, shape, np.dtype(dtype))
 
 
@@ -52,14 +52,14 @@ def _aligned(make: Callable[..., Any], shape: tuple[int, ...], dtype: np.dtype[A
 
 
 class VisibleMemory:
-    """Memory of an array, as `launch.Memory` has it, that the host sees at ``array`` and the device at ``address``."""
+    """A `launch.Memory` that the host sees at ``array`` and the device at ``address``."""
 
     def __init__(self, array: np.ndarray[Any, Any], address: int) -> None:
         self.array = array
         self.address = address
 
     def finish(self) -> None:
-        """Waits until no launch is at work on it."""
+        """Waits until no launch uses the memory."""
 
     def read(self) -> np.ndarray[Any, Any]:
         self.finish()
@@ -72,7 +72,7 @@ class VisibleMemory:
 
 
 class HostMemory(VisibleMemory):
-    """Zeroed memory of an array: the host's is the device's."""
+    """Zeroed memory of the host, for a device that uses it directly."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         array = zeros(shape, dtype)

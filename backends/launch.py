@@ -1,38 +1,47 @@
-"""What a backend shows to the runtime: the protocol of loaded kernels, their launch frames, and devices.
+"""How the runtime launches a kernel on any backend: devices, loaded kernels and their launch frames.
 
-    device = Device(...)                        # one a session
-    exe = load(kernel, options, cached, keep)   # Executable; what keep gets is a later process's cached
-    frame = exe.frame(device)                   # a launch frame, reusable; not to be launched by two threads at once
+    device = open_device(...)                   # a Device, one for each session
+    exe = load(kernel, options, cached, keep)   # an Executable; a later process gets as cached what keep got
+    frame = exe.frame(device)                   # a Frame, reusable, but not by two threads at once
     frame.set_buffer("x", address)              # each field and ndarray buffer, before the first launch
     frame.set_extents("a", (1024, 8))           # each ndarray buffer
     frame.set_arg("scale", 2.0)                 # each scalar argument
-    frame.set_stacks([256, 17])                 # capacities in slots, AdStackAllocas in kernel order
+    frame.set_stacks([256, 17])                 # capacities in slots, of the kernel's AdStackAllocas in order
     status = frame.launch()                     # 0, or bits of Status
-    frame.ret("ret0")                           # a Python scalar of a "ret" buffer
+    frame.ret("ret0")                           # the value of a "ret" buffer, a Python scalar
     fast = frame.entry(params, returns="ret0")  # a callable that takes the kernel's positional arguments
 
 What holds on every backend:
 
-- Everything that was set stays set until it is set again. A frame keeps addresses, not objects: whoever sets an address
-  keeps its memory alive. Addresses are the device's (`Memory.address`).
+- Everything that was set stays set until it is set again. A frame keeps addresses, not objects: the caller keeps the
+  memory alive. Addresses are the device's (`Memory.address`).
 - "temp" and "ret" buffers live in the frame and are zero at the start of each launch.
-- `launch` runs all tasks in order. It returns when they are done, or, where nothing comes back, earlier: then later
-  launches, `Memory.read` and `Memory.write` come after it all the same, and `Device.finish` waits. Ctrl-C on the main
-  thread ends the waiting.
-- Launches on one device must be serialised by the caller (they share the device's adstack heap).
+- `launch` runs all tasks in order. It returns when they are done. Where nothing comes back it may return earlier: later
+  launches, `Memory.read` and `Memory.write` still come after it, and `Device.finish` waits. Ctrl-C on the main thread
+  ends the waiting.
+- The caller serialises launches on one device, because they share the device's adstack heap.
 - Status.PRINTED: `take_prints()` returns the printed texts. Status.ASSERT or Status.OVERFLOW: `failure()` says what
   failed. After a failed assert the tasks that follow do not run; after an overflow they do.
 """
 
 from __future__ import annotations
 
+import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from quadrants_lab.backends import forks
+from quadrants_lab.backends import layout as L
+from quadrants_lab.backends.prints import format_prints, value_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType
+from quadrants_lab.ir.walk import types_of, walk
+
+_WORD = struct.Struct("=Q")
 
 
 class Status:
@@ -46,7 +55,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """The first adstack that a lane found too small, and the depth which that lane would have needed."""
+    """The adstack that overflowed first, its capacity, and the depth that the iteration would have needed."""
 
     stack: N.AdStackAlloca
     capacity: int
@@ -55,7 +64,7 @@ class Overflow:
 
 @dataclass(frozen=True, slots=True)
 class AssertFailed:
-    """The first assert that failed, and the values of its arguments (the first eight)."""
+    """The assert that failed first, and the values of its first eight arguments."""
 
     stmt: N.Assert
     values: tuple[Any, ...]
@@ -77,19 +86,18 @@ class ArrayParam:
 
 @dataclass(frozen=True, slots=True)
 class ConstParam:
-    """An argument that the frame has no use for."""
+    """An argument that the frame does not read."""
 
 
 Param = ScalarParam | ArrayParam | ConstParam
 
 
 class Memory(Protocol):
-    """Device memory of an array. ``address`` is what `Frame.set_buffer` takes.
+    """Device memory of an array, freed with the object. ``address`` is what `Frame.set_buffer` takes.
 
-    ``array`` is a numpy view of the memory itself where the host can see it, else None; memory whose ``late`` is true
-    must not be ``busy`` when the host looks there (`Device.finish`). `read` and `write` copy and work everywhere. Freed
-    with the object. Memory without an ``array`` is a launch's operand itself (`runtime.memory.memory`
-    says what it has besides).
+    ``array`` is a numpy view of the memory itself where the host can see it, else None. Memory whose ``late`` is true
+    must not be ``busy`` when the host reads the view (`Device.finish`). `read` and `write` copy and work everywhere.
+    A launch takes memory without an ``array`` as an argument itself (`runtime.memory.memory`).
     """
 
     @property
@@ -103,112 +111,198 @@ class Memory(Protocol):
     def write(self, values: np.ndarray[Any, Any]) -> None: ...
 
 
-class Device(Protocol):
-    """A device of one session: its adstack heap, which only grows, by doubling, and the seed of its draws."""
+class Device(ABC):
+    """A device with the adstack heap of its launches: ``heap_bytes`` at ``heap_address``, which only grow."""
 
-    @property
-    def heap_bytes(self) -> int: ...
+    def __init__(self) -> None:
+        self.heap_bytes = 0
+        self.heap_address = 0
+        self._heap: Memory | None = None
 
+    @abstractmethod
     def finish(self) -> None:
         """Waits until every launch is done."""
 
+    @abstractmethod
     def set_seed(self, seed: int) -> None:
-        """Seed of the random draws of launches to come; any 64-bit integer."""
+        """Sets the seed of the random draws of launches to come; any 64-bit integer."""
 
+    @abstractmethod
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> Memory:
-        """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        ...
+        """Zeroed memory of a C-contiguous array; MemoryError where there is not enough."""
 
+    @abstractmethod
     def forked(self) -> bool:
-        """To be called in the child of a fork: whether the device can be used there. Launches on one that cannot raise
+        """Call this in the child of a fork: whether the device can be used there. If not, launches on it raise
         `forks.forked` from then on."""
-        ...
+
+    def need_heap(self, nbytes: int, most: int) -> None:
+        """Grows the heap to at least ``nbytes``, by doubling, but not beyond ``most`` (0: no limit) only for that. Do
+        not call it while a launch runs on this device.
+
+        Raises MemoryError where there is not that much memory. The heap is then as large as before, because launches
+        have been planned for that size.
+        """
+        had = self.heap_bytes
+        if nbytes > had:
+            self.finish()
+            try:
+                self._make_heap(max(nbytes, min(2 * had, most) if most else 2 * had))
+            except BaseException:
+                self._make_heap(had)
+                raise
+
+    def _make_heap(self, nbytes: int) -> None:
+        self._heap = None  # nothing in it outlives a launch
+        self.heap_bytes = self.heap_address = 0
+        self._heap = self.allocate((-(-nbytes // 4),), np.uint32)
+        self.heap_bytes, self.heap_address = nbytes, self._heap.address
 
 
-class Frame(Protocol):
-    """See the module's docstring. ``status`` is the last launch's."""
+class Executable(ABC):
+    """A loaded kernel. ``object`` is its code, ``written`` the names of the buffers that it writes."""
+
+    object: bytes
+
+    def __init__(self, kernel: N.Kernel) -> None:
+        self.kernel = kernel
+        self.written = frozenset(s.buffer for s in walk(kernel.body) if isinstance(s, N.Write))
+
+    @abstractmethod
+    def frame(self, device: Any) -> Frame: ...
+
+    @forks.lazy
+    def types(self) -> dict[int, DType]:
+        """The dtypes of all values of the kernel, by id."""
+        return types_of(self.kernel.body)
+
+
+class Frame(ABC):
+    """A launch frame; the docstring of this module says how it is used.
+
+    ``view`` is the memory of its words as programs see it, or what is copied to them and back around a launch;
+    ``words`` says where in it everything is. ``forms`` are the formats of `struct` for a scalar of each dtype, and
+    ``failed_at`` is where the words of a failure begin.
+    """
+
+    forms: ClassVar[Mapping[str, str]] = {
+        "u1": "=?", "i8": "=b", "i16": "=h", "i32": "=i", "i64": "=q", "u8": "=B", "u16": "=H", "u32": "=I",
+        "u64": "=Q", "f16": "=e", "f32": "=f", "f64": "=d",
+    }  # fmt: skip
+    failed_at: ClassVar[int]
 
     @property
-    def status(self) -> int: ...
+    @abstractmethod
+    def status(self) -> int:
+        """The status of the last launch."""
 
-    def set_buffer(self, name: str, address: int) -> None: ...
+    def __init__(self, exe: Any, device: Any, words: L.FrameLayout, view: memoryview) -> None:
+        self.exe = exe
+        self.device = device
+        self.words = words
+        self.view = view
+        self._args = {a.name: (struct.Struct(self.forms[a.type.name]), words.args[a.name]) for a in exe.kernel.args}
 
+    def set_buffer(self, name: str, address: int) -> None:
+        _WORD.pack_into(self.view, self.words.buffers[name], address)
+
+    @abstractmethod
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None: ...
 
+    @abstractmethod
     def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> Callable[[], None] | None:
-        """Binds an array, the host's or one of `Memory.array`, to an ndarray buffer for the next launch. Returns None
-        or what must be called after the launch, so that the array has what the kernel wrote."""
-        ...
+        """Binds an array, the host's or the ``array`` of a `Memory`, to an ndarray buffer for the next launch. Returns
+        None, or a function to call after the launch, which gives the array what the kernel wrote."""
 
-    def set_arg(self, name: str, value: Any) -> None: ...
+    def set_arg(self, name: str, value: Any) -> None:
+        """``value`` must fit the argument's dtype (`struct.error` where an integer does not)."""
+        form, at = self._args[name]
+        form.pack_into(self.view, at, value)
 
     def arg(self, name: str) -> Any:
         """The scalar argument that was set last."""
-        ...
+        form, at = self._args[name]
+        return form.unpack_from(self.view, at)[0]
 
+    @abstractmethod
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        """Capacities in slots; grows the device's heap as needed, MemoryError where it cannot. ``budget``: bytes that
-        the heap is not to pass (0: as the device sees fit), unless `least_heap` needs them. ``passing``: by the number
-        of a task, how many of its iterations push at all."""
+        """Sets the capacities of adstacks, in slots, and grows the device's heap as needed; MemoryError where it
+        cannot. ``budget``: bytes that the heap must not exceed unless `least_heap` needs more (0: the device chooses).
+        ``passing``: by the number of a task, how many of its iterations push at all."""
 
+    @abstractmethod
     def heap_bytes(self, caps: list[int]) -> int:
-        """What a launch with these capacities takes of the heap, where no budget and no gate makes it less."""
-        ...
+        """The bytes of the heap that a launch with these capacities takes without a ``budget`` or ``passing``."""
 
+    @abstractmethod
     def least_heap(self, caps: list[int]) -> tuple[int, int]:
-        """The fewest iterations in flight that such a launch gets by with, and the bytes that they take."""
-        ...
+        """The fewest iterations in flight with which such a launch can run, and the bytes that they take."""
 
+    @abstractmethod
     def stack_bytes(self) -> int:
-        """Bytes of adstacks a lane in flight."""
-        ...
+        """Bytes of adstacks for each iteration in flight."""
 
     @property
+    @abstractmethod
     def stack_threads(self) -> int:
-        """How many lanes have room on the heap: all together take `stack_bytes` times as many bytes."""
-        ...
+        """How many iterations in flight the heap has room for."""
 
     @property
+    @abstractmethod
     def launch_number(self) -> int:
-        """Number of the last launch on its device: what its random draws depend on, besides the device's seed."""
-        ...
+        """The number of the last launch on its device. Random draws depend on it and on the device's seed."""
 
+    @abstractmethod
     def replay(self, launch_number: int) -> None:
-        """Launches from now on repeat the draws of that launch; 0 ends it."""
+        """Launches from now on repeat the draws of the launch with that number; 0 ends this."""
 
-    def as_graph(self) -> None:
-        """Lets all that a launch starts on the device start as one graph, where there are such. An error where the
-        kernel returns something there; from now on arrays of the host are refused there."""
+    def as_graph(self) -> None:  # noqa: B027  # most devices have no graphs
+        """On devices that have graphs, all that a launch starts runs as one graph from now on. Arrays of the host are
+        then refused, and a kernel that returns a value raises an error."""
 
-    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """The depths are computed to suffice, so a launch need not be waited for to learn that they did. Where they
-        did not, `Device.finish` raises what ``report`` returns."""
+    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:  # noqa: B027  # others wait anyway
+        """The capacities are computed to suffice, so launches need not wait to learn whether they did. Where they did
+        not, `Device.finish` raises what ``report`` returns."""
 
+    @abstractmethod
     def launch(self) -> int: ...
 
-    def ret(self, name: str) -> Any: ...
-
-    def failure(self) -> Overflow | AssertFailed | None: ...
-
-    def take_prints(self) -> list[str]: ...
-
+    @abstractmethod
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """A callable that takes one positional argument a `Param`, launches and returns None or the value of
-        ``returns``; NotImplemented, without launching, where an argument does not match; Ellipsis where the launch
-        ended with a status other than 0. An array with an axis of 2**31 elements or more does not match, nor does
+        """A callable that takes one positional argument for each `Param`, launches, and returns None or the value of
+        ``returns``. It returns NotImplemented, without launching, where an argument does not match, and Ellipsis where
+        the status of the launch is not 0. An array with an axis of 2**31 elements or more does not match, nor does
         anything where a buffer is wide: the caller chooses the code that such arrays need."""
 
+    def place_stack(self, stack: N.AdStackAlloca, capacity: int, at: int) -> None:
+        """Sets where the stack's slots begin in the heap; nothing to do where pushes are only counted."""
+        if not stack.count_only:
+            first = self.words.stack_at[stack.id]
+            _WORD.pack_into(self.view, first + L.STACK_CAPACITY, capacity)
+            _WORD.pack_into(self.view, first + L.STACK_LAST, max(capacity, 1) - 1)
+            _WORD.pack_into(self.view, first + L.STACK_AT, at)
 
-class Executable(Protocol):
-    """A loaded kernel; ``object`` is its code, ``written`` the buffers that the kernel writes."""
+    def ret(self, name: str) -> Any:
+        t = self.exe.kernel.buffers[name].dtype
+        value = struct.unpack_from(self.forms[t.name], self.view, self.words.buffers[name])[0]
+        return bool(value) if t.kind == "b" else value
 
-    @property
-    def kernel(self) -> N.Kernel: ...
+    def failure(self) -> Overflow | AssertFailed | None:
+        """The first failure of the last launch."""
+        at = self.failed_at
+        kind, what, count = struct.unpack_from("=QQQ", self.view, at)
+        if not kind:
+            return None
+        if kind == Status.ASSERT:
+            stmt = self.words.asserts[what]
+            raw = struct.unpack_from(f"={count}q", self.view, at + 3 * L.WORD)
+            values = (value_of(self.exe.types[i], w) for i, w in zip(stmt.args, raw, strict=False))
+            return AssertFailed(stmt, tuple(values))
+        stack = self.words.stacks[what]
+        capacity = _WORD.unpack_from(self.view, self.words.stack_at[stack.id] + L.STACK_CAPACITY)[0]
+        return Overflow(stack, capacity, count)
 
-    @property
-    def object(self) -> bytes: ...
-
-    @property
-    def written(self) -> frozenset[str]: ...
-
-    def frame(self, device: Any) -> Frame: ...
+    def take_prints(self) -> list[str]:
+        """What kernels have printed since the last call, a text for each print that ran, in the order of execution."""
+        data, lost = self.device.take_prints()
+        return format_prints(self.words.prints, self.exe.types, data, lost)

@@ -1,11 +1,12 @@
-"""The launch frame: one block of 64-bit words that compiled code reads everything from. Offsets are in bytes.
+"""The launch frame: a block of 64-bit words from which compiled code reads everything. Offsets are in bytes.
 
-A frame begins with a head that differs from device to device; what follows from the kernel is laid out here, for all.
+A frame begins with a head that differs between devices. The part behind it depends on the kernel and is laid out here.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -18,37 +19,37 @@ VALUES = 8  # raw 64-bit values that a failed assert reports
 # words of one adstack: slots; max(slots, 1) - 1; where its slots begin in the heap
 STACK_CAPACITY, STACK_LAST, STACK_AT = 0, 8, 16
 STACK_WORDS = 3
-STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}  # those that a lowered kernel has as arguments
+STACK_ARGS = {"capacity": STACK_CAPACITY, "last": STACK_LAST}  # words that are arguments of a lowered kernel
 
 
 @dataclass(slots=True)
 class FrameLayout:
-    """Where a kernel's frame keeps what: offsets by name. ``stacks`` are the kernel's AdStackAllocas in order; of a
-    kernel whose adstacks are lowered (`lower.adstacks`) ``buffers`` and ``args`` have what their words hold instead."""
+    """Offsets in a kernel's frame, by name. ``stacks`` are the kernel's AdStackAllocas in order. In a kernel whose
+    adstacks are lowered (`lower.adstacks`) the words of a stack are in ``buffers`` and ``args`` instead."""
 
-    buffers: dict[str, int] = field(default_factory=dict)  # an address, of slots in the heap; temp and ret: the value
+    buffers: dict[str, int] = field(default_factory=dict)  # address, or place in the heap; of temp and ret the value
     extents: dict[str, int] = field(default_factory=dict)  # ndim words
     args: dict[str, int] = field(default_factory=dict)
     stacks: list[N.AdStackAlloca] = field(default_factory=list)
     stack_at: dict[int, int] = field(default_factory=dict)
-    task_of: dict[int, int] = field(default_factory=dict)  # a stack's id -> the number of its task
+    task_of: dict[int, int] = field(default_factory=dict)  # id of a stack -> number of its task
     asserts: list[N.Assert] = field(default_factory=list)
     prints: list[N.Print] = field(default_factory=list)
-    numbers: dict[int, int] = field(default_factory=dict)  # an assert's or a print's id -> its number among these
-    bounds: list[int] = field(default_factory=list)  # a task: begin and extent of each axis
-    stacks_at: int = 0  # the words of all stacks, as far as zero_at
-    zero_at: int = 0
+    numbers: dict[int, int] = field(default_factory=dict)  # id of an assert or print -> its number among these
+    bounds: list[int] = field(default_factory=list)  # by task: begin and extent of each axis
+    stacks_at: int = 0  # the words of all stacks, which end at zero_at
+    zero_at: int = 0  # what a launch sets to 0 first
     zero_bytes: int = 0
     size: int = 0
 
 
 def box_words(task: N.Offload) -> int:
-    """Begin and extent of each axis."""
+    """How many words the box of a task takes: begin and extent of each axis."""
     return len(task.indices) * (1 if task.kind == "threads" else 2)
 
 
 def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
-    """The layout follows from the kernel alone; ``head`` bytes at the start are the device's own."""
+    """The layout, which depends on nothing but the kernel. ``head``: bytes at the start that are the device's own."""
     out = FrameLayout()
     at = head
 
@@ -75,12 +76,10 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)
                 out.task_of[s.id] = number
-            elif isinstance(s, N.Assert):
-                out.numbers[s.id] = len(out.asserts)
-                out.asserts.append(s)
-            elif isinstance(s, N.Print):
-                out.numbers[s.id] = len(out.prints)
-                out.prints.append(s)
+            elif isinstance(s, (N.Assert, N.Print)):
+                reports: list[Any] = out.asserts if isinstance(s, N.Assert) else out.prints
+                out.numbers[s.id] = len(reports)
+                reports.append(s)
     out.stacks_at = at
     for s in out.stacks:
         if not s.count_only:
@@ -99,7 +98,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
 
 
 def elements(t: DType, slots: int) -> int:
-    """Elements of a stack of at least one slot, a thread: values, or words of 32 flags."""
+    """Elements that a stack with so many slots, at least one, takes for each thread: values, or words of 32 flags."""
     return (max(slots, 1) + 31) // 32 if t.kind == "b" else max(slots, 1)
 
 

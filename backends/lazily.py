@@ -1,4 +1,4 @@
-"""Functions whose module is imported with their first call: an import of the package brings no compiler."""
+"""Functions whose module is imported by their first call, so that importing the package imports no compiler."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quadrants_lab.ir.importing import importing
 
 
 def lazily(module: str, name: str) -> Callable[..., Any]:
-    """A function of a module of this folder, such as "cpu.jit"."""
+    """The function ``name`` of a module of this folder, such as "cpu.jit"."""
 
     def call(*args: Any, **named: Any) -> Any:
         with importing():

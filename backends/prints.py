@@ -1,4 +1,4 @@
-"""Print records, as compiled code leaves them, to text; and 64-bit words to values."""
+"""The text of print records that compiled code has written, and the values of 64-bit words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _WORD = struct.Struct("=q")
 
 
 def value_of(t: DType, word: int) -> Any:
-    """The numpy scalar of dtype ``t`` whose bits are the low bits of a word; what lies above does not count."""
+    """The numpy scalar of dtype ``t`` whose bits are the low bits of a word."""
     return np.frombuffer(_WORD.pack(word), np.dtype(t.numpy), 1)[0] if t.kind != "b" else np.bool_(word & 1)
 
 
 def format_prints(stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int) -> list[str]:
-    """A text for each record: the number of its Print statement, then its values, a word each. What is left at the end
-    and is no whole record counts as lost already."""
+    """A text for each record in ``data``, which is the number of its Print statement and then its values, a word each.
+    A record at the end that is not whole is left out; ``lost`` counts it already."""
     out: list[str] = []
     words = memoryview(data).cast("q")
     at = 0

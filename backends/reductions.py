@@ -1,4 +1,4 @@
-"""Reductions: atomics of a task that each lane may gather for itself and hand over once."""
+"""Reductions: atomics of a task that each thread may first combine for itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _FAMILY = {op: op for op in ("add", "mul", "min", "max", "and", "or", "xor")} | 
 
 
 def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
-    """Buffers that the block only reduces into (0-d, one kind of atomic, old values unused), with the operation."""
+    """The 0-d buffers that the block uses for nothing but atomics of one operation whose old values are not used, with
+    that operation."""
     read_ids = uses(body)
     found: dict[str, str] = {}
     for s in walk(body):
@@ -25,8 +26,8 @@ def reductions(kernel: N.Kernel, body: N.Block) -> dict[str, str]:
 
 
 def identity(op: str, t: DType) -> float | int:
-    """What changes nothing under the operation. The lesser and greater of floats ignore NaN, so that NaN it is: with an
-    infinity those of NaN alone would become infinite."""
+    """The identity of the operation. For min and max of floats, which ignore NaN, it is NaN: with an infinity a
+    reduction of nothing but NaN would be infinite."""
     if t.kind == "b":
         return int(op == "and")
     if t.is_float:

@@ -1,4 +1,4 @@
-"""What compiled code depends on besides its kernel: the sources of the compiler."""
+"""Keys for the source text of the compiler, on which compiled code depends besides its kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab import errors
 from quadrants_lab.backends.disk_cache import STARTED
 
 _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
-# the folders whose sources decide what becomes of a kernel before it gets to a backend
+# the folders of the package whose code handles a kernel before it gets to a backend
 _OF_IR = (
     "", "ir", "analysis", "passes", "autodiff", "adstack", "lang", "frontend", "frontend/library", "frontend/ops",
     "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
@@ -20,8 +20,8 @@ _OF_IR = (
 
 
 def digest(*folders: str, also: bytes = b"") -> str:
-    """A number for the source text of this folder, of those within it that are named, of lowerings, and of the analysis
-    that they ask; and for what else is given."""
+    """A hash of the source text of this folder, of the ``folders`` within it, of lowerings and of the analyses that
+    they use, and of ``also``."""
     made = hashlib.sha256(also)
     for folder in (_HERE, _HERE / "lower", _PACKAGE / "analysis", *(_HERE / name for name in folders)):
         for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
@@ -32,13 +32,13 @@ def digest(*folders: str, also: bytes = b"") -> str:
 
 @cache
 def of_ir() -> str:
-    """A text for the sources that make the IR, of Python, of numpy and of this package, told by what changes with a
-    file: quicker than reading them. "" where they are not there, or changed while this process runs, which may have
-    imported what they were."""
-    told = [sys.version, sys.modules["numpy"].__version__]
+    """A text that differs where Python, numpy or the sources that make the IR do. It holds the size and times of each
+    file, because reading the files takes longer. "" where there are no sources, or they changed while this process
+    runs, which may have imported the old ones."""
+    parts = [sys.version, sys.modules["numpy"].__version__]
     for folder in (_HERE, _HERE / "lower", _HERE / "lower/adstacks", *(_PACKAGE / name for name in _OF_IR)):
         found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
         if not found or any(status.st_mtime_ns >= STARTED for _, status in found):
             return ""
-        told += [f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found]
-    return "\n".join((str(_PACKAGE), *told))
+        parts += [f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found]
+    return "\n".join((str(_PACKAGE), *parts))

@@ -1,4 +1,4 @@
-"""What a backend shows of one stage of its code generation; every backend's ``stages`` returns these."""
+"""The output of one stage of code generation, as every backend's ``stages`` returns it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage's output.
-
-    ``ids`` holds, for each line of ``text``, the id of the IR statement that it came from, or -1.
-    ``code_bytes`` is the size of the machine code (0 where the stage is none), ``instructions`` counts
-    instructions, without labels, directives, comments and declarations, and ``phis`` those of them that merge values.
-    ``registers``: how many of each kind the program has that has most, where the stage knows.
-    """
+    """``ids`` holds, for each line of ``text``, the id of the IR statement that it came from, or -1. ``code_bytes`` is
+    the size of the machine code (0 in other stages). ``instructions`` does not count labels, directives, comments and
+    declarations; ``phis`` are those of them that merge values. ``registers``: the most registers of each kind that a
+    program takes, where the stage knows."""
 
     name: str
     text: str

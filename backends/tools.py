@@ -1,4 +1,4 @@
-"""Programs of the system that compile, link or list code."""
+"""Running programs of the system that compile, link or list code."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.CompletedProcess[str]:
-    """How a program ended and what it wrote. It and all that it starts end with this call; TimeoutExpired where it
-    takes more than ``seconds``."""
+    """Runs a program with ``given`` as its input; returns its status and output. The program and all that it starts
+    have ended when this call returns. Raises TimeoutExpired where it takes more than ``seconds``."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
         try:
@@ -21,12 +21,12 @@ def ran(*command: str, given: str = "", seconds: float = 300.0) -> subprocess.Co
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    words = (text.decode(errors="replace") for text in (out, err))
-    return subprocess.CompletedProcess(command, process.returncode, *words)
+    texts = (text.decode(errors="replace") for text in (out, err))
+    return subprocess.CompletedProcess(command, process.returncode, *texts)
 
 
 def package_folders(*names: str) -> Iterator[Path]:
-    """Where those of these packages lie that are installed; none of them is imported."""
+    """The folders of those of these packages that are installed, without importing them."""
     for name in names:
         spec = find_spec(name) if name not in sys.modules else sys.modules[name].__spec__
         if spec is not None and spec.submodule_search_locations:

@@ -6,9 +6,9 @@ Joint ``j`` turns all that hangs on it about its own axis, then the link goes on
 
     L = sum_i |hand_{count[i]} - goal_i|**2,
 
-with Rot by Rodrigues' formula for a unit axis. The matrix ``R`` and the vector ``hand`` are carried around
-``for j in range(count[i])``; the products make every entry of ``R`` needed again, so its entries are what the
-stacks keep.
+with Rot by Rodrigues' formula for a unit axis. The matrix ``R`` and the vector ``hand`` are loop-carried in
+``for j in range(count[i])``. The derivatives of the products read every entry of ``R``, so the stacks store these
+entries.
 
 Shapes: ``joints`` (arms, most joints) of Joint, ``count`` (arms,) i32, ``goal`` (arms,) of 3-vectors,
 ``loss`` (); default_fp.
@@ -54,7 +54,7 @@ def reach(joints: qd.template(), count: qd.template(), goal: qd.template(), loss
 
 
 class Arms:
-    """Arms with the same room for joints, of which each uses ``count``."""
+    """Arms with arrays for the same number of joints, of which arm i uses ``count[i]``."""
 
     def __init__(self, axis: np.ndarray, length: np.ndarray, count: np.ndarray, goal: np.ndarray) -> None:
         Joint = qd.types.struct(axis=qd.types.vector(3, float), angle=float, length=float)

@@ -6,7 +6,7 @@ A cart of mass 1 on a rail carries a pole of length ``l`` with the mass ``m`` at
     x'' = (F + m l a'**2 s - m g s c) / (1 + m s**2),        a'' = (g s - x'' c) / l,
 
 stepped by ``v <- v + dt v'``, ``x <- x + dt v``. `qd.torch_op` makes an operation of the kernel, so that torch
-differentiates through every step and through the network, which says the force from the state.
+differentiates through every step and through the network, which computes the force from the state.
 
 Shapes: ``state``, ``then`` (carts,) of the 4-vector (x, a, x', a'), ``force`` (carts,); any float dtype. The sample
 needs torch.
@@ -35,7 +35,7 @@ def step(
 
 
 def fall(net: torch.nn.Module, state: torch.Tensor, steps: int, dt: float = 0.05) -> torch.Tensor:
-    """How far from the middle and from upright the poles are, on average over carts and steps: (x / 2)**2 + a**2."""
+    """The distance from the middle and from upright, (x / 2)**2 + a**2, on average over carts and steps."""
     loss = state.new_zeros(())
     for _ in range(steps):
         state = step(state, net(state)[:, 0], dt)

@@ -19,7 +19,7 @@ import quadrants_lab as qd
 
 @qd.data_oriented
 class Table:
-    """Balls at ``places`` (n, 2), for ``steps`` steps; ``target`` is the ball that matters."""
+    """Balls at ``places`` (n, 2), for ``steps`` steps; ``target`` is the ball in the loss."""
 
     r, k, drag, dt = 0.05, 4000.0, 0.2, 0.005
 
@@ -94,7 +94,7 @@ def main(rows: int = 4, steps: int = 200, rounds: int = 40, rate: float = 0.1) -
     places = rack(rows)
     table = Table(places, steps, target=len(places) - 1)
     table.gradient(np.array([4.0, 0.1], np.float32))
-    table.goal[None] = table.x[steps, table.target]  # where a shot that nobody knows now sent the ball
+    table.goal[None] = table.x[steps, table.target]  # the result of a shot that the optimiser does not know
     shot, losses = np.array([4.3, 0.0], np.float32), []
     for k in range(rounds):
         loss, slope = table.gradient(shot)

@@ -4,10 +4,10 @@
 
     L = sum_i |tip_i - goal_i|**2
 
-The angle ``a`` is carried around ``for j in range(count[i])`` and goes into sine and cosine, so each of its values is
-needed again: one stack, as deep as the longest chain. The two coordinates of the tip are linear updates and need none.
-Closed form for the test: turning joint ``k`` turns all that hangs on it, ``d tip / d q_k = R (tip - joint_k)`` with R a
-quarter turn.
+The angle ``a`` is loop-carried in ``for j in range(count[i])`` and an operand of sine and cosine, so the derivative
+reads each of its values: one stack, as deep as the longest chain. The coordinates of the tip are linear updates and
+need none. Closed form for the test: joint ``k`` turns all links after it, ``d tip / d q_k = R (tip - joint_k)`` with R
+a quarter turn.
 
 Shapes: ``q`` (chains, joints), ``count`` (chains,) i32 with values in 0..joints, ``goal`` (chains, 2), ``loss`` (); any
 float dtype.
@@ -20,12 +20,9 @@ import quadrants_lab as qd
 
 @qd.kernel
 def reach(
-    q: qd.types.ndarray(ndim=2),
-    count: qd.types.ndarray(ndim=1),
-    goal: qd.types.ndarray(ndim=2),
-    loss: qd.types.ndarray(ndim=0),
-    length: qd.f32,
-):
+    q: qd.types.ndarray(ndim=2), count: qd.types.ndarray(ndim=1), goal: qd.types.ndarray(ndim=2),
+    loss: qd.types.ndarray(ndim=0), length: qd.f32,
+):  # fmt: skip
     """loss[None] += L."""
     for i in range(q.shape[0]):
         angle = goal[i, 0] * 0.0

@@ -1,15 +1,15 @@
-"""A soft body of masses and springs learns to crawl: the derivative of where it gets by how its springs contract.
+"""A soft body of masses and springs learns to crawl: the derivative of its final place by its springs' contraction.
 
-Spring ``s`` between the masses ``a`` and ``b`` wants the length ``l_s(t) = rest_s (1 + sway_s . (sin wt, cos
+Spring ``s`` between the masses ``a`` and ``b`` has the natural length ``l_s(t) = rest_s (1 + sway_s . (sin wt, cos
 wt))`` and pulls with
 
     f_a = -f_b = k (|d| / l_s(t) - 1) d / |d|,        d = x_b - x_a;
 
-besides, every mass feels gravity and, below the floor y = 0, a floor that pushes back and holds on to what
-slides over it: ``f += (-c v_x, -p) y`` for ``y < 0``. One step is symplectic: ``v <- decay v + dt f / m``,
-``x <- x + dt v``. The state is stepped in place, three launches a step; ``qd.ad.Tape`` keeps what later
-launches overwrite and goes back through all of them to the derivatives of ``L = -mean x`` (so that less is
-further) by ``sway``, ``rest`` and the initial positions.
+in addition gravity acts on every mass, and below the floor y = 0 there is an elastic force upwards and friction
+against sliding: ``f += (-c v_x, -p) y`` for ``y < 0``. One step is symplectic: ``v <- decay v + dt f / m``,
+``x <- x + dt v``. The state is updated in place by three launches a step; ``qd.ad.Tape`` saves what later
+launches overwrite and goes back through all of them to the derivatives of ``L = -mean x`` (a lower loss is a longer
+way) by ``sway``, ``rest`` and the initial positions.
 
 Shapes: ``x``, ``v``, ``f`` (masses,) of 2-vectors, ``ends`` (springs,) of two i32, ``rest`` (springs,),
 ``sway`` (springs,) of 2-vectors, ``loss`` (); default_fp. Unit masses.
@@ -71,7 +71,7 @@ class Crawler:
 
     @qd.kernel
     def move(self):
-        """One step by the forces, which are used up."""
+        """One step by the forces, which are then set to 0."""
         for i in self.x:
             self.v[i] = self.decay * self.v[i] + self.dt * self.f[i]
             self.x[i] += self.dt * self.v[i]

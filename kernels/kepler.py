@@ -2,8 +2,8 @@
 
     E - e sin E = M,        E <- E - (E - e sin E - M) / (1 - e cos E)   until the step is small
 
-How often the ``while`` loop runs depends on the data of each element, so nobody can say beforehand how deep its
-stack will be: a counting slice runs first. The derivative of the iterates converges, as they do, to that of the
+How often the ``while`` loop runs depends on the data of each element, so the depth of its stack is not known before
+the launch: a counting slice runs first. The derivative of the iterates converges, as they do, to that of the
 solution, which the implicit function theorem gives in closed form: ``dE/dM = 1 / (1 - e cos E)`` and
 ``dE/de = sin E / (1 - e cos E)``.
 

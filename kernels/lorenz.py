@@ -1,9 +1,9 @@
-"""The Lorenz system: how fast do two neighbouring initial states part, and what do its parameters change?
+"""The Lorenz system: how fast do two neighbouring initial states diverge, and what is the effect of its parameters?
 
     x' = s (y - x),   y' = x (r - z) - y,   z' = x y - b z,        classically s = 10, r = 28, b = 8/3
 
 integrated by the midpoint rule for a number of steps that is read from memory, so only known at launch. The
-state is a vector that is carried and multiplied with itself: stacks, each exactly as deep as the number of
+state is a loop-carried vector that is multiplied with itself: stacks, each exactly as deep as the number of
 steps. The derivatives of the last ``x`` by the first state and by (s, r, b) come from one gradient; those of
 the whole last state by one direction from one run under `qd.ad.FwdMode`, which needs no stack. The first is a
 row of the Jacobian, the second a column, and the test computes both as products of step Jacobians. They grow

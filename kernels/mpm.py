@@ -7,14 +7,14 @@ Particles carry position ``x``, velocity ``v``, its local gradient ``C`` and the
     G = (1 + dt C) F                                                                       deform
     p_i = sum_p w_ip m (v + A (x_i - x)),  m_i = sum_p w_ip m                              scatter
           with A = C - (4 dt / (m h**2)) V (mu (G G^T - 1) + lambda log(det G) 1)
-    u_i = p_i / m_i + dt g, and nothing leaves through the walls                           push
+    u_i = p_i / m_i + dt g, without the part that points into a wall                       push
     v = sum_i w_ip u_i,   C = (4 / h**2) sum_i w_ip u_i (x_i - x)^T                        gather
     x <- x + dt v,  F <- G                                                                 advect
 
 where ``i`` are the 3 x 3 nodes around a particle and ``w_ip`` the quadratic B-spline; the stress is
-neo-Hookean. What the derivative of a launch needs is nothing that the same launch overwrites, which is why
-``G`` is a field of its own; what the next step overwrites is kept by ``qd.ad.Tape``. The derivatives of ``L =
-|mean x - target|**2`` at the end go by the velocity of the throw, by the material and by the initial
+neo-Hookean. No launch overwrites values that its own derivative reads, which is why ``G`` is a separate field;
+``qd.ad.Tape`` saves what the next step overwrites. The loss is ``L = |mean x - target|**2`` at the end; its
+derivatives are taken with respect to the velocity of the throw, the material and the initial
 positions.
 
 Shapes: ``x``, ``v`` (particles,) of 2-vectors, ``C``, ``F``, ``G`` (particles,) of 2 x 2, ``momentum``, ``u``

@@ -5,12 +5,12 @@ Particles carry position ``x``, velocity ``v``, its local gradient ``C`` and the
 
     G = F[t+1] = (1 + dt C) F,        S = mu (G G^T - 1) + lambda J (J - 1) 1 + a (G e) (G e)^T,        J = det G,
 
-where ``e`` is up and ``a`` what the particle's muscle does: it shortens or stretches its fibres, as
+where ``e`` points up and ``a`` is the activation of the particle's muscle, which contracts or extends its fibres,
 
     a_m(t) = strength tanh(sum_j W_mj sin(pace t + 2 pi j / 4)),
 
-and particles of no muscle have ``a = 0``. Nothing leaves through the walls, and what touches the floor stays there. The
-loss is ``L = -mean (x[T] - x[0])_x``: less is further.
+and particles without a muscle have ``a = 0``. Velocities into walls are set to 0, on the floor in all directions. The
+loss is ``L = -mean (x[T] - x[0])_x``: a lower loss is a longer way.
 
 Shapes: ``x``, ``v`` (T + 1, particles) of 2-vectors, ``C``, ``F`` (T + 1, particles) of 2 x 2, ``momentum``, ``u`` (T,
 cells, cells) of 2-vectors, ``mass`` (T, cells, cells), ``a`` (T, muscles), ``W`` (muscles, 4), ``muscle`` (particles,)

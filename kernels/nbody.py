@@ -1,4 +1,4 @@
-"""Gravity: the force on each body is minus the gradient of the energy, so nobody has to write it down.
+"""Gravity: the force on each body is minus the gradient of the energy, so it need not be written down.
 
     E = - sum_i sum_{j<i} m_i m_j / sqrt(|p_i - p_j|**2 + eps**2)
 

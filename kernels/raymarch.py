@@ -5,9 +5,9 @@ left the scene:
 
     t <- t + d(o + t w)     while d > tolerance and t < far
 
-How many steps that takes depends on the pixel and on the scene, so a counting slice sizes the stacks. The
-scene is a floor and balls that melt into each other, ``min_k(a, b) = min(a, b) - h**2 k / 4`` with ``h =
-max(k - |a - b|, 0) / k``. What a ray meets is lit by Lambert's law with the normal ``n`` from four samples of
+The number of steps depends on the pixel and on the scene, so a counting slice sizes the stacks. The
+scene is a floor and balls that blend into each other, ``min_k(a, b) = min(a, b) - h**2 k / 4`` with ``h =
+max(k - |a - b|, 0) / k``. Surfaces are lit by Lambert's law with the normal ``n`` from four samples of
 ``d`` (a tetrahedron), so the brightness is a smooth function of centres, radii and light wherever the ray
 does not graze a surface. As in `kernels.kepler`, the iterates' derivative converges to that of the solution.
 
@@ -150,19 +150,13 @@ def main(width: int = 32, height: int = 18, rounds: int = 40, rate: float = 0.00
     picture = Picture(len(RADIUS), width, height)
     picture.set(CENTER, RADIUS, LIGHT)
     picture.target.from_numpy(picture.drawn())
-    center, radius, light = (
-        CENTER + np.float32(0.12),
-        RADIUS * np.float32(0.9),
-        LIGHT * np.float32([0.5, 1.0, 0.7]),
-    )
+    scene = [CENTER + np.float32(0.12), RADIUS * np.float32(0.9), LIGHT * np.float32([0.5, 1.0, 0.7])]
     losses = []
     for _ in range(rounds):
-        picture.set(center, radius, light)
+        picture.set(*scene)
         loss, *slopes = picture.gradient()
         losses.append(loss)
-        center, radius, light = (
-            x - np.float32(rate) * s for x, s in zip((center, radius, light), slopes, strict=True)
-        )
+        scene = [x - np.float32(rate) * s for x, s in zip(scene, slopes, strict=True)]
     return losses, text(picture.drawn())
 
 

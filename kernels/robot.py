@@ -1,14 +1,14 @@
 """A robot of masses and springs learns to walk: a small network moves its springs, and the simulation trains it.
 
-The network sees sines of time and how fast the masses move, and says by how much each spring wants to be longer than
-at rest:
+The inputs of the network are sines of time and the velocities of the masses; its outputs are the relative extensions
+of the springs:
 
     h_k = sum_j P_kj sin(pace t + 2 pi j / 4) + sum_i Q_ki . v_i + b_k,        m_s = sway sum_k R_sk tanh h_k,
 
 and spring ``s`` from mass ``a`` to mass ``b`` pulls with ``stiffness (|d| / (l_s (1 + tanh m_s / 4)) - 1) d / |d|``,
 ``d = x_b - x_a``. Steps are symplectic, ``v <- decay v + dt (f - g)``, ``x <- x + dt v``; a mass that would go below
 the floor stops where it is. Every step has elements of its own, in all fields. The loss is ``L = -mean (x[T] -
-x[0])_x``: less is further.
+x[0])_x``: a lower loss is a longer way.
 
 Shapes: ``x``, ``v`` (T + 1, masses) and ``f`` (T, masses) of 2-vectors, ``h`` (T, hidden), ``m`` (T, springs), ``ends``
 (springs,) of two i32, ``rest`` (springs,), ``P`` (hidden, 4), ``Q`` (hidden, masses) of 2-vectors, ``R`` (springs,
@@ -29,7 +29,7 @@ BODY = """
 
 @qd.data_oriented
 class Robot:
-    """Masses (n, 2) joined by springs (s, 2), for ``steps`` steps, with so many ``hidden`` units."""
+    """Masses (n, 2) joined by springs (s, 2), for ``steps`` steps; the network has ``hidden`` hidden units."""
 
     stiffness, gravity, decay, pace, sway, dt = 40.0, 2.0, 0.95, 8.0, 1.0, 0.02
 

@@ -1,12 +1,12 @@
 """Smoke that is blown into a shape: the initial wind, found by descending through an incompressible flow.
 
-On n by n cells of a torus, a step carries velocity and smoke along (semi-Lagrangian, bilinear), and takes the part of
-the velocity that is not divergence-free away again (Chorin's projection):
+On n by n cells of a torus, a step advects velocity and smoke (semi-Lagrangian, bilinear), and then removes the part of
+the velocity that is not divergence-free (Chorin's projection):
 
     w[t] = v[t](x - v[t]),    q[t+1] = q[t](x - v[t]),        lap p = div w[t],        v[t+1] = w[t] - grad p,
 
-with lengths in cells and times in steps, where the Poisson equation gets a few Jacobi iterations, ``p <- (the four
-neighbours of p - div w) / 4`` from p = 0. Each step, and each iteration, writes elements of its own. The misfit is
+with lengths in cells and times in steps. A few Jacobi iterations, ``p <- (the four neighbours of p - div w) / 4`` from
+p = 0, solve the Poisson equation. Each step, and each iteration, writes elements of its own. The misfit is
 ``L = sum (q[T] - target)**2``.
 
 Shapes: ``v``, ``w`` (T + 1, n, n) of 2-vectors, ``q`` (T + 1, n, n), ``p`` (T, iterations + 1, n, n), ``source``
@@ -39,7 +39,7 @@ class Flow:
 
     @qd.kernel
     def carry(self, t: qd.i32):
-        """What was upstream a step ago: the mean of four cells, by how near they are."""
+        """The values upstream one step ago, by bilinear interpolation between four cells."""
         for i, j in self.wind:
             x, y = i - self.v[t, i, j][0] + self.n, j - self.v[t, i, j][1] + self.n
             a, b = qd.cast(x, qd.i32), qd.cast(y, qd.i32)

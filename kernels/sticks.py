@@ -2,12 +2,12 @@
 
 A stick of length 1 and mass 1 has a middle ``x``, an angle ``a``, a velocity ``v`` and a spin ``w``; its moment of
 inertia is 1/12. Its ends are at ``p = x + s`` with ``s = +-(cos a, sin a) / 2`` and move with ``q = v + w s'``, where
-``(x, y)' = (-y, x)``. An end below the floor y = 0 is pushed back, and held as it slides:
+``(x, y)' = (-y, x)``. On an end below the floor y = 0 act an elastic force and friction:
 
     f = -p_y (-grip q_x, floor - damp q_y),      dv/dt = sum f - (0, g),      dw/dt = 12 sum (s_x f_y - s_y f_x),
 
-with symplectic steps. The misfit of a stick is ``|x[T] - goal|**2 + 1 - sin a[T]``; they do not meet each other, so
-that one descent throws all of them.
+with symplectic steps. The misfit of a stick is ``|x[T] - goal|**2 + 1 - sin a[T]``. The sticks do not interact, so
+that one descent optimises all throws.
 
 Shapes: ``x``, ``v`` (T + 1, sticks) of 2-vectors, ``a``, ``w`` (T + 1, sticks), ``f`` (T, sticks) of 3-vectors (force
 and torque), ``throw`` (sticks,) of (v_x, v_y, w), ``goal`` (sticks,) of 2-vectors, ``loss`` (); default_fp.
@@ -20,7 +20,7 @@ import quadrants_lab as qd
 
 @qd.data_oriented
 class Sticks:
-    """``n`` sticks for ``steps`` steps; they begin level, one above the floor."""
+    """``n`` sticks for ``steps`` steps; they begin horizontal, at the height 1."""
 
     gravity, floor, damp, grip, dt = 2.0, 400.0, 10.0, 20.0, 0.01
 
@@ -45,7 +45,7 @@ class Sticks:
 
     @qd.kernel
     def touch(self, t: qd.i32):
-        """What the floor does to both ends of each stick."""
+        """The forces of the floor on both ends of each stick."""
         for i, end in qd.ndrange(self.n, 2):
             s = (end - 0.5) * qd.Vector([qd.cos(self.a[t, i]), qd.sin(self.a[t, i])])
             depth = -(self.x[t, i][1] + s[1])

@@ -4,9 +4,9 @@
 
     L = sum over words and letters of -log softmax(V h_{t+1} + c)[x_{t+1}]
 
-``x_t`` are the letters of a word as numbers, 0 is the sign before its first and after its last letter. The
-hidden state is a vector that is carried around ``for t in range(length[i])``; the letter, read from memory,
-selects a column of ``U`` and a row of ``V``. Inside, a loop over the alphabet sums the exponentials.
+``x_t`` are the letters of a word as numbers; 0 stands before its first and after its last letter. The
+hidden state is a vector that is loop-carried in ``for t in range(length[i])``; the letter, read from memory,
+selects a column of ``U`` and a row of ``V``. An inner loop over the alphabet sums the exponentials.
 
 Shapes, with A letters and H = 6 hidden units: ``letters`` (words, time + 1) i32, ``length`` (words,) i32,
 ``W`` () of H x H, ``U`` and ``V`` (A,) of H-vectors, ``b`` () of an H-vector, ``c`` (A,), ``loss`` ();

@@ -1,4 +1,4 @@
-"""quadrants_lab: the Quadrants kernel language with every stage open to the eye.
+"""quadrants_lab: the Quadrants kernel language, with every stage of its compiler visible.
 
 import quadrants_lab as qd
 
@@ -31,7 +31,7 @@ with _importing():
         QuadrantsTypeError,
         QuadrantsWarning,
     )
-    from quadrants_lab.lang import copying as _copying  # noqa: F401  # lets fields copy each other by a launch
+    from quadrants_lab.lang import copying as _copying  # noqa: F401  # sets Dense.copy_by_launch
     from quadrants_lab.lang import graph, misc, types  # noqa: F401  # misc: as qd.lang.misc
     from quadrants_lab.lang.annotations import Template, ref, template
     from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
@@ -98,16 +98,16 @@ __all__ = [  # noqa: PLE0604  # the lists hold strings
 
 
 _NAMES = __all__
-del __all__  # that of `from quadrants_lab import *` has the operations, too: see `__getattr__`
+del __all__  # `__getattr__` returns one that also has the operations
 
-# what is imported when it is first asked for: modules, and names in others
+# modules, and names of other modules, that are imported at their first use
 _MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "tools")
 _NAMED = {name: name for name in ("jax_op", "perf_dispatch", "torch_op")}
 _NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "enums")
 
 
 def _operations() -> dict[str, Any]:
-    """The operations of the language, whose table is the front end's."""
+    """The operations of the language by name."""
     operations: dict[str, Any] = _late("ops").OPERATIONS
     globals().update(operations)
     return operations
@@ -137,14 +137,14 @@ def __dir__() -> list[str]:
 
 
 def inspect(what: Any) -> Any:
-    """The inspector of a kernel, or of a file that its `export` wrote as .json; it displays itself."""
-    from quadrants_lab.notebook.saved import inspect as opened
+    """The inspector of a kernel, or of a .json file that `Kernel.export` wrote; a notebook displays it."""
+    from quadrants_lab.notebook.saved import inspect as open_inspector
 
-    return opened(what)
+    return open_inspector(what)
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext quadrants_lab`: the notebook magics."""
+    """Loads the notebook magics: `%load_ext quadrants_lab`."""
     from quadrants_lab.notebook import load_ipython_extension as load
 
     load(shell)

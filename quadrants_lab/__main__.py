@@ -11,7 +11,7 @@ from typing import Any
 
 
 def backends() -> int:
-    """Prints each backend with its devices, or why it has none here; 1 where none has."""
+    """Prints each backend with its devices, or why it cannot be used here; returns 1 if none can."""
     from quadrants_lab.notebook.backends import Backends
 
     found = Backends()
@@ -20,8 +20,9 @@ def backends() -> int:
 
 
 def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches: list[str], page: str) -> int:
-    """Runs ``file`` and prints what its kernels, and those gradients that it launched, were compiled to, and how their
-    last launches on other backends compare; or writes all of it to ``page``."""
+    """Runs ``file`` and prints what its kernels and the gradients that it launched were compiled to. With ``arches`` it
+    repeats their last launches on these backends and compares the results. ``page``: writes all of it to this file
+    instead."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.kernel import Kernel, Launchable
     from quadrants_lab.notebook.compare import compare, tables
@@ -30,32 +31,27 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
 
     for name in arches:
         if name not in names():
-            print(f"no backend {name!r}: there are {', '.join(names())}", file=sys.stderr)
-            return 1
-    sys.path.insert(0, str(Path(file).resolve().parent))
+            return _fail(f"no backend {name!r}: there are {', '.join(names())}")
     with recording() if arches or page else nullcontext() as recorder:
-        ran = runpy.run_path(file, run_name="__main__")
-    found = [v for v in ran.values() if isinstance(v, Kernel)]
-    kernels = [k for k in dict.fromkeys(found) if kernel in (None, k.name)]
+        found = dict.fromkeys(v for v in _run(file).values() if isinstance(v, Kernel))
+    kernels = [k for k in found if kernel in (None, k.name)]
     if not kernels:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"
-        print(f"{what} in {file}: there are {', '.join(k.name for k in found) or 'none'}", file=sys.stderr)
-        return 1
+        return _fail(f"{what} in {file}: there are {', '.join(k.name for k in found) or 'none'}")
     if page:
         return _write(kernels, recorder, arches, file, page)
     for k in kernels:
         launched: list[tuple[str, Launchable]] = [(k.name, k)]
         if k.grad.dispatcher.last is not None:
             launched.append((f"gradient of {k.name}", k.grad))
-        for title, it in launched:
+        for title, launchable in launched:
             print(f"# {title}")
             try:
-                print(it.code(code) if code else it.ir(stage))
-                if it is k.grad:
+                print(launchable.code(code) if code else launchable.ir(stage))
+                if launchable is k.grad:
                     print(k.sizes(), end="\n\n")
             except (QuadrantsError, KeyError) as e:
-                print(e.args[0], file=sys.stderr)
-                return 1
+                return _fail(e.args[0])
     if recorder is not None:
         wanted = {k.name for k in kernels}
         records = [r for r in recorder.records() if r.kernel in wanted]
@@ -64,7 +60,7 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
 
 
 def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page: str) -> int:
-    """Writes the inspector of the kernels; 1 where the name is not that of a page, or none was launched."""
+    """Writes the inspector of the kernels; returns 1 if ``page`` has no suitable suffix or no kernel was launched."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.notebook.collect import cell_view
     from quadrants_lab.notebook.compare import compare
@@ -75,72 +71,57 @@ def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page
     try:
         print(export(view, page))
     except QuadrantsError as e:
-        print(e.args[0], file=sys.stderr)
-        return 1
+        return _fail(e.args[0])
     return 0
 
 
 def check(file: str, grad: str) -> int:
-    """Runs ``file``, takes the gradients of the field that it calls ``grad`` by all its launches, and compares them
-    with finite differences and forward mode; 1 where something speaks against one."""
+    """Runs ``file``, differentiates the field that it calls ``grad`` through all its launches, and compares the
+    gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.doctor import showing
     from quadrants_lab.notebook import experiment, verdict
     from quadrants_lab.runtime.check.recording import Forward
     from quadrants_lab.runtime.launch.observe import unwatched, watch
 
-    sys.path.insert(0, str(Path(file).resolve().parent))
     launches = Forward(repeatable=True)
     try:
         with watch(launches):
-            ran = runpy.run_path(file, run_name="__main__")
+            ran = _run(file)
     except SystemExit as e:
-        print(f"{file} ended itself (sys.exit({e.code!r})), so nobody can look at its fields", file=sys.stderr)
-        return 1
+        return _fail(f"{file} ended itself (sys.exit({e.code!r})), so its fields cannot be examined")
     try:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)
         with unwatched(), showing(None) as say:
             found = verdict.check(launches, loss, ran, say)
     except QuadrantsError as e:
-        print(e.args[0], file=sys.stderr)
-        return 1
+        return _fail(e.args[0])
     print(verdict.text(found))
     return int(not found.right)
 
 
-def opt(passes: str, file: str, verify: bool) -> int:
-    """Prints the IR in ``file`` after the passes; 2 where the text, a name or a kernel is wrong."""
-    from quadrants_lab.opt import opt
+def _run(file: str) -> dict[str, Any]:
+    """Runs a Python file as the main program and returns its global names."""
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    return runpy.run_path(file, run_name="__main__")
 
-    return opt(passes, file, verify)
 
-
-def unreadable(file: str) -> str:
-    """Why the file cannot be read, in a line; "" where it can."""
-    try:
-        with open(file, "rb"):
-            return ""
-    except OSError as e:
-        return f"{file}: {e.strerror}"
+def _fail(why: object, status: int = 1) -> int:
+    print(why, file=sys.stderr)
+    return status
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m quadrants_lab", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("backends", help="list the backends and whether they can be used here")
-    show = commands.add_parser(
-        "inspect", help="run a Python file and print the IR, sizes or code of its kernels"
-    )
+    show = commands.add_parser("inspect", help="run a Python file and print the IR, sizes or code of its kernels")
     show.add_argument("file")
     show.add_argument("--kernel", help="only this one")
-    show.add_argument(
-        "--stage", default="", help="IR at this stage: 'front end' or the name of a pass; default: last"
-    )
+    show.add_argument("--stage", default="", help="IR at this stage: 'front end' or the name of a pass; default: last")
     show.add_argument("--code", help="the backend's code instead of IR: llvm, llvm-opt, asm, c, msl, spirv")
-    show.add_argument(
-        "--arch", default="", help="backends, with commas: repeat the last launches on each, and compare"
-    )
+    show.add_argument("--arch", default="", help="backends, with commas: repeat the last launches on each, and compare")
     show.add_argument("--html", default="", metavar="PAGE", help="write the whole inspector to this .html or .json")
     passes = commands.add_parser("opt", help="run passes over a kernel's IR text and print the result")
     passes.add_argument("-p", "--passes", default="", help="names, with commas between; 'help' lists them")
@@ -154,12 +135,14 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.command == "backends":
         return backends()
-    if given.command == "opt" and (given.file == "-" or given.passes == "help"):
-        return opt(given.passes, "-", given.verify)
-    if why := unreadable(given.file):
-        print(why, file=sys.stderr)
-        return 2
+    if given.command != "opt" or (given.file != "-" and given.passes != "help"):
+        try:
+            open(given.file, "rb").close()  # only a check
+        except OSError as e:
+            return _fail(f"{given.file}: {e.strerror}", 2)
     if given.command == "opt":
+        from quadrants_lab.opt import opt
+
         return opt(given.passes, given.file, given.verify)
     if given.command == "check":
         return check(given.file, given.grad)

@@ -1,4 +1,4 @@
-"""Exception classes, named as Quadrants names them, and the form in which a diagnostic is shown.
+"""Exception classes, under Quadrants' names, and the text form of a diagnostic.
 
 A diagnostic says what is wrong (with a code that never changes), where (source line and caret), why, and what to do.
 """
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
-_CALLS = 8  # lines of a way through calls that are shown
+_CALLS = 8  # a longer chain of calls is shown without its middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,44 +27,37 @@ class Label:
 def render(code: str, message: str, labels: tuple[Label, ...] = (), help: str = "", kind: str = "error") -> str:
     """The diagnostic as text: header, each labelled source line with its underline, help."""
     lines = [f"{kind}[{code}]: {message}" if code else f"{kind}: {message}"]
-    shown = [lab for lab in labels if lab.span is not None]
+    shown = [(label.span, label.text) for label in labels if label.span is not None]
     if shown:
-        width = max(len(str(lab.span.line)) for lab in shown if lab.span)
-        first = shown[0].span
-        assert first is not None
+        width, first = max(len(str(span.line)) for span, _ in shown), shown[0][0]
         lines.append(f"{' ' * width}--> {first.file}, line {first.line}")
-        for n, lab in enumerate(shown):
-            lines += _underlined(lab, width, "^" if n == 0 else "-")
+        for n, (span, text) in enumerate(shown):
+            lines += _underlined(span, text, width, "-" if n else "^")
     if help:
         lines.append(f"  = help: {help}")
     return "\n".join(lines)
 
 
-def _underlined(label: Label, width: int, mark: str) -> list[str]:
-    span = label.span
-    assert span is not None
-    out: list[str] = []
-    chain: list[Span] = []
+def _underlined(span: Span, note: str, width: int, mark: str) -> list[str]:
+    """The source line of the span, underlined, and those of the calls that led to it, innermost first."""
+    chain: dict[tuple[str, int, int], Span] = {}  # by place: a recursive call is shown once
     at: Span | None = span
     while at is not None:
-        if not any((s.file, s.line, s.col) == (at.file, at.line, at.col) for s in chain):
-            chain.append(at)  # a call within itself once
+        chain.setdefault((at.file, at.line, at.col), at)
         at = at.call
-    for n, s in enumerate(chain):
-        if len(chain) > _CALLS and _CALLS - 1 <= n < len(chain) - 1:  # of a long way in the ends
-            if n == _CALLS - 1:
-                out.append(f"{' ' * width} | ... {len(chain) - _CALLS} more calls ...")
-            continue
+    blocks: list[list[str]] = []
+    for s in chain.values():
         text = linecache.getline(s.file, s.line).rstrip("\n")
         end = s.end_col if s.end_line == s.line else len(text)
-        note = label.text if n == 0 else "in this call"
-        out.append(f"{s.line:>{width}} | {text}")
-        out.append(f"{' ' * width} | {' ' * s.col}{mark * max(1, end - s.col)} {note}".rstrip())
-    return out
+        under = f"{' ' * s.col}{mark * max(1, end - s.col)} {'in this call' if blocks else note}"
+        blocks.append([f"{s.line:>{width}} | {text}", f"{' ' * width} | {under}".rstrip()])
+    if len(blocks) > _CALLS:
+        blocks[_CALLS - 1 : -1] = [[f"{' ' * width} | ... {len(blocks) - _CALLS} more calls ..."]]
+    return [line for block in blocks for line in block]
 
 
 class QuadrantsError(Exception):
-    """Base of every error that the language raises on purpose; carries its diagnostic's parts."""
+    """Base of every error that the language raises on purpose. Its attributes are the parts of the diagnostic."""
 
     def __init__(self, message: str, *, code: str = "", labels: tuple[Label, ...] = (), help: str = "") -> None:
         super().__init__(render(code, message, labels, help) if code or labels or help else message)
@@ -107,23 +100,23 @@ class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
 
 
 class QuadrantsWarning(UserWarning):
-    """Something that is probably not meant; never silent."""
+    """Something that the user probably did not mean."""
 
 
 Given = tuple[str, str, int]  # a warning's text, file and line
-WARNED: ContextVar[list[Given] | None] = ContextVar("quadrants_lab_warned", default=None)  # gets those of `warn_at`
+WARNED: ContextVar[list[Given] | None] = ContextVar("quadrants_lab_warned", default=None)  # `warn_at` appends to it
 
 
 def warn_at(text: str, file: str, line: int) -> None:
-    """A QuadrantsWarning at that line."""
-    heard = WARNED.get()
-    if heard is not None:
-        heard.append((text, file, line))
+    """Gives a QuadrantsWarning that is located at that line."""
+    given = WARNED.get()
+    if given is not None:
+        given.append((text, file, line))
     warnings.warn_explicit(text, QuadrantsWarning, file, line)
 
 
 def warn(text: str) -> None:
-    """A QuadrantsWarning at the line of the user's program that runs."""
+    """Gives a QuadrantsWarning that is located at the innermost running line outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("quadrants_lab."):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""`python -m quadrants_lab opt`: passes over the text of a kernel."""
+"""`python -m quadrants_lab opt`: runs passes over the IR text of a kernel."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ from quadrants_lab.pipelines import PASSES, PIPELINES, passes_by_name
 
 
 def help_text() -> str:
-    """What each pass does, then the passes of each pipeline."""
+    """One paragraph for each pass, then one for each pipeline with the names of its passes."""
     rows = {name: (getdoc(fn) or "").split("\n\n")[0] for name, fn in PASSES.items()}
     rows |= {name: ", ".join(fn.__name__ for fn in fns) for name, fns in PIPELINES.items()}
-    return "\n".join(
-        fill(text, 110, initial_indent=f"{name:25}", subsequent_indent=" " * 25)
-        for name, text in rows.items()
-    )
+    return "\n".join(fill(f"{name:25}{text}", 110, subsequent_indent=" " * 25) for name, text in rows.items())
 
 
 @roomy
 def opt(names: str, file: str, verify: bool) -> int:
-    """Prints the kernel in ``file`` ("-": standard input) after these passes. Errors go to stderr, with the line of
-    the text; the exit status is then 2."""
+    """Prints the kernel in ``file`` ("-": standard input) after these passes. Errors go to stderr with the line of
+    the text, and the exit status is then 2."""
     if names == "help":
         print(help_text())
         return 0

@@ -1,4 +1,4 @@
-"""Which passes run, in which order: data. Every pass by its name, and the tuples of passes that make kernels."""
+"""The order in which passes run, as data: tuples of passes, and every pass by its name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
-from quadrants_lab.autodiff.temporaries import drop_unread_temporaries
 from quadrants_lab.autodiff.unroll import unroll
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
@@ -56,7 +55,7 @@ Passes = tuple[Pass, ...]
 
 SIMPLIFY: Passes = (simplify,)
 
-# From the front end's kernel to tasks. What a check needs must be looked at before anything is folded away.
+# From the front end's kernel to tasks. Checks come first, because folding would remove what they look at.
 FRONT: Passes = (split_blocks, simplify, structure_exits, offload, licm, simplify)
 CHECKED: Passes = (check_bounds, check_division, *FRONT)
 
@@ -67,26 +66,26 @@ _MARKS: Passes = (privatize_atomics, mark_reach)
 
 # Forward mode: from tasks to values and their tangents.
 TANGENT: Passes = (
-    forward, lower_custom_jvp, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, drop_unused_gradients
+    forward, lower_custom_jvp, *SIMPLIFY, dce, *_MARKS, drop_unused_gradients
 )  # fmt: skip
 
-# The first derivative of a kernel that is to be differentiated twice; `to_be_differentiated` follows.
+# The first derivative of a kernel that will be differentiated twice; `to_be_differentiated` follows.
 FIRST: Passes = (forward, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (
-    lower_custom_jvp, dce, *SIMPLIFY, drop_unread_temporaries, dce, *_MARKS, sink_sums, dce, narrow_stacks,
+    lower_custom_jvp, dce, *SIMPLIFY, dce, *_MARKS, sink_sums, dce, narrow_stacks,
     determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
 )  # fmt: skip
 
 # From tasks to a launch and its gradient in one sweep.
 BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
 
-# From `counting_kernel` to the kernel that counts; for one that is made of `forward_slices`.
+# From `counting_kernel` to the kernel that counts stack depths; COUNTING_SLICES is for one made of `forward_slices`.
 COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
 COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
 
-# What a backend of the host gets of a kernel over sparse layouts or with blocks of threads, last of all.
+# The last passes for backends of the host: they lower sparse layouts and blocks of threads.
 ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
 
 # From the parts of `sparse_iterations` to what is launched.
@@ -94,17 +93,17 @@ SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
 
 
 def front(options: CompileOptions) -> Passes:
-    """From the front end's kernel to tasks, under these options."""
+    """The passes from the front end's kernel to tasks, under these options."""
     bounds = (check_bounds,) if options.check_out_of_bound or options.debug else ()
     return (*bounds, check_division, *FRONT) if options.debug else (*bounds, *FRONT)
 
 
 def primal(options: CompileOptions, keeps: Keeps = NOTHING) -> Passes:
-    """From tasks to the kernel that computes values, and keeps what its gradient will miss."""
-    saves = (save_overwritten(keeps),) if keeps else ()  # it knows tasks by their numbers
+    """The passes from tasks to the kernel that computes values and saves what it overwrites and its gradient reads."""
+    saves = (save_overwritten(keeps),) if keeps else ()  # first, because it identifies tasks by their numbers
     watched: Passes = ()
     if options.check_races or options.debug:
-        watched = (watch_races(options.check_aliases, options.suspect_races), dce, *SIMPLIFY)
+        watched = (watch_races(options.aliases, options.suspect_races), dce, *SIMPLIFY)
     return (*saves, *watched, lower_custom_jvp, *_MARKS, drop_unused_gradients)
 
 
@@ -113,18 +112,18 @@ def before_reverse(options: CompileOptions) -> Passes:
 
 
 def gradient(keeps: Keeps = NOTHING) -> Passes:
-    """From tasks to the gradient, with sized stacks. What the reverse does not read goes before `cse` can give its name
-    to what it reads."""
+    """The passes from tasks to the gradient with sized stacks. `dce` runs before `cse`, so that `cse` does not replace
+    a value that the reverse sweep reads by an unread one."""
     return (reverse_over(keeps), *_AFTER_REVERSE)
 
 
 def kept_by(kernel: Kernel) -> Keeps:
-    """What the kernel (after `TASKS`) keeps for its gradient."""
+    """What the kernel, after `TASKS`, saves for its gradient."""
     return overwritten(kernel, lambda keeps: draft(kernel, keeps))
 
 
 def draft(kernel: Kernel, keeps: Keeps = NOTHING) -> Kernel:
-    """The gradient as far as it tells what has to be kept."""
+    """The gradient, lowered only as far as is needed to see which overwritten values it reads."""
     return dce(lower_custom_jvp(reverse_over(keeps)(kernel)))
 
 
@@ -132,7 +131,7 @@ def draft(kernel: Kernel, keeps: Keeps = NOTHING) -> Kernel:
 
 
 def _keeping(make: Callable[[Keeps], Pass]) -> Pass:
-    """The pass that is made for what the kernel has to keep."""
+    """The pass that ``make`` returns for what its kernel saves for the gradient."""
     return wraps(make(NOTHING))(lambda kernel: make(kept_by(kernel))(kernel))
 
 
@@ -142,13 +141,13 @@ def _counting(kernel: Kernel) -> Kernel:
 
 
 def list_pushing(kernel: Kernel) -> Kernel:
-    """The kernel that lists the iterations which push, of a sized gradient; see `sparse_iterations`."""
+    """From a sized gradient, the kernel that lists the iterations which push; see `sparse_iterations`."""
     found = sparse_iterations(kernel)
     return found.lists if found is not None else replace(kernel, body=(), mode="count")
 
 
 def split_pushing(kernel: Kernel) -> Kernel:
-    """The sized gradient that runs the iterations which push apart from the others; see `sparse_iterations`."""
+    """From a sized gradient, one that runs the iterations which push apart from the others; see `sparse_iterations`."""
     found = sparse_iterations(kernel)
     return found.split if found is not None else kernel
 
@@ -159,7 +158,7 @@ PASSES: dict[str, Pass] = {
         check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload, licm,
         plain_atomics, _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics,
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
-        unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, drop_unread_temporaries, sink_sums,
+        unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
         split_pushing, put_back, lower_blocks(64), lower_long_sums(32), lower_atomics({u32: INTEGER, f32: ("add",)}),
         lower_casts(), lower_failures, lower_counts, lower_division(),
@@ -174,7 +173,7 @@ PASSES: dict[str, Pass] = {
     "lower_tasks together": lower_tasks({"add": (f32,)}, (True, True)),
 }  # fmt: skip
 
-# adstacks as memory: as CUDA and AMDGPU, as the CPU without lanes, as Metal and Vulkan want them
+# adstacks as memory: the layouts of CUDA and AMDGPU, of the CPU without lanes, and of Metal and Vulkan
 PASSES |= {
     "lower_adstacks": lower_adstacks(Layout()),
     "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),
@@ -193,7 +192,7 @@ PIPELINES: dict[str, Passes] = {
 
 
 def passes_by_name(names: str) -> Passes:
-    """The passes that a text names, with commas between; a pipeline stands for its passes. KeyError with the first name
-    that there is not."""
+    """The passes that a comma-separated text names; the name of a pipeline stands for its passes. The first unknown
+    name is a KeyError."""
     keys = [name.strip().replace("-", "_") for name in names.split(",")]
     return tuple(fn for key in keys for fn in (PIPELINES.get(key) or (PASSES[key],)))

@@ -1,5 +1,5 @@
-"""Runs IR on an AMD device, or on what stands in for one, without the layers above it. `LISTED` makes code objects
-besides, which read as they should and, where LLVM's linker is found, link: by day for one chip, by night for all."""
+"""Runs IR on an AMD device or its stand-in, without the layers above. `LISTED` also makes code objects, checks them and
+links them where LLVM's linker is found: by day for one chip, by night for all."""
 
 import os
 from typing import Any

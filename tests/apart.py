@@ -1,6 +1,5 @@
-"""A plugin (`pytest -p apart`): Vulkan devices are taken for discrete ones, whose memory the host does not see and
-where threads run short iterations in step, look whether they change the same element, and have sines of their own, so
-that lavapipe runs what is made for those."""
+"""A plugin (`pytest -p apart`) that makes lavapipe run the code for discrete GPUs: the host cannot access their memory,
+threads run several short iterations at once, atomics are aggregated, and sines are the device's own."""
 
 from __future__ import annotations
 
@@ -19,14 +18,15 @@ usual, chosen = Logical.__init__, api.choose
 
 def apart(self: Logical, *arguments: Any) -> None:
     usual(self, *arguments)
-    self.apart = True
+    self.discrete = True
 
 
 @cache
 def choose() -> api.Physical:
     physical = chosen()
-    target = physical.target
-    return replace(physical, target=replace(target, in_step=True, meets=True, unit=True, together=target.block))
+    block = physical.target.block
+    target = replace(physical.target, in_step=True, aggregates=True, native_sine=True, subgroup=block)
+    return replace(physical, target=target)
 
 
 def patch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from quadrants_lab.ir.types import f16, f32, f64, i16, u64
 
 
 def test_draws(rig: Any) -> None:
-    """Each is what its counters say; a launch of another number draws anew, a replay the same."""
+    """A draw depends on its counters: another launch draws other numbers, a replay the same."""
     types = [t for t in (f32, f16, f64, i16, u64) if t in rig.TYPES]
     sites = [(t, f"%{10 + n}: {t} = random {n}") for n, t in enumerate(types)]
     source = f"""kernel draws() forward {{
@@ -134,7 +134,7 @@ def test_print(rig: Any) -> None:
 
 @pytest.mark.parametrize("t", ["i32", "u8", "i8", "u32", "i64", "u16"])
 def test_compare_and_swap(rig: Any, t: str) -> None:
-    """Whoever comes first finds 0, all others what that one left."""
+    """The first thread finds 0, all others the value that it stored."""
     source = parallel(
         "const 90",
         f"""%4: i32 = const 3

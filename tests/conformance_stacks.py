@@ -1,4 +1,4 @@
-"""Adstacks, those in step too, on every backend; part of `conformance_tasks`."""
+"""Adstacks, also in lockstep, on every backend; part of `conformance_tasks`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rigs import parallel
 
 from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
@@ -16,17 +18,9 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 
 def stacked(t: str, n: int) -> str:
     """Pushes x[i] * k for k below count[i], and pops them into y[i], the last one first, as digits."""
-    return f"""kernel stacked() reverse {{
-      buffer @x: field {t}[{n}]
-      buffer @count: field i32[{n}]
-      buffer @y: field {t}[{n}x8]
-      buffer @deep: ret i64[]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        adstack_alloca $4: {t} 'v' primal %9 reason "test"
+    return parallel(
+        f"const {n}",
+        f"""adstack_alloca $4: {t} 'v' primal %9 reason "test"
         %5: i32 = const 0
         %6: i32 = load @count[%3]
         %7: {t} = load @x[%3]
@@ -45,10 +39,13 @@ def stacked(t: str, n: int) -> str:
             yield
           }}
           yield
-        }}
-        yield
-      }}
-    }}"""
+        }}""",
+        f"""buffer @x: field {t}[{n}]
+        buffer @count: field i32[{n}]
+        buffer @y: field {t}[{n}x8]
+        buffer @deep: ret i64[]""",
+        head="stacked() reverse",
+    )
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
@@ -56,7 +53,7 @@ def test_stacks(rig: Any, t: str) -> None:
     n = 500
     op = "xor %9, %9" if t == "u1" else "add %9, %9"
     exe = rig.load(stacked(t, n).replace("{OP}", op))
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    dtype = DTYPES[t].numpy
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2, n).astype(dtype) if t == "u1" else rng.integers(1, 3, n).astype(dtype)
     count = rng.integers(0, 9, n).astype(np.int32)
@@ -92,16 +89,9 @@ def test_overflow_names_the_stack_and_touches_nothing_else(rig: Any) -> None:
     assert (y[1234] == 2.0 ** np.arange(8)).all()
 
 
-IN_STEP = """kernel in_step() reverse {
-  buffer @x: field f32[500]
-  buffer @count: field i32[500]
-  buffer @y: field f32[500]
-  offload range_for bounds {
-    %1: i32 = const 0
-    %2: i32 = const 500
-    yield %1, %2
-  } do (%3: i32) {
-    adstack_alloca $4: f32 'a' primal %20 reason "test"
+IN_STEP = parallel(
+    "const 500",
+    """adstack_alloca $4: f32 'a' primal %20 reason "test"
     adstack_alloca $5: i32 'i' primal %21 reason "test"
     adstack_alloca $6: f32 'b' primal %22 reason "test"
     adstack_alloca $7: f64 'd' primal %24 reason "test"
@@ -188,15 +178,15 @@ IN_STEP = """kernel in_step() reverse {
       } -> (%68: f32)
       store @y[%3], %68
       yield
-    }
-    yield
-  }
-}"""
+    }""",
+    "buffer @x: field f32[500]\nbuffer @count: field i32[500]\nbuffer @y: field f32[500]",
+    head="in_step() reverse",
+)
 
 
 def test_stacks_in_step(rig: Any) -> None:
-    """Stacks that are pushed in the same places, of several dtypes, beside others; some are read before a loop or in
-    it and popped behind it."""
+    """Stacks of several dtypes that are pushed at the same places, and others; some are read before or in a loop and
+    popped behind it."""
     count = np.arange(500, dtype=np.int32) % 7
     x, y, want = np.linspace(-1, 1, 500, dtype=np.float32), np.zeros(500, np.float32), np.zeros(500, np.float32)
     interpret(parse_kernel(IN_STEP), arrays={"x": x, "count": count, "y": want})

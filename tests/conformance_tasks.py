@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from rigs import parallel
 
+from quadrants_lab.ir.types import DTYPES
+
 AXPY = """
 kernel axpy(a: f32) forward {
   buffer @x: ndarray f32[?]
@@ -197,16 +199,8 @@ def test_for_forwards_and_backwards(rig: Any) -> None:
             "a: i32, b: i32",
         )
         exe = rig.load(source)
-        for a, b in (
-            (0, 0),
-            (5, 2),
-            (0, 1),
-            (1, 9),
-            (2, 7),
-            (-3, -3),
-            (2**31 - 4, 2**31 - 1),
-            (-(2**31), -(2**31) + 3),
-        ):
+        ranges = [(0, 0), (5, 2), (0, 1), (1, 9), (2, 7), (-3, -3), (2**31 - 4, 2**31 - 1), (-(2**31), -(2**31) + 3)]
+        for a, b in ranges:
             frame = rig.bind(exe, {}, {"a": a, "b": b})
             assert frame.launch() == 0
             want = 0
@@ -258,19 +252,9 @@ def test_while_and_if(rig: Any) -> None:
 
 
 def reduction(op: str, t: str, n: int) -> str:
-    return f"""kernel reduce() forward {{
-      buffer @x: field {t}[{n}]
-      buffer @y: field {t}[]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        %4: {t} = load @x[%3]
-        %5: {t} = atomic {op} @y[], %4
-        yield
-      }}
-    }}"""
+    body = f"%4: {t} = load @x[%3]\n%5: {t} = atomic {op} @y[], %4"
+    source = parallel(f"const {n}", body, f"buffer @x: field {t}[{n}]\nbuffer @y: field {t}[]")
+    return source.replace("kernel k(", "kernel reduce(")
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i32", "u8", "i64", "u1"])
@@ -280,7 +264,7 @@ def test_reductions(rig: Any, op: str, t: str) -> None:
         return
     rng = np.random.default_rng(3)
     n = 30_001
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    dtype = DTYPES[t].numpy
     whole = rng.integers(0, 2 if t == "u1" else 100, n).astype(dtype)
     x = (np.where(np.arange(n) % 5000, 1, 2) if op == "mul" and t[0] == "f" else whole).astype(dtype)
     if t == "f16" and op in ("add", "sub"):
@@ -329,7 +313,7 @@ def test_atomics_on_elements(rig: Any, op: str, t: str) -> None:
         store @old[%3], %7""",
         f"buffer @x: field {t}[{n}]\nbuffer @y: field {t}[7]\nbuffer @old: field {t}[{n}]",
     )
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
+    dtype = DTYPES[t].numpy
     rng = np.random.default_rng(2)
     x = rng.integers(0, 3, n).astype(dtype)
     if op == "mul":

@@ -1,4 +1,4 @@
-"""Adstacks whose slots go by the trips of loops, and their edges, on every backend; part of `conformance_tasks`."""
+"""Adstacks whose slots are indexed by the trips of loops, on every backend; part of `conformance_tasks`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance_tasks import serial, stacked
+from rigs import parallel
 
 from quadrants_lab.backends.launch import Overflow, Status
+from quadrants_lab.ir.types import DTYPES
 
 
 def by_trips(t: str, n: int) -> str:
     """Pushes x[i] * 2**k, where count[i] is above 2, for every k from 2 to there, and in a while for every k below it,
     and pops them into y[i] and z[i], the last one first. The way back reads its range again."""
-    return f"""kernel by_trips() reverse {{
-      buffer @x: field {t}[{n}]
-      buffer @count: field i32[{n}]
-      buffer @y: field {t}[{n}x8]
-      buffer @z: field {t}[{n}x8]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        adstack_alloca $4: {t} 'v' primal %9 reason "test"
+    return parallel(
+        f"const {n}",
+        f"""adstack_alloca $4: {t} 'v' primal %9 reason "test"
         adstack_alloca $20: {t} 'w' primal %21 reason "test"
         %5: i32 = const 0
         %15: i32 = const 1
@@ -79,20 +73,23 @@ def by_trips(t: str, n: int) -> str:
             yield
           }}
           yield
-        }}
-        yield
-      }}
-    }}"""
+        }}""",
+        f"""buffer @x: field {t}[{n}]
+        buffer @count: field i32[{n}]
+        buffer @y: field {t}[{n}x8]
+        buffer @z: field {t}[{n}x8]""",
+        head="by_trips() reverse",
+    )
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
 def test_slots_by_trips(rig: Any, t: str) -> None:
-    """Of a range that does not begin at 0, under a condition, and of a loop that counts its trips; and over capacity,
-    with everything else untouched."""
+    """In a range that does not begin at 0, under a condition, and in a while loop; an overflow leaves other iterations
+    untouched."""
     n = 500
     op = "xor" if t == "u1" else "add"
     exe = rig.load(by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21"))
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]] if t != "u1" else "bool"
+    dtype = DTYPES[t].numpy
     rng = np.random.default_rng(3)
     x = np.array(rng.integers(0 if t == "u1" else 1, 2 if t == "u1" else 3, n)).astype(dtype)
     count = rng.integers(-1, 7, n).astype(np.int32)
@@ -169,51 +166,46 @@ def test_stacks_in_step_of_which_one_is_read_behind_its_pop(rig: Any) -> None:
 def nested(n: int) -> str:
     """Pushes x[i] + k for every k below count[i], and in each of these trips that + j for every j below 3, and pops
     them into y[i, k] and z[i, k, j], the last one first."""
-    return f"""kernel nested() reverse {{
-      buffer @x: field f32[{n}]
-      buffer @count: field i32[{n}]
-      buffer @y: field f32[{n}x6]
-      buffer @z: field f32[{n}x6x3]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        adstack_alloca $4: f32 'v' primal %9 reason "test"
+    return parallel(
+        f"const {n}",
+        """adstack_alloca $4: f32 'v' primal %9 reason "test"
         adstack_alloca $5: f32 'w' primal %13 reason "test"
         %6: i32 = const 0
         %7: i32 = const 3
         %10: f32 = const 1.0
         %11: i32 = load @count[%3]
         %12: f32 = load @x[%3]
-        for %8: i32 in %6..%11 carry (%9: f32 = %12) {{
-          for %14: i32 in %6..%7 carry (%13: f32 = %9) {{
+        for %8: i32 in %6..%11 carry (%9: f32 = %12) {
+          for %14: i32 in %6..%7 carry (%13: f32 = %9) {
             adstack_push $5, %13
             %15: f32 = add %13, %10
             yield %15
-          }} -> (%16: f32)
+          } -> (%16: f32)
           adstack_push $4, %9
           %17: f32 = add %9, %10
           yield %17
-        }} -> (%18: f32)
-        adstack_guard {{
-          for reversed %20: i32 in %6..%11 {{
+        } -> (%18: f32)
+        adstack_guard {
+          for reversed %20: i32 in %6..%11 {
             %21: f32 = adstack_load_top $4
             adstack_pop $4
             store @y[%3, %20], %21
-            for reversed %22: i32 in %6..%7 {{
+            for reversed %22: i32 in %6..%7 {
               %23: f32 = adstack_load_top $5
               adstack_pop $5
               store @z[%3, %20, %22], %23
               yield
-            }}
+            }
             yield
-          }}
+          }
           yield
-        }}
-        yield
-      }}
-    }}"""
+        }""",
+        f"""buffer @x: field f32[{n}]
+        buffer @count: field i32[{n}]
+        buffer @y: field f32[{n}x6]
+        buffer @z: field f32[{n}x6x3]""",
+        head="nested() reverse",
+    )
 
 
 def test_slots_by_trips_of_nested_loops(rig: Any) -> None:
@@ -255,15 +247,9 @@ def seven(t: str, n: int) -> str:
         f"store @y[%3, %8, %{80 + k}], %{70 + k}"
         for k in stacks
     )
-    return f"""kernel seven() reverse {{
-      buffer @x: field {t}[{n}]
-      buffer @y: field {t}[{n}x4x7]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const {n}
-        yield %1, %2
-      }} do (%3: i32) {{
-        {allocas}
+    return parallel(
+        f"const {n}",
+        f"""{allocas}
         %4: i32 = const 0
         %5: i32 = const 4
         {consts}
@@ -280,16 +266,16 @@ def seven(t: str, n: int) -> str:
             yield
           }}
           yield
-        }}
-        yield
-      }}
-    }}"""
+        }}""",
+        f"buffer @x: field {t}[{n}]\nbuffer @y: field {t}[{n}x4x7]",
+        head="seven() reverse",
+    )
 
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u16", "i32", "i64"])
 def test_seven_stacks_of_a_dtype_in_step(rig: Any, t: str) -> None:
     n = 300
-    dtype = {"f": f"float{t[1:]}", "i": f"int{t[1:]}", "u": f"uint{t[1:]}"}[t[0]]
+    dtype = DTYPES[t].numpy
     x = (np.arange(n) % 3).astype(dtype)
     y = np.zeros((n, 4, 7), dtype)
     assert rig.bind(rig.load(seven(t, n)), {"x": x, "y": y}, stacks=[4] * 7).launch() == 0

@@ -155,7 +155,7 @@ def compiled_each_time(pytestconfig: pytest.Config) -> Iterator[None]:
     from quadrants_lab.backends import sources
 
     with pytest.MonkeyPatch.context() as patch:
-        if not pytestconfig.pluginmanager.has_plugin("known_again"):
+        if not pytestconfig.pluginmanager.has_plugin("compare_cached"):
             patch.setattr(sources, "of_ir", str)
         yield
 

@@ -10,8 +10,8 @@ import numpy as np
 from rigs import EXACT, FAST, TYPES
 
 from quadrants_lab.backends import cpu
-from quadrants_lab.backends.cpu.device import Device
-from quadrants_lab.backends.cpu.executable import Executable, Frame
+from quadrants_lab.backends.cpu.device import CpuDevice
+from quadrants_lab.backends.cpu.executable import CpuExecutable, CpuFrame
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
@@ -20,25 +20,25 @@ __all__ = ["EXACT", "FAST", "TYPES", "bind", "device", "fresh", "load", "run"]
 
 
 @cache
-def device(threads: int = 2) -> Device:
-    return Device(threads)
+def device(threads: int = 2) -> CpuDevice:
+    return CpuDevice(threads)
 
 
-def fresh() -> Device:
+def fresh() -> CpuDevice:
     """A device of one's own."""
-    return Device(2)
+    return CpuDevice(2)
 
 
-def load(source: str | N.Kernel, options: CompileOptions = EXACT, **sizes: Any) -> Executable:
+def load(source: str | N.Kernel, options: CompileOptions = EXACT, **sizes: Any) -> CpuExecutable:
     """Compiles IR text; ``sizes`` is for `dataclasses.replace` on the options."""
     kernel = parse_kernel(source) if isinstance(source, str) else source
     return cpu.load(kernel, replace(options, **sizes))
 
 
 def bind(
-    exe: Executable, arrays: dict[str, np.ndarray[Any, Any]], args: dict[str, Any] | None = None,
-    stacks: list[int] | None = None, threads: int = 2, on: Device | None = None,
-) -> Frame:  # fmt: skip
+    exe: CpuExecutable, arrays: dict[str, np.ndarray[Any, Any]], args: dict[str, Any] | None = None,
+    stacks: list[int] | None = None, threads: int = 2, on: CpuDevice | None = None,
+) -> CpuFrame:  # fmt: skip
     """A frame with everything set."""
     frame = exe.frame(on or device(threads))
     for name, array in arrays.items():
@@ -56,7 +56,7 @@ def bind(
 def run(
     source: str | N.Kernel, arrays: dict[str, np.ndarray[Any, Any]], args: dict[str, Any] | None = None,
     stacks: list[int] | None = None, options: CompileOptions = EXACT, threads: int = 2,
-) -> Frame:  # fmt: skip
+) -> CpuFrame:  # fmt: skip
     """Compiles, binds and launches; the launch must end well."""
     frame = bind(load(source, options), arrays, args, stacks, threads)
     assert frame.launch() == 0

@@ -1,5 +1,5 @@
-"""Runs IR on a CUDA device, or on what stands in for one, without the layers above it. `LISTED` makes PTX besides, for
-the oldest and for a recent chip; ptxas, where it is found, accepts it."""
+"""Runs IR on a CUDA device or its stand-in, without the layers above. `LISTED` also makes PTX for the oldest and for a
+recent chip, which ptxas, where it is found, must accept."""
 
 from typing import Any
 

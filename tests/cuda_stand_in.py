@@ -1,13 +1,13 @@
-"""Stands in for NVIDIA's driver where there is no device: the LLVM IR that `_simt` emits, for this machine's processor,
-run one thread after the other.
+"""A stand-in for NVIDIA's driver where there is no device: it compiles the LLVM IR of `_simt` for this machine's
+processor and runs one thread after the other.
 
-Launches are late on purpose: they run when somebody waits, so that whoever looks at memory without waiting sees old
-values. Memory of the "device" is this process's, and nobody else knows its addresses. What differs from a real device:
-there is one thread a warp, and functions are the C library's.
+Launches are late on purpose: they run at the next wait, so that reading memory without waiting gives old values. The
+memory of the "device" belongs to this process. Unlike on a real device, a warp has one thread, and elementary functions
+are those of the C library.
 
 The garbage collector may free a frame's memory in any thread (under pytest-xdist also in the thread that talks to the
-controller) and in the middle of a launch. As on a device, one queue keeps the order: whoever waits returns when
-everything queued so far has run, whichever thread ran it, and memory is freed after what was queued before.
+controller) and during a launch. As on a device, one queue keeps the order: a wait returns when everything that was
+queued before has run, in whichever thread, and memory is freed after what was queued before.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Host(Target):
 class StandIn:
     """See `quadrants_lab.backends.cuda.driver.Driver`. ``launches`` counts; ``waits`` too."""
 
-    shape = replace(SHAPE, waits=False, together=1)
+    shape = replace(SHAPE, barriers=False, warp=1)
     name = "a stand-in for a CUDA device"
     code_name = "host"
     capability = 90
@@ -172,7 +172,7 @@ class StandIn:
         return 0 if inside else -1
 
     def put(self, stream: int, work: Any) -> None:
-        """What another library does in its stream, late as launches are."""
+        """Queues work of another library in its stream, which runs as late as launches do."""
         self._streams.setdefault(stream, []).append(work)
 
     def drain(self, stream: int) -> None:
@@ -207,16 +207,16 @@ class StandIn:
             finally:
                 self._draining = False
 
-    def new_mark(self) -> Any:
+    def new_event(self) -> Any:
         return None
 
-    def drop_mark(self, mark: Any) -> None:
+    def free_event(self, event: Any) -> None:
         pass
 
-    def set_mark(self, mark: Any) -> None:
+    def record_event(self, event: Any) -> None:
         self.marks += 1
 
-    def await_mark(self, mark: Any, what: str) -> None:
+    def await_event(self, event: Any, what: str) -> None:
         self.wait(what)
 
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
@@ -286,7 +286,7 @@ def _run_all(works: list[Any]) -> None:
 
 
 def install() -> None:
-    """For machines without a device; harmless on others. QL_NO_STAND_IN=1: not here, a device is to be tested."""
+    """Registers the stand-in, which has no effect where there is a device. QL_NO_STAND_IN=1 omits it."""
     if driver.stand_in() is None and not os.environ.get("QL_NO_STAND_IN"):
         for number in range(2):
             driver.register(StandIn(ordinal=number))

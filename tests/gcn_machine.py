@@ -1,8 +1,8 @@
-"""A machine that runs AMD's ISA as LLVM words it: wave by wave, all lanes of a wave at once, groups one by one.
+"""An emulator of AMD's GPUs that executes LLVM's assembly: group by group, wave by wave, all lanes of a wave at once.
 
-It knows the instructions that our kernels have on gfx90a, gfx942 and gfx1100, as AMD's manuals of the three describe
-them, and stops at others. Memory is this process's. There is no time: what waits, waits for nothing, and caches do not
-exist. Reciprocals and roots are exact to f32, quotients are not made in steps, denormals are kept.
+It has the instructions of our kernels on gfx90a, gfx942 and gfx1100, after AMD's manuals; others are an error.
+Memory is that of this process. There are no delays and no caches, so wait instructions do nothing. Reciprocals and
+roots are exact to f32, division instructions compute the quotient in one step, and denormals are kept.
 """
 
 from __future__ import annotations
@@ -240,8 +240,8 @@ _CONDITIONS: dict[str, Callable[[Wave], bool]] = {
 
 
 class Machine:
-    """Programs in the assembly of a chip whose waves have ``lanes`` threads. ``allowed`` says whether memory may be
-    touched; ``counts``: how often each instruction ran."""
+    """The programs of an assembly text for a chip whose waves have ``lanes`` threads. ``allowed`` says whether an
+    address may be accessed; ``counts``: how often each instruction ran."""
 
     def __init__(self, assembly: str, lanes: int, allowed: Callable[[int, int], bool]) -> None:
         self.programs, self.labels, self.directives = parse(assembly)

@@ -1,5 +1,5 @@
-"""Stands in for AMD's HIP runtime where there is no device, as `cuda_stand_in` does for NVIDIA's driver: the LLVM IR of
-`_simt`, with the elementary functions that the amdgpu backend has, for this machine's processor."""
+"""A stand-in for AMD's HIP runtime where there is no device, like `cuda_stand_in`: it compiles the LLVM IR of `_simt`,
+with the elementary functions of the amdgpu backend, for this machine's processor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from quadrants_lab.ir.options import CompileOptions
 class StandIn(Cuda):
     """See `quadrants_lab.backends.amdgpu.hip.Driver`."""
 
-    shape = replace(SHAPE, waits=False)
+    shape = replace(SHAPE, barriers=False)
     name = "a stand-in for an AMD device"
     chip = chips.DEFAULT
     version = 70000000
@@ -37,7 +37,7 @@ class StandIn(Cuda):
 
 
 class Chip(StandIn):
-    """Runs the ISA of a chip, instruction by instruction, on `gcn_machine`. ``waves`` is threads of one."""
+    """Executes the assembly of a chip on `gcn_machine`. ``waves``: the threads of a wave."""
 
     shape = SHAPE
 
@@ -84,6 +84,6 @@ class Chip(StandIn):
 
 
 def install() -> None:
-    """For machines without a device; harmless on others. QL_NO_STAND_IN=1: not here, a device is to be tested."""
+    """Registers the stand-in, which has no effect where there is a device. QL_NO_STAND_IN=1 omits it."""
     if hip.stand_in() is None and not os.environ.get("QL_NO_STAND_IN"):
         hip.register(StandIn())

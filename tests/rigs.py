@@ -20,11 +20,12 @@ TYPES = tuple(DTYPES.values())
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 
-def parallel(total: str, body: str, buffers: str, args: str = "") -> str:
-    """A task of as many iterations, %3, as ``total`` is, the right side of a statement."""
+def parallel(total: str, body: str, buffers: str, args: str = "", head: str = "") -> str:
+    """A kernel of one parallel task, whose number of iterations is ``total``, the right side of a statement; %3 is the
+    iteration. ``head``: the kernel's name, arguments and mode."""
     bounds = f"%1: i32 = const 0\n%2: i32 = {total}\nyield %1, %2"
     task = f"offload range_for bounds {{\n{bounds}\n}} do (%3: i32) {{\n{body}\nyield\n}}"
-    return f"kernel k({args}) forward {{\n{buffers}\n{task}\n}}"
+    return f"kernel {head or f'k({args}) forward'} {{\n{buffers}\n{task}\n}}"
 
 
 class Bound:

@@ -1,4 +1,4 @@
-"""What the browser gets beside HTML: one module and one style sheet, and the loader that unpacks them."""
+"""The files for the browser: a script module, a style sheet, and the loader that unpacks them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ HERE = Path(__file__).resolve().parent
 
 @cache
 def script() -> str:
-    """The module: the parts of the panes and the inspector around them, in one scope; without comments, indentation."""
+    """The module: all parts in one scope, without comments and indentation."""
     text = "".join((HERE / f"{name}.js").read_text() for name in PARTS)
-    return re.sub(r"(?m)^\s*(?://.*|/\*\*.*\*/$)?\n?|^\s+", "", text)
+    return re.sub(r"(?m)^\s*(?://.*|/\*\*[^*]*\*/$)?\n?|^\s+", "", text)
 
 
 @cache
@@ -24,5 +24,5 @@ def style() -> str:
 
 @cache
 def loader() -> str:
-    """`unpack`, which takes a bundle of `pack.bundle`."""
+    """The script with `unpack`, which reads a bundle of `pack.bundle`."""
     return (HERE / "loader.js").read_text()

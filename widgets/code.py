@@ -1,18 +1,18 @@
-"""What each backend makes of the kernel, stage by stage, with its size."""
+"""The code of the kernel on each backend, stage by stage, with its size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import choices, empty, esc, table
-from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.html import choices, empty, esc, listing, table
 from quadrants_lab.widgets.model import KernelView, StageView
 
 MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``mode/n``: the code of its stage n; ``mode/sizes``: of those that are made; ``mode/all``: of all."""
+    """``mode/n``: the code of stage n; ``mode/sizes``: a table of the sizes of stages that were made; ``mode/all``: the
+    same after making all stages."""
     match rest:
         case [mode, n] if mode in view.code and n.isdigit():
             stages = view.code[mode]
@@ -29,7 +29,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def titles(stages: Sequence[StageView]) -> list[str]:
-    """The names of the stages; one that an earlier backend has too says its own."""
+    """The names of the stages, with the backend if an earlier stage has the same name."""
     names = [s.name for s in stages]
     return [s.name if s.name not in names[:n] else f"{s.name} ({s.backend})" for n, s in enumerate(stages)]
 
@@ -42,7 +42,7 @@ def stage_html(stage: StageView) -> str:
 
 
 def measures(stage: StageView) -> str:
-    """The backend and what was counted of its code."""
+    """The backend and the measures of its code."""
     parts = [f"<b>{n:,}</b> {esc(name)}" for name, n in stage.make().measures]
     return f'<p class="ms">{" · ".join([esc(stage.backend), *parts])}</p>'
 
@@ -53,14 +53,14 @@ def problem(text: str) -> str:
 
 
 def sizes(stages: Sequence[StageView]) -> str:
-    """The measures of all stages beside each other, and why there are none of one."""
+    """A table with the measures of all stages, and the problems of stages without measures."""
     rows = [(f"<b>{esc(s.name)}</b>", esc(s.backend), *cells(s)) for s in stages]
     notes = "".join(f'<p class="foot">{esc(text)}</p>' for text in problems(stages))
     return table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))) + notes
 
 
 def problems(stages: Sequence[StageView]) -> list[str]:
-    """For each stage that cannot be made the reason, in one line, and how many were not made yet."""
+    """A line for each stage that cannot be made, and one for the number of stages that were not made yet."""
     found = [f"{s.name}: {s.known.problem.splitlines()[0]}" for s in stages if s.known and s.known.problem]
     if waiting := sum(s.known is None for s in stages):
         found.append(f"{waiting} not made yet: code is made when somebody looks at it")
@@ -68,6 +68,6 @@ def problems(stages: Sequence[StageView]) -> list[str]:
 
 
 def cells(stage: StageView) -> list[str]:
-    """The stage's measures in the order of `MEASURES`, as far as they are known."""
+    """The stage's known measures in the order of `MEASURES`, with a dash for each other one."""
     known = dict(stage.known.measures) if stage.known is not None else {}
     return [f"{known[m]:,}" if m in known else "–" for m in MEASURES]

@@ -1,11 +1,11 @@
-// What lies between two listings: which lines came and went, where the numbers of values do not count; changed words are
-// marked. The pairing is that of `diff.py`.
+// The difference of two listings, in which renumbered values count as equal; changed words are marked. The pairing is
+// that of `diff.py`.
 
 const ID = /(?<![\w.])[%$#]\d+\b/g, NEXT = / next %\d+/, WORD = /\s+|[%$@#]?[\w.]+|[^]/g, MARKED = 400, QUADRATIC = 1e6;
 const SIGNS = { amp: "&", lt: "<", gt: ">", quot: '"', "#x27": "'" };
 const plain = (html) => html.replace(/<[^>]*>/g, "").replace(/&(#?\w+);/g, (_, name) => SIGNS[name]);
 
-/** Two listings as HTML, as one that shows how the second differs from the first. */
+/** The HTML of a listing that shows how the second of two listings (as HTML) differs from the first. */
 function difference(before, after) {
   const box = document.createElement("div");
   const [left, right] = [before, after].map((html) => {
@@ -13,7 +13,7 @@ function difference(before, after) {
     const data = box.firstElementChild?.dataset.lines;
     return data && JSON.parse(data);
   });
-  if (!left || !right) return left ? after : before; // a sentence in the place of one
+  if (!left || !right) return left ? after : before; // a sentence instead of a listing
   const [a, b] = [left, right].map((side) => side.t.map((x) => plain(x.replace(/^\S+ \S+ \S+ /, ""))));
   const h = hunks(a, b);
   for (const [tag, i, j, k, m] of h) {
@@ -29,7 +29,7 @@ function difference(before, after) {
   return box.innerHTML;
 }
 
-/** Two texts cut into equal and changed stretches: [tag, from and to on the left, from and to on the right]. */
+/** Two texts cut into equal and changed ranges: [tag, left begin, left end, right begin, right end]. */
 function hunks(before, after) {
   const [a, b] = [before, after].map((side) => side.map((x) => x.replace(NEXT, "")));
   const to = new Map(), back = new Map(), out = [];
@@ -49,7 +49,8 @@ function hunks(before, after) {
   return out;
 }
 
-/** Pairs of equal entries, ascending on both sides: how both begin and end, those that occur once, the rest by length. */
+/** Pairs of equal entries, ascending on both sides: the common head and tail, entries that occur once, and between these
+    the longest common subsequence. */
 function paired(a, b) {
   const least = Math.min(a.length, b.length), pairs = [];
   let head = 0, tail = 0;
@@ -62,7 +63,7 @@ function paired(a, b) {
   return pairs;
 }
 
-/** The pairs, and those of the gaps between them, where entries are equal whose keys are. */
+/** The pairs, and pairs of entries with equal keys in the gaps between them. */
 function between(pairs, a, b, key = (x) => x) {
   const out = [];
   let i = 0, j = 0;
@@ -75,7 +76,7 @@ function between(pairs, a, b, key = (x) => x) {
   return out;
 }
 
-/** The longest ascending run of the entries that occur once on either side. */
+/** The longest ascending sequence of pairs of entries that occur once on each side. */
 function anchors(a, b) {
   const places = (side) => side.reduce((map, x, n) => map.set(x, map.has(x) ? -1 : n), new Map());
   const right = places(b), ends = [], found = [];
@@ -105,7 +106,8 @@ function longest(a, b) {
   return out;
 }
 
-/** Of each of two lines which characters are of words that the other lacks; of none where they have little in common. */
+/** For each of two lines an array: which characters belong to words that the other line lacks. Empty arrays if the lines
+    have little in common. */
 function changedWords(left, right) {
   const sides = [left.match(WORD) ?? [], right.match(WORD) ?? []], pairs = longest(...sides);
   if (4 * pairs.length < sides[0].length + sides[1].length) return [[], []];
@@ -115,7 +117,7 @@ function changedWords(left, right) {
   });
 }
 
-/** A line of a listing with a ``mark`` around those characters of its text. */
+/** A line of a listing with a `mark` element around the chosen characters of its text. */
 function marked(line, which) {
   const [, head, html] = /^(\S+ \S+ \S+ )([^]*)$/.exec(line);
   let at = 0;

@@ -1,8 +1,8 @@
-"""What lies between two texts of IR: which lines came and went, where the numbers of values do not count.
+"""The difference of two texts of IR, in which renumbered values count as equal.
 
-Lines are paired by their text, then, in the gaps, by their text without numbers. Going down the pairs, the number of a
-value on the left is that on the right where both are first met; a pair is equal where all its numbers agree with that.
-Source of the pairing by lines that occur once: Cohen's patience diff. `diff.js` does the same for what it shows.
+Lines are paired by their text and then, in the gaps, by their text without numbers. A value's number on the left maps
+to the number at the same place in the first pair with it; a pair is equal if all its numbers agree with this map. The
+pairing by lines that occur once is Cohen's patience diff. `diff.js` does the same in the browser.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from difflib import SequenceMatcher
 from quadrants_lab.widgets.model import Line
 
 _ID = re.compile(r"(?<![\w.])[%$#](\d+)\b")
-_NEXT = re.compile(r" next %\d+")  # of a kernel's head: it says how many numbers are taken
-_QUADRATIC = 1_000_000  # pairs of lines that are compared at most where no line occurs once
+_NEXT = re.compile(r" next %\d+")  # the first free number, in the head of a kernel
+_QUADRATIC = 1_000_000  # most pairs of lines that are compared if no line occurs once
 
 
 def ranges(before: Sequence[Line], after: Sequence[Line]) -> list[tuple[str, int, int, int, int]]:
-    """The two texts cut into stretches, in order: ("equal" or "change", from and to on the left, on the right)."""
+    """The two texts cut into ranges, in order: ("equal" or "change", left begin, left end, right begin, right end)."""
     out: list[tuple[str, int, int, int, int]] = []
     i = j = 0
     for a, c in [*_equal(before, after), (len(before), len(after))]:
@@ -38,7 +38,7 @@ def ranges(before: Sequence[Line], after: Sequence[Line]) -> list[tuple[str, int
 
 
 def _equal(before: Sequence[Line], after: Sequence[Line]) -> Iterator[tuple[int, int]]:
-    """Pairs of lines that say the same, in order."""
+    """Pairs of equal lines, in order."""
     left, right = ([_NEXT.sub("", x.text) for x in side] for side in (before, after))
     to: dict[str, str] = {}
     back: dict[str, str] = {}
@@ -51,7 +51,7 @@ def _equal(before: Sequence[Line], after: Sequence[Line]) -> Iterator[tuple[int,
 def _between(
     pairs: Sequence[tuple[int, int]], left: Sequence[str], right: Sequence[str], key: Callable[[str], str]
 ) -> list[tuple[int, int]]:
-    """The pairs, and those of the gaps between them, where lines are equal whose keys are."""
+    """The pairs, and pairs of lines with equal keys in the gaps between them."""
     out: list[tuple[int, int]] = []
     i = j = 0
     for a, c in [*pairs, (len(left), len(right))]:
@@ -83,7 +83,7 @@ def _patience(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]
 
 
 def _unique(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """The longest ascending run of the lines that occur once on either side."""
+    """The longest ascending sequence of pairs of lines that occur once on each side."""
     once = {x for x, n in Counter(left).items() if n == 1} & {x for x, n in Counter(right).items() if n == 1}
     place = {x: n for n, x in enumerate(right) if x in once}
     ends: list[int] = []  # the least right end of a run, by its length
@@ -104,7 +104,7 @@ def _unique(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def counts(before: Sequence[Line], after: Sequence[Line]) -> tuple[int, int]:
-    """How many statement lines came and how many went."""
+    """The numbers of added and of removed statement lines."""
     cut = [h for h in ranges(before, after) if h[0] == "change"]
     came = sum(line.stmt >= 0 for _, _, _, c, d in cut for line in after[c:d])
     gone = sum(line.stmt >= 0 for _, a, b, _, _ in cut for line in before[a:b])

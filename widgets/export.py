@@ -1,4 +1,4 @@
-"""The inspector as one HTML file: every pane inside, no network, no kernel."""
+"""The inspector as one HTML file with all panes, which needs neither network nor kernel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ mount(document.getElementById("view"), shape, async (request) => answers(request
 
 
 def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
-    """A self-contained page with the inspector of this shape, which holds all its answers."""
+    """A self-contained page with the inspector of this shape and all its answers."""
     data = bundle(answers, shape=shape)
     return _PAGE.format(
         title=esc(shape["title"]),

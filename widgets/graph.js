@@ -1,5 +1,5 @@
-// A graph: Python has placed the boxes (`graph.data`). Edges, frames and outlines are a few paths; what a box says is
-// drawn where it is in view and large enough to read. A folded loop leaves its header, and what is empty closes up.
+// A graph, whose boxes Python has placed (`graph.drawing`). Edges, frames and outlines are a few paths; the text of a box
+// is drawn if it is in view and large enough to read. Of a folded loop only the header stays, and empty space closes up.
 
 const NS = "http://www.w3.org/2000/svg", READABLE = 0.4, CLOSED = 30, PAD = 8, LINE = 15;
 const TOOLS = [["+", "larger"], ["−", "smaller"], ["all", "all of it"], ["fold", "fold or open all loops"], ["SVG", "save as SVG"], ["PNG", "save as PNG"]];
@@ -25,14 +25,14 @@ function closedUp(spans) {
 
 const escaped = (text) => text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
 
-/** A node of `data.nodes` as an object; `lines` are taken apart as those of a listing are. */
+/** A node of `data.nodes` as an object, with its lines parsed like those of a listing. */
 function taken([x, y, w, h, kind, title, note, line, lines, most]) {
   const { l, s, a, t } = parsed({ t: lines }), ties = l.map((line, k) => ({ line, stmt: s[k], adj: a[k] }));
   const found = () => [title, note, ...t.map(plain)].join("\n").toLowerCase();
   return { x, y, w, h, kind, title, note, t, most, ties: [{ line, stmt: -1, adj: -1 }, ...ties], found };
 }
 
-/** The box of a node, at its upper left corner. */
+/** The SVG of a node's box, with its upper left corner at the origin. */
 function box({ w, h, kind, title, note, t, most, ties }) {
   const tied = ({ line, stmt, adj }) => line > 0 ? ` data-span-line="${line}"${stmt >= 0 ? ` data-stmt="${stmt}"` : ""}${adj >= 0 ? ` data-adj="${adj}"` : ""}` : "";
   const rows = t.slice(0, most).map((text, n) => {
@@ -43,7 +43,7 @@ function box({ w, h, kind, title, note, t, most, ties }) {
     note ? `<text class="nt" x="${PAD}" y="${PAD + 10 + (most + 1) * LINE}">${escaped(note)}</text>` : ""}</g>`;
 }
 
-/** Makes `host` live; `hooks.point` is told what is pointed at. */
+/** Makes `host` live. `hooks.point` is called with what the user points at. */
 function graph(host, hooks) {
   const data = JSON.parse(host.dataset.graph), id = `${hooks.uid}-g${graph.serial = (graph.serial ?? 0) + 1}`;
   const nodes = data.nodes.map(taken);
@@ -58,7 +58,7 @@ function graph(host, hooks) {
   const self = { host, label: data.title, folded: new Set(), at: -1, mark: null, hits: new Set() };
   let scale = 1, x0 = 0, y0 = 0, shown = [], w = data.w, h = data.h, frames = [], edges = [];
 
-  /** What is there with the loops that are folded: boxes with their places, frames, edges. */
+  /** Computes the visible boxes with their places, frames and edges, given the folded loops. */
   function arrange() {
     const hidden = new Map();
     for (const f of self.folded) for (const n of data.frames[f][5].slice(1)) hidden.set(n, data.frames[f][5][0]);
@@ -109,11 +109,11 @@ function graph(host, hooks) {
     detail.innerHTML = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
     tint();
   };
-  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = kinship(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
+  const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = relation(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };
   function tint() {
     const of = (k) => shown.filter((b) => k === "hit" ? self.hits.has(b.n) : k === "at" ? b.n === self.at : self.mark && is(b.n) === k);
     tinted.innerHTML = ["near", "mark", "twin", "hit", "at"].map((k) => `<path class="${k}" d="${of(k).map((b) => rect({ ...b, w: b.w + 6, h: b.h + 6 })).join("")}"/>`).join("");
-    for (const x of detail.querySelectorAll("[data-span-line]")) showKin(x, kinship(self.mark, tieOf(x)));
+    for (const x of detail.querySelectorAll("[data-span-line]")) showRelation(x, relation(self.mark, tieOf(x)));
     for (const x of detail.querySelectorAll("[data-node]")) x.setAttribute("aria-selected", ["mark", "twin"].includes(is(Number(x.dataset.node))));
     self.at >= 0 ? svg.setAttribute("aria-activedescendant", `${id}-${self.at}`) : svg.removeAttribute("aria-activedescendant");
   }
@@ -158,7 +158,7 @@ function graph(host, hooks) {
     return [kin.filter((b) => is(b.n) === "mark").length, kin.filter((b) => is(b.n) === "twin").length];
   };
   const fold = (f) => { self.folded.has(f) ? self.folded.delete(f) : self.folded.add(f); arrange(); self.draw(); };
-  /** The whole graph as a file's text. */
+  /** The whole graph as the text of an SVG file. */
   self.text = () => `<svg xmlns="${NS}" width="${Math.ceil(w)}" height="${Math.ceil(h)}" viewBox="0 0 ${w} ${h}"><style>${data.css}</style><rect class="bg" width="100%" height="100%"/>${
     base.innerHTML.replace(/<g class="box">.*$/, "")}${words(true)}${shown.map(boxAt).join("")}</svg>`;
   function save(kind) {
@@ -199,7 +199,7 @@ function graph(host, hooks) {
     else if (w) { self.at = Number(box?.dataset.node ?? self.at); hooks.point(w, true, self); }
   });
   svg.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && document.activeElement !== svg) return; // else the page scrolls
+    if (!e.ctrlKey && document.activeElement !== svg) return; // the page scrolls then
     e.preventDefault();
     const r = svg.getBoundingClientRect();
     zoom(Math.exp(-e.deltaY / 400), e.clientX - r.left, e.clientY - r.top);

@@ -1,5 +1,4 @@
-"""Graphs: boxes whose text lines know their source line, edges, nested frames; as data for the browser, as an image;
-and the CFG pane."""
+"""Graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from quadrants_lab.widgets.html import data, empty, esc
 from quadrants_lab.widgets.layout import Layout, Point, layout
 from quadrants_lab.widgets.model import ClusterView, GraphView, KernelView, Line, NodeView, Part
 
-_CHAR, _ROW, _PAD = 6.65, 15.0, 8.0  # of an 11 px monospace font
-_LONGEST, _MOST = 56, 16  # characters a line, lines a box
+_CHAR, _ROW, _PAD = 6.65, 15.0, 8.0  # width, line height and padding of an 11 px monospace font
+_LONGEST, _MOST = 56, 16  # characters per line, lines per box
 
 STANDALONE = """
 text{font:11px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#222}
@@ -47,13 +46,13 @@ def _size(node: NodeView) -> Point:
 
 
 def _coloured(lines: Sequence[Line]) -> list[str]:
-    """Each line as SVG, cut to what a box has room for."""
+    """Each line as coloured SVG, cut to the width of a box."""
     html = highlight([_clip(x.text) for x in lines], "ir")
     return [x.replace("<span ", "<tspan ").replace("</span>", "</tspan>").replace('"', "'") for x in html]
 
 
 def _box(node: NodeView, centre: Point, size: Point) -> str:
-    """As `box` in graph.js draws it."""
+    """A box as `box` in graph.js draws it."""
     (cx, cy), (w, h) = centre, size
     lines = _shown(node)
     rows = [f'<text class="tt" x="{_PAD:g}" y="{_PAD + 10:g}">{esc(node.title)}</text>']
@@ -68,7 +67,7 @@ def _box(node: NodeView, centre: Point, size: Point) -> str:
 
 
 def _path(points: Sequence[Point]) -> str:
-    """Straight where x or y stays, else a curve that begins and ends upright."""
+    """A path that is straight where x or y is constant, else a curve that begins and ends vertically."""
     out = [f"M{points[0][0]:.0f},{points[0][1]:.0f}"]
     for (px, py), (x, y) in pairwise(points):
         middle = (py + y) / 2
@@ -78,16 +77,16 @@ def _path(points: Sequence[Point]) -> str:
 
 
 def _arrow(points: Sequence[Point]) -> str:
-    """The triangle at the end of a path: downwards, or to the right where it comes from the left."""
+    """The arrow at the end of a path: to the right if the path ends in that direction, else downwards."""
     (px, py), (x, y) = points[-2:]
     return f"M{x:.0f},{y:.0f}" + ("l-8,-4v8Z" if py == y and px < x else "l-4,-8h8Z")
 
 
 @roomy
 def drawing(graph: GraphView) -> dict[str, object]:
-    """What `graph.js` draws from: ``nodes`` [x, y, width, height, kind, title, note, source line, lines, how many of
-    them are shown], ``edges`` [kind, from, to, path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, nodes of
-    it and of frames in it, header first]."""
+    """The data for `graph.js`: ``nodes`` [x, y, width, height, kind, title, note, source line, lines, number of shown
+    lines], ``edges`` [kind, from, to, path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, all nodes in it,
+    header first]."""
     sizes, at = _placed(graph)
     number = {node.id: n for n, node in enumerate(graph.nodes)}
     nodes: list[list[object]] = []
@@ -110,7 +109,7 @@ def drawing(graph: GraphView) -> dict[str, object]:
 
 
 def _inside(parts: Sequence[Part]) -> Iterator[str]:
-    """The nodes, in order."""
+    """All nodes in the parts, in order."""
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -125,7 +124,7 @@ def _placed(graph: GraphView) -> tuple[dict[str, Point], Layout]:
 
 
 def svg(graph: GraphView) -> str:
-    """The graph as an image with colours and background of its own."""
+    """The graph as an SVG with its own colours and background."""
     sizes, at = _placed(graph)
     parts: list[str] = []
     for _, x0, y0, x1, y1 in at.frames:
@@ -148,7 +147,7 @@ def svg(graph: GraphView) -> str:
 
 
 def image(graph: GraphView) -> str:
-    """The graph as an img with its SVG in a data URI: what survives where inline svg is stripped."""
+    """The graph as an img element with its SVG in a data URI, for pages that strip inline SVG."""
     encoded = base64.b64encode(svg(graph).encode()).decode()
     uri = f"data:image/svg+xml;base64,{encoded}"
     return f'<img alt="{esc(graph.title)}" style="max-width:100%;border-radius:4px" src="{uri}">'

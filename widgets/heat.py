@@ -1,5 +1,5 @@
-"""An array as a picture: one small cell an element or block of elements, blue below zero, red above, grey where a value
-is not finite. A PNG in a data URI, so that it survives where scripts and inline SVG are stripped."""
+"""An array as a picture with a cell per element or block of elements: blue below zero, red above, grey if not finite.
+It is a PNG in a data URI, for pages that strip scripts and inline SVG."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_COLUMNS, MOST_ROWS = 128, 64
-_NOT_FINITE = 255  # the last colour of the palette; the others go from -1 (0) over 0 (127) to 1 (254)
+_NOT_FINITE = 255  # the last colour of the palette; colour 0 is -1, 127 is 0, 254 is 1
 
 
 def heatmap(array: npt.NDArray[Any]) -> str:
-    """The data URI; "" for fewer than three elements. A one-dimensional array is a row; of more dimensions than two the
-    first are rows. Blocks show their mean."""
+    """The data URI; "" for fewer than three elements. A one-dimensional array is a row; all axes but the last together
+    are the rows. Blocks show their mean."""
     if array.size < 3:
         return ""
     rows = array.reshape(1, -1) if array.ndim == 1 else array.reshape(-1, array.shape[-1])
@@ -30,7 +30,7 @@ def heatmap(array: npt.NDArray[Any]) -> str:
 
 
 def _blocks(array: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.float64]:
-    """At most so many rows: means of as many together as are needed."""
+    """At most ``most`` rows, each the mean of a block of rows."""
     together = -(-len(array) // most)
     if together == 1:
         return array

@@ -1,4 +1,4 @@
-"""Syntax colours as HTML, line by line: Pygments where it has a lexer, regexes for our own IR and for SPIR-V."""
+"""Syntax colours as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OURS = {"ir": IR, "spirv": _SPIRV}
 
 
 def highlight(lines: Sequence[str], language: str) -> list[str]:
-    """HTML for each line; spans carry one of the classes hk ht hs hn hf hv hc. No language: escaped text."""
+    """HTML for each line, with spans of the classes hk ht hs hn hf hv hc. Without a language: escaped text."""
     if language in _OURS:
         return [_by_regex(line, _OURS[language]) for line in lines]
     if not language:

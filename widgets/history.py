@@ -1,18 +1,17 @@
-"""The History pane: what each run of the cell left, as a table and small plots; the edit between two runs."""
+"""The History pane: times and sizes of each run of the cell, as a table and plots; the edit between two runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from quadrants_lab.widgets.html import difference, empty, esc, seconds, size, slot, table
-from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.html import difference, empty, esc, listing, seconds, size, slot, table
 from quadrants_lab.widgets.model import EditView, KernelView
 
 _WIDTH, _HEIGHT = 150, 44  # of a plot, in pixels
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``n``: what run n changed of the source; ``n/source``: that."""
+    """``""``: everything; ``n``: what run n changed in the source; ``n/source``: the source of run n."""
     edits = view.edits
     if not edits:
         return empty("no run of a %%qdkernel cell with this kernel was recorded")
@@ -34,10 +33,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             f'<button type="button" class="ch" data-item data-req="{prefix}/{n}" data-into="edit" '
             f'aria-label="what run {n + 1} changed"><code>{e.digest}</code></button>{same}'
         )
-        values = ("–" if v[n] is None else told(v[n] or 0.0) or "–" for _, v, told in columns)
+        values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
         rows.append([str(n + 1), offer, *values])
     plots = "".join(
-        plot(name, values, told) for name, values, told in columns if sum(v is not None for v in values) > 1
+        plot(name, values, text) for name, values, text in columns if sum(v is not None for v in values) > 1
     )
     body = table(head, rows, right=range(2, len(head))).replace("<tbody>", '<tbody data-roving="">')
     return f'{body}<div class="plots">{plots}</div>{slot("edit", _edit(edits, len(edits) - 1, prefix))}'
@@ -47,15 +46,15 @@ def _bytes(value: float) -> str:
     return size(int(value)) if value else ""
 
 
-def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]) -> str:
-    """A line over the runs, from 0 to the greatest value; what was not measured is a gap."""
+def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> str:
+    """A line plot over the runs, from 0 to the greatest value, without the runs that were not measured."""
     known = [v for v in values if v is not None]
     top = max([*known, 0.0]) or 1.0
     step = _WIDTH / max(len(values) - 1, 1)
     points = [(4 + n * step, 4 + _HEIGHT * (1 - v / top)) for n, v in enumerate(values) if v is not None]
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    last = told(known[-1])
+    last = text(known[-1])
     say = f"{name}, run by run; last {last}"
     return (
         f'<figure><svg role="img" aria-label="{esc(say)}" width="{_WIDTH + 8}" height="{_HEIGHT + 8}">'
@@ -64,7 +63,7 @@ def plot(name: str, values: Sequence[float | None], told: Callable[[float], str]
 
 
 def _edit(edits: Sequence[EditView], n: int, prefix: str) -> str:
-    """The source of run n beside that of the last different one before it."""
+    """The difference between the source of run n and the last different one before it."""
     before = next((m for m in range(n - 1, -1, -1) if edits[m].digest != edits[n].digest), None)
     if before is None:
         return f'<p class="none">Run {n + 1} ran the text that was there from the beginning.</p>'

@@ -1,10 +1,10 @@
-"""Small pieces of HTML that every pane is made of: escaping, tables, lines that know their source line."""
+"""Small pieces of HTML from which all panes are made: escaping, listings, tables, menus."""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.model import Line
@@ -15,13 +15,13 @@ def esc(text: object) -> str:
 
 
 def data(value: object) -> str:
-    """JSON for an attribute in double quotes, as short as it can be: HTML in it is best in single ones."""
+    """JSON for an attribute in double quotes. It is shortest if HTML in it uses single quotes."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("&", "&amp;").replace('"', "&quot;")
 
 
 def ties(line: Line) -> str:
-    """The attributes that tie an element to its source line and statement, or nothing where it has neither."""
+    """The attributes that tie an element to its source line and statement; "" if it has none."""
     if line.span_line <= 0:
         return ""
     stmt = f' data-stmt="{line.stmt}"' if line.stmt >= 0 else ""
@@ -29,8 +29,8 @@ def ties(line: Line) -> str:
     return f' data-span-line="{line.span_line}"{stmt}{twin}'
 
 
-def listing(lines: Sequence[Line], language: str, label: str) -> str:
-    """A short text whose lines can be walked with the arrow keys and marked with Enter; long ones: `lines.listing`."""
+def short_listing(lines: Sequence[Line], language: str, label: str) -> str:
+    """A short listing of which every line is an element. Arrow keys move in it, Enter marks a line."""
     rows = "".join(
         f'<div class="ln"{ties(x)} data-item="" tabindex="-1" role="option" aria-selected="false">'
         f'<span class="no">{x.span_line or ""}</span><span class="tx">{text or " "}</span></div>'
@@ -39,10 +39,22 @@ def listing(lines: Sequence[Line], language: str, label: str) -> str:
     return f'<div class="code" data-roving role="listbox" aria-label="{esc(label)}">{rows}</div>'
 
 
+def listing(
+    lines: Sequence[Line], language: str, label: str, numbers: str = "source", notes: Mapping[int, str] | None = None
+) -> str:
+    """A listing as data, of which the browser (`lines.js`) only draws the visible rows. ``numbers``: "source" shows
+    each line's source line, "count" counts from 1. ``notes``: source line -> HTML that follows its lines. Each entry of
+    the data is "source line, statement, statement whose adjoint it computes, HTML"; 0, -1 and -1 mean none."""
+    html = highlight([x.text for x in lines], language)
+    rows = [f"{x.span_line} {x.stmt} {x.adjoint_of} {t}" for x, t in zip(lines, html, strict=True)]
+    packed = data({"t": [row.replace('"', "'") for row in rows], "n": numbers, "notes": notes or {}})
+    return f'<div class="code lines" role="listbox" tabindex="0" aria-label="{esc(label)}" data-lines="{packed}"></div>'
+
+
 def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = (), links: Sequence[Line] = ()
 ) -> str:
-    """A table of HTML cells; columns in ``right`` are numbers; ``links`` ties each row to a source line."""
+    """A table of HTML cells. ``right``: columns with numbers. ``links``: the line to which each row is tied."""
     cells = [f'<th class="{"num" if n in right else ""}" scope="col">{h}</th>' for n, h in enumerate(head)]
     body = []
     for n, row in enumerate(rows):
@@ -55,7 +67,8 @@ def table(
 
 
 def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int = 0) -> str:
-    """A row of buttons of which one is chosen; choosing loads the request into the slot named ``into``."""
+    """A row of (text, request) buttons, one of which is chosen. Choosing one loads its answer into the slot
+    ``into``."""
     buttons = "".join(
         f'<button class="ch" type="button" role="radio" aria-checked="{"true" if n == chosen else "false"}" data-item '
         f'tabindex="{0 if n == chosen else -1}" data-req="{esc(req)}" data-into="{into}">{esc(text)}</button>'
@@ -68,9 +81,8 @@ def pick(
     label: str, groups: Sequence[tuple[str, Sequence[tuple[str, str]]]], into: str, chosen: str = "",
     live: bool = False, to: str = "",
 ) -> str:  # fmt: skip
-    """A menu of (text, request) in named groups, whose answers go into the slot ``into``. ``live``: there are too many
-    for an exported page to hold the answers of all. ``to``: what is shown of an answer is how that of this request
-    differs from it."""
+    """A menu of (text, request) in named groups, whose answers are loaded into the slot ``into``. ``live``: there are
+    too many to export all answers. ``to``: a request with whose answer each answer is compared."""
     attribute = "data-ask-for" if live else "data-req"
     out = []
     for name, items in groups:
@@ -88,17 +100,17 @@ def slot(name: str, content: str) -> str:
 
 
 def difference(name: str, before: str, after: str) -> str:
-    """A slot in which the browser (`diff.js`) compares the listings that answer two requests."""
+    """A slot in which the browser (`diff.js`) compares the listings of two requests."""
     return f'<div class="slot" data-slot="{name}" data-from="{esc(before)}" data-to="{esc(after)}"></div>'
 
 
 def empty(text: str) -> str:
-    """What a pane shows instead of nothing: the reason."""
+    """The text of an empty pane: why there is nothing."""
     return f'<p class="none">{esc(text)}</p>'
 
 
 def seconds(value: float) -> str:
-    """A duration with a unit that keeps it readable: 3.2 us, 12 ms, 1.5 s; nothing for one that was not measured."""
+    """A duration with a readable unit: 3.2 µs, 12 ms, 1.5 s; "" for 0, which means not measured."""
     if not value:
         return ""
     for scale, unit in ((1e-6, "µs"), (1e-3, "ms")):
@@ -108,7 +120,7 @@ def seconds(value: float) -> str:
 
 
 def size(value: int | None) -> str:
-    """A number of bytes for people: 640 B, 12.5 KB, 3.2 MB."""
+    """A readable number of bytes: 640 B, 12.5 KB, 3.2 MB."""
     if value is None:
         return "–"
     if value < 1024:

@@ -1,8 +1,8 @@
-// The inspector in the browser: a tablist, slots that are filled on request, and marks that tie lines together.
-// It knows nothing of kernels: Python renders every piece of HTML. `ask(request)` is the only way to get one.
+// The inspector in the browser: a tablist, slots that are filled by requests, and marks on lines that belong together.
+// Python renders all HTML; `ask(request)` is the only way to get it.
 
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
-const MOST_KEPT = 1 << 24; // characters of answers that never change: these are asked for once
+const MOST_KEPT = 1 << 24; // characters of cached answers; only answers that never change are cached
 let serial = 0;
 
 /** Builds the inspector inside `host`. `shape`: {title, kernels: [name], panes: [[id, title]]}. */
@@ -15,7 +15,7 @@ export function mount(host, shape, ask) {
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
   const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
-  let parts = []; // what draws itself: listings and graphs
+  let parts = []; // objects that draw themselves: listings, graphs, sizes
 
   if (shape.kernels.length > 1) {
     const select = element("select", { "aria-label": "Kernel" });
@@ -35,16 +35,16 @@ export function mount(host, shape, ask) {
     panel.before(list);
   }
 
-  /** Fills the slot with the answer, or with how the answer of `to` differs from it. */
+  /** Fills the slot with the answer, or with its difference from the answer of `to`. */
   async function load(request, into, to) {
     into.setAttribute("aria-busy", "true");
     const key = (into.dataset.asked = `${request} ${to}`);
     const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key) into.replaceChildren(meanwhile); });
     const [first, second] = await Promise.all([get(request), to && get(to)]);
     const html = to ? difference(first, second) : first;
-    if (into.dataset.asked !== key) return; // a later request has taken the slot
+    if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
-    if (!into.isConnected && root.isConnected) return; // its pane is gone
+    if (!into.isConnected && root.isConnected) return; // its pane was closed
     into.innerHTML = html;
     settle(into);
   }
@@ -60,7 +60,7 @@ export function mount(host, shape, ask) {
     return load(request, panel);
   }
 
-  /** A request for a pane: opens it with that answer. */
+  /** Opens the pane of a request with its answer. */
   function show(request) {
     const [kernel, pane] = request.split("/"), select = title.querySelector("select");
     Object.assign(state, { kernel: Number(kernel), pane });
@@ -68,7 +68,7 @@ export function mount(host, shape, ask) {
     return open(request);
   }
 
-  /** Everything in the part that draws itself begins to; one item of every group can be reached with Tab. */
+  /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab. */
   function settle(part) {
     const hooks = { uid, point, marked: () => state.mark };
     parts = parts.filter((x) => x.host.isConnected);
@@ -90,7 +90,7 @@ export function mount(host, shape, ask) {
 
   const itemsOf = (group) => [...group.querySelectorAll("[data-item]")].filter((x) => x.closest("[data-roving]") === group && x.getClientRects().length);
 
-  /** Marks what is of the mark's kin; `reveal` scrolls all but `from` to the first of it. */
+  /** Marks all lines that belong to the mark; `reveal` scrolls everything but `from` to the first of them. */
   function paint(mark, reveal, from) {
     const count = [0, 0];
     for (const x of state.painted) {
@@ -101,7 +101,7 @@ export function mount(host, shape, ask) {
     let first = null;
     if (mark) for (const x of panel.querySelectorAll(`[data-span-line="${Number(mark.line)}"]`)) {
       if (x.closest(".lines, .graph")) continue;
-      const is = kinship(mark, tieOf(x));
+      const is = relation(mark, tieOf(x));
       x.classList.add(is);
       state.painted.push(x);
       if (is !== "near") { count[is === "twin" ? 1 : 0]++; first ??= x; }
@@ -116,7 +116,8 @@ export function mount(host, shape, ask) {
   const same = (a, b) => a && b && a.line === b.line && a.stmt === b.stmt;
 
   let hover = 0;
-  /** Somebody points at a statement or line, or (null) no longer; `pinned`: it stays, a second time takes it back. */
+  /** Called when the user points at a statement or line, or (null) no longer. `pinned`: the mark stays; the same mark again
+      removes it. */
   function point(mark, pinned, from) {
     cancelAnimationFrame(hover);
     if (!pinned) { hover = requestAnimationFrame(() => paint(mark ?? state.mark, false, from)); return; }
@@ -191,7 +192,7 @@ export function mount(host, shape, ask) {
     else return;
     e.preventDefault();
   });
-  // A notebook takes bare keys for commands (j, dd, Enter ...), wherever the focus is.
+  // A notebook would take bare keys (j, dd, Enter ...) as commands, wherever the focus is.
   for (const kind of ["keydown", "keypress", "keyup"]) {
     root.addEventListener(kind, (e) => { if (!e.ctrlKey && !e.metaKey) e.stopPropagation(); });
   }
@@ -201,9 +202,9 @@ export function mount(host, shape, ask) {
   return root;
 }
 
-/** The inspector of a widget: what it brought is there at once, anything else the kernel is asked for. Until the first
-    answer the static copy beside it stays. */
-export function live({ model, el }, brought) {
+/** The inspector of a widget: it has the `initial` answers at once and asks the kernel for others. With the first answer
+    it hides the static copy. */
+export function live({ model, el }, initial) {
   const waiting = new Map(), hide = element("style");
   const copy = `[data-qd-static="${model.get("uid")}"]`;
   hide.textContent = `${copy},.jp-OutputArea-child:has(${copy}){display:none!important}`;
@@ -228,7 +229,7 @@ export function live({ model, el }, brought) {
   };
   model.on("msg:custom", got);
   const ask = async (request, show) => {
-    const html = brought(request) ?? kept.get(request) ?? await new Promise((done) => {
+    const html = initial(request) ?? kept.get(request) ?? await new Promise((done) => {
       const before = waiting.get(request);
       if (before) { before.done.push(done); return; }
       const asked = { done: [done], since: Date.now(), text: "" };

@@ -1,4 +1,4 @@
-"""The live widget: it brings what a notebook can hold of its answers, and asks Python for the others."""
+"""The live widget: it contains as many answers as a notebook can hold, and asks Python for the others."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import traitlets
 
 from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.html import empty, esc
-from quadrants_lab.widgets.model import ONLY_KNOWN, NotMade
+from quadrants_lab.widgets.model import ONLY_READY, NotReady
 from quadrants_lab.widgets.pack import bundle
 
 _FINAL = re.compile(r"\d+/(?:(?:passes|cfg)\b.*|code/\w+/\d+)")  # requests whose answer never changes
-# Widgets that begin at the same time come first: anywidget takes no message for one that needed two seconds to begin.
+# It waits until the browser is idle, so that all widgets start soon: anywidget drops messages for a widget that takes
+# more than two seconds to start.
 _RENDER = """
 const idle = () => new Promise((done) => (globalThis.requestIdleCallback ?? setTimeout)(done, { timeout: 1000 }));
 export default { async render(context) {
@@ -31,8 +32,8 @@ export default { async render(context) {
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Puts the garbage collector off: making an answer leaves none, and over the records of all passes it takes as long
-    as the answer does."""
+    """Turns the garbage collector off: answers leave no garbage, and collecting the records of all passes would take as
+    long as making the answer."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -43,8 +44,8 @@ def _no_collection() -> Iterator[None]:
 
 
 class Inspector(anywidget.AnyWidget):
-    """One inspector. ``uid`` ties it to the static copy, which it hides with its first answer; ``answer`` makes
-    what was not ``brought``, ``stop`` ends what makes code."""
+    """One inspector. ``uid`` ties it to its static copy, which it hides with its first answer. ``answer`` makes the
+    answers that are not among the ``initial_answers``. ``stop`` kills the process that makes code."""
 
     _esm = assets.loader() + _RENDER
     shape = traitlets.Dict().tag(sync=True)
@@ -52,17 +53,17 @@ class Inspector(anywidget.AnyWidget):
     bundle = traitlets.Bytes().tag(sync=True)
 
     def __init__(
-        self, shape: dict[str, Any], brought: dict[str, str], answer: Callable[[str], str], uid: str = "",
+        self, shape: dict[str, Any], initial_answers: dict[str, str], answer: Callable[[str], str], uid: str = "",
         stop: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        super().__init__(shape=shape, uid=uid, bundle=bundle(brought))
+        super().__init__(shape=shape, uid=uid, bundle=bundle(initial_answers))
         self._made = answer
         self._stop = stop
-        self._making: dict[str, NotMade] = {}
+        self._making: dict[str, NotReady] = {}
         self.on_msg(self._take)
 
     def __repr__(self) -> str:
-        """What stands in a notebook that is opened without its kernel."""
+        """The text in a notebook that is opened without its kernel."""
         return "The live inspector needs a running kernel: run the cell. A static copy follows."
 
     def _take(self, _: Any, message: dict[str, Any], buffers: list[Any]) -> None:
@@ -73,25 +74,25 @@ class Inspector(anywidget.AnyWidget):
             self._answer(str(message.get("request")))
 
     def _answer(self, request: str) -> None:
-        """Answers at once, or on a thread where code has to be made for it: the kernel goes on meanwhile."""
-        token = ONLY_KNOWN.set(True)
+        """Answers at once, or in a thread if code must be made first, so that the kernel stays responsive."""
+        token = ONLY_READY.set(True)
         final = False
         try:
             with _no_collection():
                 html = self._made(request)
             final = bool(_FINAL.fullmatch(request))
-        except NotMade as e:
+        except NotReady as e:
             self._making[request] = e
             self.send({"kind": "wait", "request": request, "text": f"making {e}"})
             Thread(target=self._make, args=(request, e), daemon=True).start()
             return
-        except Exception as e:  # whatever a pane stumbles over is shown there: a silent pane helps nobody
+        except Exception as e:  # show any error in the pane
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
         finally:
-            ONLY_KNOWN.reset(token)
+            ONLY_READY.reset(token)
         self.send({"kind": "html", "request": request, "html": html, "final": final})
 
-    def _make(self, request: str, missing: NotMade) -> None:
+    def _make(self, request: str, missing: NotReady) -> None:
         try:
             missing.make()
         except Exception as e:

@@ -1,7 +1,7 @@
-"""Where the boxes of a graph go: from top to bottom, the arms of a branch beside each other, a loop in its frame.
+"""The layout of a control-flow graph: from top to bottom, the arms of a branch beside each other, a loop in a frame.
 
-Control flow is structured, so nothing has to be searched for: what comes after a part lies below it, and edges run
-where no box is. 2,000 boxes take a few hundredths of a second.
+Control flow is structured, so no search is needed: each part lies below the one before it, and edges run where there
+are no boxes. 2,000 boxes take a few hundredths of a second.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _TITLE = 16.0  # height of a frame's name
 
 @dataclass(slots=True)
 class Layout:
-    """In pixels, y downwards, the origin at the top left. ``nodes``: centres. ``edges``: the points of a path, which
-    runs straight where x or y stays and else in a curve, and where its label goes. ``frames``: (cluster, x0, y0, x1,
-    y1), outer before inner."""
+    """Places in pixels, y downwards, with the origin at the top left. ``nodes``: centres. ``edges``: the points of a
+    path (straight where x or y is constant, else curved) and the place of the label. ``frames``: (cluster, x0, y0, x1,
+    y1), outer ones before inner ones."""
 
     width: float
     height: float
@@ -32,13 +32,13 @@ class Layout:
 
 @roomy
 def layout(graph: GraphView, sizes: Mapping[str, Point]) -> Layout:
-    """Lays the graph out; ``sizes``: of its boxes."""
+    """The layout of a graph; ``sizes``: width and height of each box."""
     return _Placer(graph, sizes).out
 
 
 class _Placer:
-    """``known``: the sizes of loops and branches, by identity. ``lanes``: of a box that is an arm by itself the x at
-    which its edge goes past the other arm. ``headed``: frames, as they are drawn, by their header."""
+    """``known``: id of a loop or branch -> its size. ``lanes``: box that is an arm by itself -> the x at which its edge
+    passes the other arm. ``headed``: header of a loop -> its frame."""
 
     def __init__(self, graph: GraphView, sizes: Mapping[str, Point]) -> None:
         self.sizes = sizes
@@ -63,7 +63,7 @@ class _Placer:
         return self.known[id(part)]
 
     def column(self, parts: Sequence[Part], second: float = 0.0) -> Point:
-        """Of parts below each other, the second one at least so far down."""
+        """The size of parts below each other, with the second one at least ``second`` below the top."""
         rows = list(self.rows(parts, second))
         return max((w for _, _, (w, _) in rows), default=0.0), max((y + h for _, y, (_, h) in rows), default=0.0)
 
@@ -76,14 +76,15 @@ class _Placer:
             y += self.size(part)[1] + _LAYER
 
     def frame(self, loop: ClusterView) -> Point:
-        """With a lane at the left for the way back, and one at the right for the way out."""
+        """The size of a loop's frame, with a lane at the left for the back edge and one at the right for the exit."""
         width, height = self.column(loop.body)
         named = len(loop.label) * 6.7 + 40
         return max(width + 2 * (_PAD + _LANE), named), _TITLE + height + 2 * _PAD + _LANE / 2
 
     def branch(self, arms: tuple[list[Part], list[Part]]) -> tuple[Point, list[tuple[list[Part], float, float]]]:
-        """The size of two arms, and of each its centre, from the left, and how far down its second part is. Where one
-        is a single box, all but the head of the other goes below it, beside a lane: a chain of `elif`s stays narrow."""
+        """The size of a branch, and each arm with its centre (from the left) and the place of its second part (from the
+        top). If one arm is a single box, the other arm except its first part goes below that box, beside a lane: so a
+        chain of `elif`s stays narrow."""
         short, tall = sorted(arms, key=lambda arm: self.column(arm)[1])
         (w, h), (wide, high) = self.column(short), self.column(tall)
         if len(short) > 1 or len(tall) == 1:
@@ -97,7 +98,7 @@ class _Placer:
     # --- places -----------------------------------------------------------------------------------------------------
 
     def put_column(self, parts: Sequence[Part], x: float, y: float, second: float = 0.0) -> None:
-        """``x``: of the centre; ``y``: of the top."""
+        """Places a column; ``x``: its centre, ``y``: its top."""
         for part, top, size in self.rows(parts, second):
             self.put(part, x, y + top, *size)
 
@@ -127,7 +128,7 @@ class _Placer:
             return [(sx, sy + sh / 2), (sx, low), (lane, low), (lane, dy), (dx - dw / 2, dy)]
         points: list[Point] = [(sx, sy + sh / 2)]
         end = (dx, dy - dh / 2)
-        if edge.kind == "exit":  # out of its loop's frame: beside the boxes, down and through the floor
+        if edge.kind == "exit":  # beside the boxes, down, and out through the bottom of the loop's frame
             _, _, right, floor = self.headed[edge.src]
             lane = right - _LANE / 2
             return [(sx + self.sizes[edge.src][0] / 2, sy), (lane, sy), (lane, floor + 4), end]

@@ -1,5 +1,5 @@
-// A listing: of its rows only those in view are elements. Data (`lines.py`): t, for each line "source line, statement,
-// what it is the adjoint of, html"; for a difference (`diff.js`) also r, the right side, and h, its hunks.
+// A listing, of which only the rows in view are elements. Data (`html.listing`): t, for each line "source line, statement,
+// statement whose adjoint it computes, HTML"; for a difference (`diff.js`) also r, the right side, and h, the hunks.
 
 const ROW = 18, OVERSCAN = 12, CONTEXT = 3;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
@@ -8,18 +8,18 @@ const withAttributes = (x, attributes) => { for (const [k, v] of Object.entries(
 /** An element with these attributes, and this text in it. */
 const element = (tag, attributes = {}, text = "") => { const x = withAttributes(document.createElement(tag), attributes); x.textContent = text; return x; };
 
-/** Takes the lines of one side apart: l, s, a numbers, t html. */
+/** Parses the lines of one side: numbers l (source line), s (statement), a (adjoint of), and HTML t. */
 function parsed(side) {
   const rows = side.t.map((x) => /^(-?\d+) (-?\d+) (-?\d+) ([^]*)$/.exec(x));
   return { ...side, l: rows.map((x) => Number(x[1])), s: rows.map((x) => Number(x[2])), a: rows.map((x) => Number(x[3])), t: rows.map((x) => x[4]) };
 }
 
-/** What an element is tied to: source line, statement, what that is the adjoint of. */
+/** The tie of an element: source line, statement, and the statement whose adjoint it computes. */
 const tieOf = ({ dataset }) => ({ line: Number(dataset.spanLine), stmt: Number(dataset.stmt ?? -1), adj: Number(dataset.adj ?? -1) });
-const showKin = (x, kind) => { for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === kind); };
+const showRelation = (x, kind) => { for (const name of ["mark", "twin", "near"]) x.classList.toggle(name, name === kind); };
 
-/** What a line is to the mark: "mark" (forward), "twin" (adjoint), "near" (same source line), or "". */
-function kinship(mark, { line, stmt, adj }) {
+/** The relation of a line to the mark: "mark" (forward), "twin" (adjoint), "near" (same source line), or "". */
+function relation(mark, { line, stmt, adj }) {
   if (!mark) return "";
   const side = adj >= 0 ? "twin" : "mark";
   if (mark.stmt >= 0 && stmt >= 0) {
@@ -30,7 +30,7 @@ function kinship(mark, { line, stmt, adj }) {
   return line > 0 && line === mark.line ? side : "";
 }
 
-/** The rows of a listing: [left, right] indices, -1 for none; [-2, hunk, how many] for a fold. */
+/** The rows of a listing: [left, right] indices, -1 for none; [-2, hunk, number of lines] for a fold. */
 function rowsOf(data, unified, open) {
   if (!data.h) return data.t.map((_, n) => [n, -1]);
   const rows = [];
@@ -49,7 +49,7 @@ function rowsOf(data, unified, open) {
   return rows;
 }
 
-/** Makes `host` live. `hooks.point(mark, pinned)` is told what is pointed at. */
+/** Makes `host` live. `hooks.point(mark, pinned)` is called with what the user points at. */
 function lines(host, hooks) {
   const data = parsed(JSON.parse(host.dataset.lines)), label = host.getAttribute("aria-label"), id = `${hooks.uid}-${lines.serial = (lines.serial ?? 0) + 1}`;
   host.removeAttribute("data-lines");
@@ -64,7 +64,7 @@ function lines(host, hooks) {
   const side = (right) => right && two ? data.r : data;
   const cell = (row) => row[0] >= 0 ? [data, row[0]] : row[1] >= 0 ? [side(true), row[1]] : null;
   const who = (row) => { const c = row && row[0] !== -2 && cell(row); return c ? { line: c[0].l[c[1]], stmt: c[0].s[c[1]], adj: c[0].a[c[1]] } : null; };
-  const kin = (row, mark) => { const w = who(row); return w ? kinship(mark, w) : ""; };
+  const kin = (row, mark) => { const w = who(row); return w ? relation(mark, w) : ""; };
   const wide = longest(data), wideRight = two ? longest(data.r) : 0;
 
   self.layout = () => {
@@ -114,14 +114,14 @@ function lines(host, hooks) {
   function tint() {
     for (const x of body.children) {
       const n = Number(x.dataset.row), is = kin(self.rows[n], self.mark);
-      showKin(x, is);
+      showRelation(x, is);
       x.classList.toggle("hit", self.hits.has(n));
       x.classList.toggle("at", n === self.at);
       x.setAttribute("aria-selected", is === "mark" || is === "twin");
     }
     host.querySelector(".at") ? host.setAttribute("aria-activedescendant", `${id}-${self.at}`) : host.removeAttribute("aria-activedescendant");
   }
-  /** Shows the kin of a mark; scrolls to the first where `reveal`. How many there are: [forward, adjoint]. */
+  /** Marks the rows that belong to a mark; with `reveal` scrolls to the first. Returns their numbers: [forward, adjoint]. */
   self.paint = (mark, reveal) => {
     self.mark = mark;
     const count = [0, 0], ticks = [];
@@ -143,7 +143,7 @@ function lines(host, hooks) {
     self.draw();
   };
   self.go = (n) => { self.at = Math.min(Math.max(n, 0), self.rows.length - 1); self.reveal(self.at); tint(); };
-  /** Rows that hold the text. */
+  /** Marks the rows that contain the text; returns functions that go to them. */
   self.search = (text) => {
     const low = text.toLowerCase(), has = (d) => (d.plain ??= d.t.map((x) => plain(x).toLowerCase()));
     self.hits = new Set();

@@ -1,4 +1,4 @@
-// Unpacks the inspector: `widgets/pack.py` says what is in the bundle.
+// Unpacks a bundle of the inspector, which `widgets/pack.py` makes.
 
 async function unpack(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));

@@ -1,4 +1,4 @@
-"""The Backends pane: the kernel on each backend, its differences, times, code and stacks; and why one is not here."""
+"""The Backends pane: the kernel's differences, times, code and stacks on each backend, or why it did not run there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quadrants_lab.widgets.code import MEASURES
 from quadrants_lab.widgets.html import esc, seconds, size, table
-from quadrants_lab.widgets.model import BackendRun, KernelView
+from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
 from quadrants_lab.widgets.run import outcome
 
 CORES = "none are allotted: a thread has those of its core"
@@ -18,7 +18,7 @@ ASK = "run the cell with --arch and several backends to compare values, gradient
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """A row a backend, whether its device is here or not; ``all``: with the code of each."""
+    """A row for each backend, with or without a device; ``all``: after making the code of each."""
     if rest == ["all"]:
         for later in view.later():
             later.make()
@@ -48,13 +48,18 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
-    """The backend's run: "metal, simulated" is one of metal's."""
+    """The backend's run; "metal, simulated" is a run of metal."""
     return next((r for r in runs if r.name.split(",")[0] == name), None)
 
 
+def _made(view: KernelView, backend: str) -> list[CodeView]:
+    """The stages of the backend's code that were made."""
+    return [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+
+
 def _code(view: KernelView, backend: str) -> str:
-    """The code of the backend as far as it was made: its last stage that has bytes."""
-    made = [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
+    """The size of the backend's code: of the last stage that was made and has bytes."""
+    made = _made(view, backend)
     sizes = [n for m in made for name, n in m.measures if name == "bytes of code"]
     problem = next((m.problem for m in made if m.problem), "")
     if sizes:
@@ -63,14 +68,14 @@ def _code(view: KernelView, backend: str) -> str:
 
 
 def _registers(view: KernelView, backend: str) -> str:
-    """How many registers the code takes, as its last stage that knows tells; or why nobody does."""
-    made = [s.known for stages in view.code.values() for s in stages if s.backend == backend and s.known is not None]
-    told = [[f"{n} {name}" for name, n in m.measures if name not in MEASURES] for m in made]
-    return next((", ".join(x) for x in reversed(told) if x), NO_REGISTERS.get(backend, "–") if made else "not made yet")
+    """The numbers of registers, from the last stage that has them, or why they are unknown."""
+    made = _made(view, backend)
+    found = [", ".join(f"{n} {name}" for name, n in m.measures if name not in MEASURES) for m in made]
+    return next(filter(None, reversed(found)), NO_REGISTERS.get(backend, "–") if made else "not made yet")
 
 
 def bars(title: str, runs: Sequence[BackendRun]) -> str:
-    """The times as bars, the longest of full length."""
+    """The times as bars relative to the longest."""
     timed = [(r.name, r.seconds or r.first) for r in runs if r.seconds or r.first]
     top = max((t for _, t in timed), default=0.0) or 1.0
     rows = "".join(

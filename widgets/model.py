@@ -1,6 +1,6 @@
-"""What the inspector shows, as plain data: `notebook.collect` fills it, the panes turn it into HTML.
+"""The data that the inspector shows: `notebook.collect` makes it, the panes turn it into HTML.
 
-The code of a backend, which costs time to make, is made when somebody looks.
+What takes long to make, such as the code of a backend, is made when it is first shown (`Lazy`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Line:
-    """A line of text and what it belongs to: ``span_line`` is a line of the view's source (0: none known), ``stmt``
-    the id of an IR statement (-1: none), ``adjoint_of`` that of the forward statement whose adjoint it computes."""
+    """A line of text. ``span_line``: its line in the view's source (0: unknown). ``stmt``: the id of its IR statement
+    (-1: none). ``adjoint_of``: the id of the forward statement whose adjoint it computes (-1: none)."""
 
     text: str
     span_line: int = 0
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(slots=True)
 class PassView:
-    """A step of the trace: the kernel before and after it."""
+    """A pass in a trace, with the kernel before and after it."""
 
     name: str
     before: Kernel | None  # None for the front end, which starts from source
@@ -64,13 +64,13 @@ class EdgeView:
 
 @dataclass(slots=True)
 class ClusterView:
-    """Parts drawn inside one labelled frame, which is a loop's: the first is its header."""
+    """The parts of a loop, drawn inside one labelled frame; the first one is the loop's header."""
 
     label: str
     body: list[Part]
 
 
-# of what is drawn below each other: a node, a loop, the arms of a branch
+# an element of a column of the graph: a node, a loop, or the two arms of a branch
 Part: TypeAlias = "str | ClusterView | tuple[list[Part], list[Part]]"
 
 
@@ -80,14 +80,14 @@ class GraphView:
     nodes: list[NodeView]
     edges: list[EdgeView]
     body: list[Part]
-    drawn: str = ""  # what the browser gets, once somebody looked
+    drawn: str = ""  # cache of the HTML for the browser
 
 
 @dataclass(slots=True)
 class SizeView:
-    """A node of a SizeExpr with its value at the launch that is shown (None: depends on an enclosing index).
-    ``role``: what it is to its parent. ``op``: "const", "arg", "shape", "load", "var", "counted", "sum", "greatest", or
-    the name of a `SizeOp`; ``key`` names a leaf, or the index of a range."""
+    """A node of a SizeExpr with its value at the shown launch (None: it depends on an enclosing index). ``role``: its
+    role in its parent. ``op``: "const", "arg", "shape", "load", "var", "counted", "sum", "greatest", or the name of a
+    `SizeOp`. ``key``: the name of a leaf, or of the index of a range."""
 
     text: str
     value: int | None
@@ -100,8 +100,8 @@ class SizeView:
 
 @dataclass(slots=True)
 class StackView:
-    """A row of the launch report; ``bytes`` is what one iteration in flight takes, ``cure`` what would spare them,
-    ``choice`` why it is kept rather than computed again."""
+    """A row of the launch report. ``bytes``: per iteration in flight. ``cure``: how to save them. ``choice``: why the
+    value is kept instead of recomputed."""
 
     stack: int
     name: str
@@ -119,24 +119,24 @@ class StackView:
 
 @dataclass(slots=True)
 class CodeView:
-    """A stage's text, its lines and its measures, e.g. ``[("bytes", 1234), ("instructions", 120)]``; ``problem`` says
-    why the backend makes none."""
+    """The lines of a stage's code and its measures, e.g. ``[("bytes", 1234), ("instructions", 120)]``. ``problem``: why
+    the backend cannot make it, else ""."""
 
     lines: list[Line]
     measures: list[tuple[str, int]]
     problem: str = ""
 
 
-ONLY_KNOWN: ContextVar[bool] = ContextVar("only known", default=False)
-"""Whether a pane is made of what is there alone: code that nobody has asked for yet raises `NotMade`."""
+ONLY_READY: ContextVar[bool] = ContextVar("only ready", default=False)
+"""Whether panes only show what is ready: then a `Lazy` value that was not made yet raises `NotReady`."""
 
 
 T = TypeVar("T")
 
 
-class NotMade(Exception):
-    """Something would have to be made first, which may take its time: ``make`` does it, on a thread; ``stop`` ends
-    that, where it is not the compiler of `notebook.code_process` that works."""
+class NotReady(Exception):
+    """Raised if something must be made first, which may take long. ``make`` makes it, in a thread. ``stop`` stops that;
+    None if killing the process of `notebook.code_process` does."""
 
     def __init__(self, what: str, make: Callable[[], object], stop: Callable[[], None] | None = None) -> None:
         super().__init__(what)
@@ -144,8 +144,8 @@ class NotMade(Exception):
 
 
 @dataclass(slots=True)
-class Later(Generic[T]):
-    """What of ``backend`` is made by ``maker`` when somebody looks, and is then ``known``."""
+class Lazy(Generic[T]):
+    """A value of ``backend`` that ``maker`` makes when it is first shown; ``known`` is the value then."""
 
     name: str
     backend: str
@@ -154,15 +154,15 @@ class Later(Generic[T]):
 
     def make(self) -> T:
         if self.known is None:
-            if ONLY_KNOWN.get():
-                raise NotMade(f"{self.name} of {self.backend}", self.make)
+            if ONLY_READY.get():
+                raise NotReady(f"{self.name} of {self.backend}", self.make)
             self.known = self.maker()
         return self.known
 
 
 @dataclass(slots=True)
-class StageView(Later[CodeView]):
-    """The code of a backend at a stage; ``language`` names a Pygments lexer; ``statements``: how many it is made of."""
+class StageView(Lazy[CodeView]):
+    """A stage of a backend's code. ``language``: name of a Pygments lexer. ``statements``: size of the kernel's IR."""
 
     language: str = ""
     statements: int = 0
@@ -170,8 +170,8 @@ class StageView(Later[CodeView]):
 
 @dataclass(slots=True)
 class ArrayView:
-    """Values of a buffer after a launch: ``preview`` is short text, ``low``/``high`` its extremes; ``difference``: how
-    far they are from those on the home backend; ``image``: the URI of a picture."""
+    """The values of a buffer at a launch. ``preview``: short text. ``low``, ``high``: least and greatest value.
+    ``difference``: from the home backend. ``image``: the URI of a picture."""
 
     name: str
     dtype: str
@@ -186,10 +186,10 @@ class ArrayView:
 
 @dataclass(slots=True)
 class BackendRun:
-    """A launch on one backend. ``first`` and ``seconds``: of its first launch, and the median of those after it (0:
-    there was none). ``lane_bytes``: adstacks an iteration in flight; ``heap_bytes``: all of them;
-    ``greatest``: the greatest difference from the home backend and where it is, "" for that itself. ``note``: what the
-    numbers stand for; ``problem``: why it did not run."""
+    """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there were
+    none). ``lane_bytes``: adstacks per iteration in flight; ``heap_bytes``: all adstacks. ``greatest``: the greatest
+    difference from the home backend and its place, "" for the home backend. ``note``: what the times mean on a
+    simulation. ``problem``: why it did not run."""
 
     name: str
     first: float = 0.0
@@ -204,9 +204,9 @@ class BackendRun:
 
 @dataclass(slots=True)
 class RooflineView:
-    """How near a launch is to its device's limits. ``bytes``: that have to move at least; ``operations``: floating
-    point; ``seconds``: of a launch; ``bandwidth``, ``rate``: bytes and operations a second that the device was
-    seen to reach, in ``dtype``; ``problem``: why that is not known."""
+    """How near a launch is to its device's limits. ``bytes``: that must move at least. ``operations``: floating-point
+    operations. ``seconds``: of the launch. ``bandwidth``, ``rate``: the device's measured bytes and operations per
+    second, in ``dtype``. ``problem``: why they are unknown, else ""."""
 
     bytes: float = 0.0
     operations: float = 0.0
@@ -218,22 +218,20 @@ class RooflineView:
 
     @property
     def least(self) -> tuple[float, float]:
-        """Seconds for the bytes, and for the operations."""
+        """The least seconds for the bytes, and for the operations."""
         return self.bytes / self.bandwidth, self.operations / self.rate
 
     @property
     def share(self) -> float:
-        """Of the device's limit: 1 where the launch takes no longer than it must."""
+        """The least time relative to the time of the launch: 1 at the device's limit."""
         return max(self.least) / self.seconds if self.seconds else 0.0
 
 
 @dataclass(slots=True)
 class LaunchView:
-    """One launch: ``mode`` is "forward" or "gradient". ``times``: what is known of its seconds, part by part, by one
-    clock; ``seconds`` are those of the launch itself; ``place``: on which backend.
-    ``compared``: the same launch on several backends, first that on which it was made; empty where none was asked for.
-    ``roofline``: None where it failed.
-    """
+    """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``times``: the known times of
+    compilation and launches, by one clock. ``place``: the backend. ``compared``: the same launch on several backends,
+    first on its own; empty without --arch. ``roofline``: None if the launch failed."""
 
     mode: str
     seconds: float
@@ -243,14 +241,14 @@ class LaunchView:
     place: str = ""
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
-    roofline: Later[RooflineView] | None = None
+    roofline: Lazy[RooflineView] | None = None
 
 
 @dataclass(slots=True)
 class EditView:
-    """What one run of a cell left of a kernel. ``parts``: seconds of its compilation, ``launches``: of a launch by
-    mode, the median where there were several; ``code``, ``stacks``: bytes; ``error``: of the gradient, relative, where
-    it was checked."""
+    """One run of a cell in the history of a kernel. ``parts``: seconds of compilation by part. ``launches``: mode ->
+    seconds of a launch, the median of several. ``code``, ``stacks``: bytes. ``error``: relative error of the gradient,
+    None if it was not checked."""
 
     digest: str
     source: list[Line]
@@ -263,7 +261,7 @@ class EditView:
 
 @dataclass(slots=True)
 class TaskGraphs:
-    """The graphs of one task of the forward slice."""
+    """The graphs of one task: control flow, and strongly connected components if it has stacks."""
 
     title: str
     cfg: GraphView
@@ -272,9 +270,9 @@ class TaskGraphs:
 
 @dataclass(slots=True)
 class StepStatement:
-    """A statement of the iteration that is followed. ``kind``: "value", "top" (of a stack), "push", "pop", "write" (to
-    memory), "trip" (where an iteration of a loop begins) or "end" (of the loop). ``name``: of the value or the loop's
-    index; ``carried``: of what the loop carries; ``stack``: its number in `StepTrace.stacks`; ``back``: it is reverse
+    """A statement of a traced iteration. ``kind``: "value", "top" (of a stack), "push", "pop", "write" (to memory),
+    "trip" (an iteration of a loop begins) or "end" (of a loop). ``name``: of the value or of the loop's index.
+    ``carried``: names of the loop-carried values. ``stack``: index in `StepTrace.stacks`. ``back``: it is reverse
     code."""
 
     text: str
@@ -288,14 +286,14 @@ class StepStatement:
 
 @dataclass(slots=True)
 class StepTrace:
-    """One iteration, step by step, or a window of it. ``events``: (number of the statement, value as text, what it was
-    made of) in order; the value of a trip and of the end of a loop are the texts of the index ("" for none) and of what
-    is carried. ``stacks``: name, line, dtype. ``cut``: it goes on after the last of the events.
+    """A window of the events of one iteration. ``events``: (index in ``statements``, value as text, operands as text)
+    in order; the value of a trip and of the end of a loop is a list of the index ("" for none) and the carried values.
+    ``stacks``: name, line, dtype. ``cut``: there are events after the window.
 
-    ``first``: the number of the first event, from 0; ``past``: of those before it the ones that still count, as
-    (number of the statement, value, number of the event); ``below``: of each stack how many slots are left out of
-    these. ``found``: the event that was asked for, -1 for none; ``turn``: the first of the way back, -1 where it comes
-    later. ``hidden``: names that are the compiler's own."""
+    ``first``: number of the first event, from 0. ``past``: summary of the events before it, as (index of the statement,
+    value, number of the event). ``below``: for each stack the number of slots that ``past`` leaves out. ``found``:
+    number of the wanted event, -1 for none. ``turn``: number of the first event of reverse code, -1 if it comes after
+    the window. ``hidden``: names that only the compiler uses."""
 
     lane: str
     box: str
@@ -313,10 +311,10 @@ class StepTrace:
 
 @dataclass(slots=True)
 class LaunchSteps:
-    """The iterations of a launch to follow. ``number``: in the program, from 1, of the launch itself or of that whose
-    gradient it is; ``mode``: "forward" or "gradient"; ``tasks`` by title; ``make(task, lane, where)`` follows one (lane
-    "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning) or raises QuadrantsError; ``task``:
-    shown at first. ``task_of(line)``: the first task with a statement of that line, else ``task``."""
+    """The traces of a launch. ``number``: of the launch in the program, from 1; for a gradient that of its launch.
+    ``mode``: "forward" or "gradient". ``tasks``: their titles. ``make(task, lane, where)``: traces an iteration (lane
+    "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning), or raises QuadrantsError. ``task``:
+    the one shown first. ``task_of(line)``: the first task with a statement of that line, else ``task``."""
 
     number: int
     mode: str
@@ -327,14 +325,14 @@ class LaunchSteps:
 
     @property
     def id(self) -> str:
-        """In requests."""
+        """The id of the launch in requests."""
         return f"{self.number}{'f' if self.mode == 'forward' else ''}"
 
 
 @dataclass(slots=True)
 class StepsView:
-    """Launches to follow, in the order of the program; ``at``: which is shown at first, in which iteration and
-    where."""
+    """Launches that can be traced, in the order of the program. ``at``, ``lane``, ``where``: the launch, iteration and
+    place that are shown first."""
 
     launches: list[LaunchSteps]
     at: int = -1
@@ -346,13 +344,13 @@ class StepsView:
         return self.launches[self.at]
 
     def placed(self, at: int, lane: str = "", where: str = "", task: int = -1) -> StepsView:
-        """The same launches; another one, iteration and place is shown at first."""
+        """The same launches, with another launch, iteration and place shown first."""
         launches = list(self.launches)
         launches[at] = replace(launches[at], task=launches[at].task if task < 0 else task)
         return StepsView(launches, at, lane, where)
 
     def trace(self) -> StepTrace:
-        """What is shown at first."""
+        """The trace that is shown first."""
         return self.shown.make(self.shown.task, self.lane, self.where)
 
 
@@ -360,37 +358,37 @@ class StepsView:
 class KernelView:
     """One kernel of a cell.
 
-    ``traces`` maps "forward" and "gradient" to the passes in the order in which they ran; ``source`` is the text of
-    the cell or function with its real line numbers in ``Line.span_line``.
+    ``traces``: name ("forward", "gradient", ...) -> passes in the order in which they ran. ``source``: the text of the
+    cell or function, with its line numbers in ``Line.span_line``.
     """
 
     name: str
     file: str
     source: list[Line]
     traces: dict[str, list[PassView]] = field(default_factory=dict)
-    lowered: dict[str, Later[list[PassView]]] = field(default_factory=dict)  # those of other backends
+    lowered: dict[str, Lazy[list[PassView]]] = field(default_factory=dict)  # traces of other backends' lowering
     graphs: list[TaskGraphs] = field(default_factory=list)
     stacks: list[StackView] = field(default_factory=list)
-    kept: list[KeptRow] = field(default_factory=list)  # what the launch keeps of buffers that it overwrites
-    free: list[Note] = field(default_factory=list)  # values that no stack keeps
-    bytes_before: int | None = None  # what its stacks would take if everything were kept as it is
+    kept: list[KeptRow] = field(default_factory=list)  # buffers whose overwritten values the launch saves
+    free: list[Note] = field(default_factory=list)  # values that need no stack
+    bytes_before: int | None = None  # bytes of its stacks without recomputation and narrowing
     code: dict[str, list[StageView]] = field(default_factory=dict)
     launches: list[LaunchView] = field(default_factory=list)
-    steps: StepsView | str = ""  # why there are none
-    tapes: list[Report] = field(default_factory=list)  # of the cell
-    edits: list[EditView] = field(default_factory=list)  # of the runs of its cell, this one last
-    devices: Callable[[], list[tuple[str, str]]] | None = None  # of each backend what it runs on, or why it does not
-    threads: int = 0  # that the launch's heap of stacks has room for
-    arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # that sizes read: values, shape
-    texts: dict[int, list[Line]] = field(default_factory=dict)  # of the kernels of the traces, by identity
-    changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # of pairs of them
+    steps: StepsView | str = ""  # a str says why there are none
+    tapes: list[Report] = field(default_factory=list)  # of the whole cell
+    edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
+    devices: Callable[[], list[tuple[str, str]]] | None = None  # gives (backend, its devices or why it has none)
+    threads: int = 0  # for which the launch's heap of stacks has room
+    arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # read by sizes: values, shape
+    texts: dict[int, list[Line]] = field(default_factory=dict)  # cache: id of a kernel in the traces -> its lines
+    changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # cache of `passes.changed`
 
     def trace(self, name: str) -> list[PassView]:
-        """The passes of that name, none where there are none."""
+        """The passes of the trace, an empty list if there is no such trace."""
         return self.lowered[name].make() if name in self.lowered else self.traces.get(name, [])
 
-    def later(self) -> Iterator[Later[Any]]:
-        """All that is made when somebody looks."""
+    def later(self) -> Iterator[Lazy[Any]]:
+        """All lazy values."""
         yield from self.lowered.values()
         for stages in self.code.values():
             yield from stages
@@ -399,8 +397,8 @@ class KernelView:
 
 @dataclass(slots=True)
 class CellView:
-    """Everything that one widget shows; ``open``: the pane that it shows first; ``findings``: of a check, as text and
-    the request for the step that it is about."""
+    """Everything that one widget shows. ``open``: the pane that is shown first. ``findings``: of the gradient doctor,
+    as (text, request for the step)."""
 
     title: str
     kernels: list[KernelView]
@@ -409,7 +407,7 @@ class CellView:
 
 
 def span_line(span: Span | None, file: str) -> int:
-    """The line of ``file`` that a span belongs to: of the span itself or of the call that inlined it; 0 if neither."""
+    """The line of a span in ``file``, or of the call there that inlined it; 0 if there is none."""
     while span is not None:
         if span.file == file:
             return span.line
@@ -429,7 +427,7 @@ def kernel_lines(kernel: Kernel | None, file: str) -> list[Line]:
 
 
 def view_lines(view: KernelView, kernel: Kernel | None) -> list[Line]:
-    """`kernel_lines` of a kernel of the view's traces, made once."""
+    """`kernel_lines` of a kernel of the view's traces, cached."""
     if id(kernel) not in view.texts:
         view.texts[id(kernel)] = kernel_lines(kernel, view.file)
     return view.texts[id(kernel)]

@@ -1,7 +1,7 @@
-"""The inspector's answers as one compressed piece, for notebooks that are opened without a kernel and for pages.
+"""Compresses the inspector's answers, for exported pages and for notebooks that are opened without a kernel.
 
-Answers share most of their lines: a pass changes few of a kernel's. So they are cut into pieces, each piece is kept
-once, and an answer is the numbers of its pieces. `unpack` in loader.js puts them together again.
+Answers share most of their lines, because a pass changes only few lines of a kernel. So they are cut into pieces, each
+piece is stored once, and an answer is a list of piece numbers. `unpack` in loader.js joins the pieces again.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from quadrants_lab.widgets import assets
-from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, KernelView, NotMade
+from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
 from quadrants_lab.widgets.panes import PANES, render
 
-MOST_BYTES = 17 << 10  # of a cell's answers in a notebook, compressed
-MOST_TEXT = 1 << 20  # characters of HTML that are made for it: a cell is not to wait
-MOST_KEPT_STATEMENTS = 2000  # of a kernel of which a notebook gets passes, graphs and code
-LARGE = ("passes", "cfg", "code")  # panes that a notebook gets after the others of all kernels
+MOST_BYTES = 17 << 10  # of a cell's compressed answers in a notebook
+MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
+MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
+LARGE = ("passes", "cfg", "code")  # panes that are stored after all other panes of all kernels
 _REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
-    """Every request that the inspector can make with its answer: first those of the panes, then what these offer. Where
-    `ONLY_KNOWN` is set those that would have to wait for code are left out, and so are large panes of kernels with more
-    than ``most`` statements."""
+    """All requests of the inspector with their answers: first the panes, then the requests that these contain. Leaves
+    out large panes of kernels with more than ``most`` statements and, if `ONLY_READY` is set, requests that would have
+    to wait."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(PANES, key=LARGE.__contains__)
@@ -45,7 +45,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
         done.add(request)
         try:
             answer = render(view, request)
-        except NotMade:
+        except NotReady:
             continue
         yield request, answer
         todo += [html.unescape(r) for r in _REQUEST.findall(answer)]
@@ -56,7 +56,7 @@ def _statements(view: KernelView) -> int:
 
 
 def answers(view: CellView) -> dict[str, str]:
-    """All of them; what nobody has seen yet is made now."""
+    """All answers, after making all lazy values."""
     for kernel in view.kernels:
         for later in kernel.later():
             later.make()
@@ -64,29 +64,29 @@ def answers(view: CellView) -> dict[str, str]:
 
 
 def small_answers(view: CellView) -> dict[str, str]:
-    """Those that a notebook can hold: of what is known, until its place is full."""
-    token = ONLY_KNOWN.set(True)
+    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`."""
+    token = ONLY_READY.set(True)
     kept: dict[str, str] = {}
     seen: set[str] = set()
-    held = made = 0
+    size = made = 0
     try:
         for request, answer in offered(view, MOST_KEPT_STATEMENTS):
             new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
             cost = len(zlib.compress(json.dumps(new).encode()))
-            if held + cost <= MOST_BYTES:
+            if size + cost <= MOST_BYTES:
                 kept[request] = answer
                 seen.update(new)
-                held += cost
+                size += cost
             made += len(answer)
             if made > MOST_TEXT:
                 break
     finally:
-        ONLY_KNOWN.reset(token)
+        ONLY_READY.reset(token)
     return kept
 
 
 def pack(found: dict[str, str]) -> list[object]:
-    """The pieces and, by request, the numbers of those that make its answer."""
+    """A list of the pieces, and request -> numbers of the pieces of its answer."""
     numbers: dict[str, int] = {}
     made = {
         request: [numbers.setdefault(piece, len(numbers)) for piece in _PIECE.split(answer)]
@@ -102,6 +102,6 @@ def unpack(packed: Any) -> dict[str, str]:
 
 
 def bundle(found: dict[str, str], **more: object) -> bytes:
-    """What `unpack` takes: script, style, the answers, and ``more``; compressed."""
+    """Compressed data for `unpack` in loader.js: script, style, answers, and ``more``."""
     data = {"script": assets.script(), "style": assets.style(), "answers": pack(found), **more}
     return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)

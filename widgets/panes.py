@@ -1,7 +1,7 @@
-"""The inspector's panes: for each a function from the cell's view and a request to HTML.
+"""The inspector's panes: each is a function from a kernel's view and a request to HTML.
 
-A request is a path ``kernel/pane/rest``. What a pane does not show at once it offers as ``data-req="request"``: the
-live widget sends it to Python, the exported page has every answer inside.
+A request is a path ``kernel/pane/rest``. HTML contains further requests as ``data-req="request"``: the live widget
+sends them to Python, an exported page contains their answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from quadrants_lab.widgets.model import CellView, KernelView
 Render = Callable[[KernelView, str, Sequence[str]], str]  # view, prefix "kernel/pane", rest of the path
 
 
-PANES: dict[str, tuple[str, Render]] = {  # title of the tab; "" for what other panes alone ask for
+PANES: dict[str, tuple[str, Render]] = {  # title of the tab, "" for a pane that only other panes request
     "source": ("Linked", source.pane),
     "passes": ("Passes", passes.pane),
     "cfg": ("CFG", graph.pane),
@@ -44,7 +44,7 @@ PANES: dict[str, tuple[str, Render]] = {  # title of the tab; "" for what other 
 
 
 def shape(view: CellView) -> dict[str, Any]:
-    """What the browser must know before it asks: titles of kernels and panes, and which of these is open."""
+    """The data that the browser needs before its first request: titles of kernels and panes, and the open pane."""
     taped = any(k.tapes for k in view.kernels)
     return {
         "title": view.title,
@@ -56,7 +56,7 @@ def shape(view: CellView) -> dict[str, Any]:
 
 
 def render(view: CellView, request: str) -> str:
-    """The HTML for a request; a KeyError-free sentence for one that asks for nothing that is there."""
+    """The HTML for a request; for an unknown request a sentence that says so."""
     number, _, path = request.partition("/")
     pane, _, rest = path.partition("/")
     if pane not in PANES or not number.isdigit() or int(number) >= len(view.kernels):

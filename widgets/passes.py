@@ -1,17 +1,16 @@
-"""The Passes pane: every step from source to sized IR, what each changed, and the difference of any two."""
+"""The Passes pane: every pass from source to sized IR, what each changed, and the difference between any two."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.diff import counts
-from quadrants_lab.widgets.html import choices, difference, empty, esc, pick, seconds, slot
-from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.html import choices, difference, empty, esc, listing, pick, seconds, slot
 from quadrants_lab.widgets.model import KernelView, PassView, view_lines
 
 
 def changed(view: KernelView, step: PassView) -> tuple[int, int] | None:
-    """Statements that came and went, or None when the pass changed nothing."""
+    """The numbers of added and removed statements, or None if the pass changed nothing."""
     if step.before is step.after:
         return None
     known = (id(step.before), id(step.after))
@@ -30,8 +29,8 @@ def delta(change: tuple[int, int] | None) -> str:
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``trace``: the list of that trace; ``trace/n``: what its step n changed; ``trace/n/given``
-    and ``trace/n/ir``: the IR before and after it. The browser compares any two of these."""
+    """``""``: everything; ``trace``: the list of passes of that trace; ``trace/n``: what pass n changed;
+    ``trace/n/given`` and ``trace/n/ir``: the IR before and after it, any two of which the browser can compare."""
     if not view.traces:
         return empty("no pass was recorded: run the kernel in a %%qdkernel cell")
     names = [*view.traces, *view.lowered]
@@ -56,8 +55,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def irs(view: KernelView, prefix: str) -> list[tuple[str, list[tuple[str, str]]]]:
-    """By trace, of each pass that changed something its name and the request for what it left. Of a trace that is made
-    when somebody looks, it is one pass."""
+    """For each trace (name of a pass, request for the IR after it) of the passes that changed something. A lazy trace
+    has one pass."""
     made = [
         (trace, [(s.name, f"{prefix}/{trace}/{n}/ir") for n, s in enumerate(steps) if not n or changed(view, s)])
         for trace, steps in view.traces.items()
@@ -88,7 +87,7 @@ def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
 
 
 def step_html(view: KernelView, step: PassView, own: str, prefix: str) -> str:
-    """What the step changed, under a heading that says what the pass guarantees."""
+    """What the pass changed, under a heading with what it guarantees."""
     doc = f"<p>{esc(step.doc)}</p>" if step.doc else ""
     head = f"<h4>{esc(step.name)}</h4>{doc}"
     groups = [("", [("what it was given", f"{own}/given")] if step.before is not None else []), *irs(view, prefix)]

@@ -1,4 +1,4 @@
-"""The Run pane: what each launch took, what it was given and what came out, on one backend or on several."""
+"""The Run pane: times, arguments and results of each launch, on one or several backends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def launch(view: LaunchView, request: str = "") -> str:
-    """One launch: its time, the scalars that it read, its arrays, and at ``request`` how near it is to its device's
-    limits."""
+    """One launch: times, scalars and arrays. ``request``: for its roofline."""
     given = "".join(f'<span class="chip"><code>{esc(k)}</code> = {esc(v)}</span>' for k, v in view.arguments)
     where = f" on {esc(view.place)}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
@@ -40,7 +39,7 @@ def launch(view: LaunchView, request: str = "") -> str:
 
 
 def _near(view: LaunchView, request: str) -> str:
-    """The roofline where it is known or comes by itself, else the offer to make it."""
+    """The roofline if it was made, else a button that makes it."""
     slot = f"near{request.rpartition('/')[2]}"
     known = view.roofline.known if view.roofline else None
     offer = choices("Limits", [("how near it is to the device's limits", request)], slot, chosen=-1)
@@ -48,35 +47,35 @@ def _near(view: LaunchView, request: str) -> str:
 
 
 def roofline(view: RooflineView) -> str:
-    """A sentence with the figures."""
+    """A sentence with the figures of a roofline."""
     if view.problem:
         return f'<p class="foot">how near it is to the device\'s limits is not known: {esc(view.problem)}</p>'
     memory, computing = view.least
     by = "memory" if memory >= computing else "computing"
-    told = (
+    text = (
         f"<b>{view.share:.0%}</b> of the device's limit, which is {by}: at least {size(int(view.bytes))} move, which "
         f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; {view.operations:,.0f} operations take "
         f"{seconds(computing) or '0 s'} at {view.rate / 1e9:.3g} Gop/s ({esc(view.dtype)}); the launch took "
         f"{seconds(view.seconds)}"
     )
-    return f'<p class="near">{told}</p>'
+    return f'<p class="near">{text}</p>'
 
 
 def chips(rows: Sequence[tuple[str, str]]) -> str:
-    """Names with their values, or nothing."""
-    told = "".join(f'<span class="chip">{esc(name)} <b>{esc(value)}</b></span> ' for name, value in rows)
-    return f'<p class="chips">{told}</p>' if told else ""
+    """Names with values; "" if there are none."""
+    spans = "".join(f'<span class="chip">{esc(name)} <b>{esc(value)}</b></span> ' for name, value in rows)
+    return f'<p class="chips">{spans}</p>' if spans else ""
 
 
 def backends(runs: Sequence[BackendRun]) -> str:
-    """The launch on each backend: seconds, stacks, the greatest difference; and what kept one from running."""
+    """A table of the launch on each backend: seconds, stacks, and the greatest difference or why it did not run."""
     stacks = any(r.lane_bytes for r in runs)
     head = ("backend", *TIMES, *(STACK_BYTES if stacks else ()), "greatest difference")
     rows = []
     for r in runs:
-        held = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
+        sizes = (size(r.lane_bytes), size(r.heap_bytes)) if r.lane_bytes else ("", "")
         took = (seconds(r.first), seconds(r.seconds))
-        rows.append((f"<b>{esc(r.name)}</b>", *took, *(held if stacks else ()), esc(outcome(r))))
+        rows.append((f"<b>{esc(r.name)}</b>", *took, *(sizes if stacks else ()), esc(outcome(r))))
     notes = [f'<p class="foot">{AGAIN}</p>']
     notes += [f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note]
     notes += [problem(r.problem) for r in runs if "\n" in r.problem]
@@ -84,14 +83,14 @@ def backends(runs: Sequence[BackendRun]) -> str:
 
 
 def outcome(run: BackendRun) -> str:
-    """How far the run is from the first one; or why there is none, in one line."""
+    """The greatest difference from the first run, or why it did not run, in one line."""
     if run.problem:
         return f"did not run: {run.problem.splitlines()[0]}"
     return run.greatest or "the others are compared with this"
 
 
 def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[ArrayView]:
-    """Each array followed by the same array on the other backends, under the backend's name and without a type."""
+    """Each array, followed by the same array on the other backends with the backend as name and without a type."""
     out: list[ArrayView] = []
     for a in views:
         out.append(a)
@@ -103,7 +102,7 @@ def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[Ar
 
 
 def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str:
-    """A row an array and, below it, one a further backend."""
+    """A table with a row for each array and, below it, for each further backend."""
     compared = any(r.arrays for r in others)
     columns: list[tuple[str, Callable[[ArrayView], str]]] = [
         ("array", lambda a: f"<code>{esc(a.name)}</code>" if a.dtype else f'<span class="sub">{esc(a.name)}</span>'),

@@ -1,4 +1,4 @@
-// Search in whatever a pane holds, and the list of keys.
+// Search in the parts of a pane, and the list of keys.
 
 const HELP = [
   ["Tab, Shift Tab", "from one control to the next; lists, listings and graphs are one stop each"],
@@ -12,7 +12,7 @@ const HELP = [
   ["?", "these keys; Escape closes them"],
 ];
 
-/** The keys as a dialog over `root`; focus goes back when it closes. */
+/** Shows the keys as a dialog over `root`; restores the focus when it closes. */
 function help(root) {
   if (root.querySelector(".keys")) return;
   const back = document.activeElement;
@@ -31,7 +31,7 @@ function help(root) {
   box.focus();
 }
 
-/** What holds the text outside of listings and graphs, as functions that go there. */
+/** Marks elements outside of listings and graphs that contain the text; returns functions that scroll to them. */
 function searchElements(panel, text) {
   for (const x of panel.querySelectorAll(".hit:not(.lines *, .graph *)")) x.classList.remove("hit");
   if (!text) return [];
@@ -43,7 +43,7 @@ function searchElements(panel, text) {
   });
 }
 
-/** Opens the search bar of `panel` over `parts` (what has a `search`), or over the one that has the focus. */
+/** Opens the search bar of `panel` for all `parts` (objects with a `search`), or for the part that has the focus. */
 function searchBar(panel, parts) {
   const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
   if (old) { old.querySelector("input").focus(); return; }

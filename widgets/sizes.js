@@ -1,11 +1,12 @@
-// What if: the expression of each stack's depth, worked out again while somebody moves its leaves. A node from Python
-// (`sizes.py`): [op, text, children, value, role, note, key]; data of arrays by name, sliders by key.
+// The expression of each stack's depth, evaluated again while the user moves sliders for its leaves. A node from Python
+// (`sizes.py`) is [op, text, children, value, role, note, key].
 
 const OPS = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, min: Math.min, max: Math.max,
   floordiv: (a, b) => b ? Math.floor(a / b) : 0, mod: (a, b) => b ? a - b * Math.floor(a / b) : 0, isqrt: (a) => Math.ceil(Math.sqrt(Math.max(a, 0))) };
-const MOST_TRIPS = 200000; // of all ranges of one expression: beyond that nothing is said
+const MOST_TRIPS = 200000; // of all ranges of one expression, beyond which it has no value
 
-/** The value of a node, or NaN where it depends on what is not here. `env`: loop indices by key. */
+/** The value of a node, NaN if the data for it is missing. `given`: values of leaves by key, arrays by name. `env`: loop
+    indices by key. */
 function sizeOf(node, given, env, budget) {
   const [op, , kids, value, , , key] = node;
   if (op === "const") return value;
@@ -34,7 +35,7 @@ function sizeOf(node, given, env, budget) {
   return total;
 }
 
-/** Makes `host` live: sliders, trees, the bytes of each stack and of all. */
+/** Makes `host` live: sliders, trees, and the bytes of each stack and of all stacks. */
 function whatIf(host) {
   const data = JSON.parse(host.dataset.sizes), given = { leaf: {}, arrays: data.arrays };
   host.removeAttribute("data-sizes");

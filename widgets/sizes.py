@@ -1,5 +1,5 @@
-"""The SizeExpr pane: for each stack the expression of its depth as a tree, with the values of this launch, and what
-they would be where its leaves were other ones."""
+"""The SizeExpr pane: the expression of each stack's depth as a tree, with the values at this launch and sliders that
+change the leaves."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from quadrants_lab.widgets.html import empty, esc
 from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
 
 NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to work out; the Stacks tab says why"
-MOST_FOLLOWED = 16  # iterations whose stacks are watched
+MOST_FOLLOWED = 16  # iterations per task that are traced for the depths they reach
 _WIDTHS = {"u1": 0, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "i64": 8, "u64": 8, "f64": 8}
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``seen``: with the depths that iterations of the launch are seen to reach."""
+    """``""``: everything; ``seen``: also the depths that traced iterations of the launch reach."""
     shown = [s for s in view.stacks if s.size is not None]
     if not shown:
         launched = "gradient" in view.traces
         return empty(NO_STACK if launched else "there is no gradient yet: call .grad() or give --grad LOSS")
-    seen, told = observed(view) if rest == ["seen"] else ({}, "")
+    seen, note = observed(view) if rest == ["seen"] else ({}, "")
     data = {
         "threads": view.threads,
         "arrays": {name: {"data": values, "shape": shape} for name, (values, shape) in view.arrays.items()},
@@ -31,10 +31,10 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             for s in shown if s.size is not None
         ],
     }  # fmt: skip
-    ask = "" if told else f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
+    ask = "" if note else f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
     bar = (
         f'<div class="bar">{_sliders(view, shown)}</div><p class="ms"><b class="total" role="status"></b> {ask} '
-        f'<span class="muted">{esc(told)}</span></p><div class="heap" role="img" '
+        f'<span class="muted">{esc(note)}</span></p><div class="heap" role="img" '
         'aria-label="The heap of one thread, stack after stack"></div>'
     )
     parts = "".join(_stack(s, n, (s.name, s.line) in seen) for n, s in enumerate(shown))
@@ -54,7 +54,7 @@ def _stack(s: StackView, n: int, seen: bool) -> str:
 
 
 def leaves(e: SizeView) -> Iterator[SizeView]:
-    """What a launch may change: arguments, extents, elements, what is counted."""
+    """The leaves that differ between launches: arguments, extents, elements, counts."""
     if e.op in ("arg", "shape", "counted", "load"):
         yield e
     for child in e.children:
@@ -62,7 +62,7 @@ def leaves(e: SizeView) -> Iterator[SizeView]:
 
 
 def _sliders(view: KernelView, shown: Sequence[StackView]) -> str:
-    """A slider for each leaf: of a number its value, of an array the scale of all its elements."""
+    """A slider for each leaf: for the value of a number, or for the scale of an array's elements."""
     found = {x.key: x for s in shown if s.size is not None for x in leaves(s.size)}
     out = []
     for key, x in found.items():
@@ -80,14 +80,14 @@ def _sliders(view: KernelView, shown: Sequence[StackView]) -> str:
 
 
 def node(e: SizeView) -> list[object]:
-    """For the browser: [op, text, children, value, role, note, key]."""
+    """The node for the browser: [op, text, children, value, role, note, key]."""
     value = int(e.text.strip("()")) if e.op == "const" else e.value
     return [e.op, e.text, [node(c) for c in e.children], value, e.role, e.note, e.key]
 
 
 def observed(view: KernelView) -> tuple[dict[tuple[str, int], int], str]:
-    """The greatest heights of the stacks, by name and line, in the first iterations of the recorded launch; and how
-    many these were."""
+    """The greatest heights of the stacks, by name and line, in the first iterations of the recorded launch, and a text
+    with the number of these iterations."""
     if isinstance(view.steps, str):
         return {}, view.steps or "no launch was recorded"
     heights: dict[tuple[str, int], int] = {}

@@ -1,12 +1,11 @@
-"""The first pane: source, IR after any pass, and code of any backend, side by side; what belongs together is marked."""
+"""The Linked pane: source, IR after any pass, and code of any backend side by side, with matching lines marked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from quadrants_lab.widgets import code
-from quadrants_lab.widgets.html import empty, esc, pick
-from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.html import empty, esc, listing, pick
 from quadrants_lab.widgets.model import KernelView
 from quadrants_lab.widgets.passes import irs
 
@@ -48,12 +47,12 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def later(name: str, request: str) -> str:
-    """A slot that is filled by a request of its own, when the rest is there."""
+    """A slot that the browser fills by a request of its own, after the rest of the pane."""
     return f'<div class="slot" data-slot="{name}" data-load="{esc(request)}"></div>'
 
 
 def margin(view: KernelView) -> dict[int, str]:
-    """For each source line, badges for the stacks and the values without stack that come from it; many as one."""
+    """Source line -> badges for its stacks and its values without a stack; more than two are summarised."""
     notes: dict[int, list[tuple[str, str, str]]] = {}
     for stack in view.stacks:
         depth = "?" if stack.depth is None else f"{stack.depth:,}"

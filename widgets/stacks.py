@@ -28,7 +28,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def tables(view: KernelView) -> str:
-    """All but the graphs."""
+    """The pane without its graphs."""
     parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
     if view.kept:
         parts.append(f"<h4>Kept by the launch because it is overwritten</h4>{kept(view)}")
@@ -39,7 +39,7 @@ def tables(view: KernelView) -> str:
 
 
 def report(view: KernelView) -> str:
-    """The table of the launch report; a sentence when there is no stack."""
+    """The table of the launch report, or a sentence if there is no stack."""
     if not view.stacks:
         return '<p class="none">This gradient keeps nothing on a stack.</p>'
     head = ("stack", "line", "dtype", "depth", "bytes an iteration", "how found", "why it is kept")
@@ -58,7 +58,7 @@ def report(view: KernelView) -> str:
 
 
 def kept(view: KernelView) -> str:
-    """The table of what a launch keeps of buffers that it overwrites."""
+    """The table of buffers whose overwritten values the launch saves."""
     head = ("buffer", "line", "dtype", "values", "bytes a launch", "how many", "why it is kept")
     rows = [
         (f"<b>{esc(k.name)}</b>", str(k.line or "–"), esc(k.dtype), f"{k.elements:,}", size(k.bytes),
@@ -69,7 +69,7 @@ def kept(view: KernelView) -> str:
 
 
 def backends(view: KernelView) -> str:
-    """What the stacks take on each backend of a comparison, or nothing where there is none."""
+    """A table of the stacks' bytes on each compared backend; "" without a comparison."""
     runs = [r for launch in view.launches for r in launch.compared if r.lane_bytes]
     if not runs:
         return ""

@@ -1,7 +1,7 @@
-"""The inspector without a kernel and without scripts: what a saved notebook, nbconvert or a web viewer shows.
+"""The static copy of the inspector, without kernel and scripts, for saved notebooks, nbconvert and web viewers.
 
-Only what a strict sanitizer lets pass: details, tables, inline style, images as data URIs. Colours are chosen to be
-read on white and on dark grey, because the page's theme is out of reach.
+It only uses HTML that strict sanitizers keep: details, tables, inline style, images as data URIs. Colours are readable
+on white and on dark grey, because the page's theme is unknown.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.graph import image
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import empty, esc, seconds
-from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, kernel_lines
+from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, view_lines
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
 
-MOST_TEXT = 38_000  # characters of a cell's copy: with the live widget it is to take less than 100 KB of a notebook
+MOST_TEXT = 38_000  # characters of a cell's copy, which with the live widget takes less than 100 KB of a notebook
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a copy shows at most: lines of a stage's code, of one change by a pass, and of a kernel's IR whose changes
-    are told at all; characters of a graph. ``others``: code of backends that the cell did not run on, as far as it is
-    known."""
+    """Limits of a copy. ``code``: lines of a stage's code. ``change``: lines of one change by a pass. ``ir``: lines of
+    a kernel's IR whose changes are shown at all. ``graph``: characters of an image. ``others``: whether to show code of
+    backends that the cell did not run on, if it was made."""
 
     code: int
     change: int
@@ -68,7 +68,7 @@ _LIVE = re.compile(r' (?:data-[\w-]+|tabindex|role|aria-selected)(?:="[^"]*")?')
 
 
 def inlined(html: str) -> str:
-    """Classes turned into inline style where `STYLE` knows them, live attributes and buttons dropped."""
+    """Replaces classes by the inline style in `STYLE`, and drops buttons and attributes for the live widget."""
 
     def style(m: re.Match[str]) -> str:
         rule = STYLE.get(m.group(1))
@@ -82,8 +82,8 @@ def inlined(html: str) -> str:
 
 
 def static_html(view: CellView, uid: str = "") -> str:
-    """The whole inspector as nested details, closed but for the run; of a view that opens at the steps these alone.
-    Where that is too long for a notebook all its parts show less."""
+    """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens there.
+    If it is too long for a notebook, all parts show less."""
     shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
     opened = "Run" if view.open != "steps" else "Steps"
     body = "".join(_shortened(k, shown, opened, len(view.kernels)) for k in view.kernels)
@@ -91,7 +91,7 @@ def static_html(view: CellView, uid: str = "") -> str:
 
 
 def _shortened(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, kernels: int) -> str:
-    """A kernel's part of the copy of a cell that has so many."""
+    """The copy of one kernel of a cell with ``kernels`` kernels."""
     tried = LIMITS[min(kernels.bit_length() - 1, len(LIMITS) - 1) :]
     for limits in tried:
         html = _kernel(view, panes, opened, limits)
@@ -105,7 +105,7 @@ def _kernel(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, 
     for title, make in panes:
         try:
             html = make(view, limits)
-        except Exception as e:  # one broken pane must not take the others with it
+        except Exception as e:  # the other panes can still be shown
             html = empty(f"this pane failed: {type(e).__name__}: {e}")
         if limits is LIMITS[-1]:
             html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
@@ -133,20 +133,20 @@ def _source(view: KernelView, limits: Limits) -> str:
 
 
 def passes(view: KernelView, limits: Limits) -> str:
-    """What each pass changed."""
+    """The changes by each pass."""
     parts = []
     for trace, made in view.traces.items():
         if limits.ir:
-            told = "".join(_pass(view, step, limits) for step in made)
+            shown = "".join(_pass(view, step, limits) for step in made)
         else:
-            told = ", ".join(f"{esc(s.name)} {seconds(s.seconds)}" for s in made if s.after is not s.before)
-        parts.append(f"<p><b>{esc(trace)}</b></p>{told}")
+            shown = ", ".join(f"{esc(s.name)} {seconds(s.seconds)}" for s in made if s.after is not s.before)
+        parts.append(f"<p><b>{esc(trace)}</b></p>{shown}")
     return "".join(parts)
 
 
 def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
     took = f'<span class="muted">{seconds(step.seconds)}</span>'
-    if step.after.next_id > 2 * limits.ir or len(kernel_lines(step.after, view.file)) > limits.ir:
+    if step.after.next_id > 2 * limits.ir or len(view_lines(view, step.after)) > limits.ir:
         return f'<div style="margin-left:14px">{esc(step.name)} {took}</div>'
     change = changed(view, step)
     head = f"{esc(step.name)} {delta(change)} {took}"
@@ -158,10 +158,10 @@ def _pass(view: KernelView, step: PassView, limits: Limits) -> str:
 
 def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> str:
     out: list[str] = []
-    before, after = kernel_lines(step.before, view.file), kernel_lines(step.after, view.file)
+    before, after = view_lines(view, step.before), view_lines(view, step.after)
     cut = ranges(before, after)
-    told = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
-    for n, (tag, a, b, c, d) in enumerate(cut[: told[most] if len(told) > most else None]):
+    changes = [n for n, (tag, *_) in enumerate(cut) if tag == "change"]
+    for n, (tag, a, b, c, d) in enumerate(cut[: changes[most] if len(changes) > most else None]):
         left, right = before[a:b], after[c:d]
         if tag == "change":
             out += [f'<span class="del">- {esc(x.text)}</span>' for x in left[:most]]
@@ -176,8 +176,8 @@ def _unified(view: KernelView, step: PassView, most: int, context: int = 2) -> s
         if hidden:
             out.append(f'<span class="muted">  … {hidden} unchanged</span>')
         out += [f"  {esc(x.text)}" for x in tail]
-    if len(told) > most:
-        out.append(f'<span class="muted">  … {len(told) - most} more places</span>')
+    if len(changes) > most:
+        out.append(f'<span class="muted">  … {len(changes) - most} more places</span>')
     return _pre("\n".join(out))
 
 
@@ -200,7 +200,7 @@ def sizes_of(view: KernelView) -> str:
 
 
 def steps_of(view: KernelView, limits: Limits) -> str:
-    """The steps of one iteration, or the first and last ones."""
+    """The steps of one iteration; the first and last steps of a long one."""
     if isinstance(view.steps, str):
         return empty(view.steps or steps.NONE)
     if limits is LIMITS[-1]:
@@ -230,7 +230,7 @@ def _code(view: KernelView, limits: Limits) -> str:
 
 
 def _cut(lines: Sequence[Line], most: int) -> list[str]:
-    """At most so many lines, from where the statements begin when not all fit."""
+    """At most ``most`` lines; if not all fit, from shortly before the first statement."""
     if len(lines) <= most:
         return [esc(x.text) for x in lines]
     begin = max(next((n for n, x in enumerate(lines) if x.stmt >= 0), 0) - 3, 0)

@@ -1,6 +1,6 @@
-// The stepper: draws one recorded iteration at any of its steps. Its data come from Python (`widgets/steps.py`): the
-// statements s [text, line, kind, name, stack, carried, back], the events e [statement, value, made of] from number
-// `first` on, and what those before them leave, `past` [statement, value, number]. Other windows are asked for.
+// The stepper: draws a traced iteration at any of its steps. Its data come from Python (`widgets/steps.py`): statements s
+// [text, line, kind, name, stack, carried, back]; events e [statement, value, operands] from number `first` on; and `past`
+// [statement, value, number], a summary of the events before. Other windows are requested.
 
 const BUTTONS = [ // move, text, key, label
   ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"], ["-", "‹ step", "←", "step before"],
@@ -13,7 +13,7 @@ HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the e
   ["in Steps: p, < >", "play or pause; slower, faster"], ["in Steps: g, i", "go to a step (12) or line (:7); to another iteration"],
   ["in Steps: q, c", "predict what comes back, Enter answers; the compiler's own names"], ["in Steps: Enter on a line", "its next step"]);
 
-/** What events leave, one after the other: values by name, stacks, loops that are open, what was written. */
+/** The state after events: values by name, stacks, open loops, and what was written. */
 class Frame {
   constructor(data) { Object.assign(this, { data, values: new Map(), stacks: data.below.map(() => []), loops: [], writes: [] }); }
   set(name, value, n) {
@@ -39,7 +39,7 @@ class Frame {
   }
 }
 
-/** The number that a step makes known: of a value, an adjoint, what is popped or added to memory; "" for none. */
+/** The number that a step shows: a value, an adjoint, what is popped or added to memory; "" for none. */
 const told = (kind, value) => Array.isArray(value) ? "" : kind === "write" ? value.replace(/^.*= /, "") : value;
 const bit = (tag, text, name) => element(tag, name ? { class: name } : {}, text);
 /** Scrolls the box around x, and nothing else. */
@@ -67,7 +67,7 @@ function stepper(root, ask) {
     Object.assign(range, { min: data.first, max: end });
     drawPlot();
   }
-  /** Another window of the iteration, around a place. */
+  /** Requests another window of the iteration, around a place. */
   async function fetch(where, otherwise) {
     if (waits) return;
     waits = true;
@@ -80,7 +80,7 @@ function stepper(root, ask) {
     take({ ...given, ask: data.ask });
     go(where === "last" ? end : given.found);
   }
-  const after = { // the next step of a kind: how it is told, what it is called in a request, what is said where there is none
+  const after = { // the next step of a kind: a test, the place in a request, the text if there is none
     push: [(n, k) => statement(n)[2] === "push" && (k ?? statement(n)[4]) === statement(n)[4], (k) => `push-${k ?? ""}-${at}`, "nothing is pushed after this"],
     pop: [(n, k) => statement(n)[2] === "pop" && (k ?? statement(n)[4]) === statement(n)[4], (k) => `pop-${k ?? ""}-${at}`, "nothing is popped after this"],
     lost: [(n) => [data.e[n - data.first][1]].flat().some((x) => /^-?(nan|inf)$/.test(told(statement(n)[2], x))), () => `lost-${at}`, "all is finite after this"],
@@ -100,9 +100,9 @@ function stepper(root, ask) {
     push: (k) => next("push", k), pop: (k) => next("pop", k), lost: () => next("lost"), line: (k) => next("line", k),
   };
   const move = (id, k) => { if (asking && id !== "+") answered(null); moves[id](k); };
-  /** To a step, in this window or another. */
+  /** Goes to a step, in this window or another. */
   const goTo = (n) => n >= data.first && n <= end ? go(n) : n < 0 ? go(data.first) : n > end && !data.cut ? go(end) : fetch(`step-${n}`, "there is no such step");
-  /** One step on; where that tells what is to be predicted, the question comes first. */
+  /** Goes one step on; first asks for a prediction if that is on and the step shows a number. */
   function step() {
     if (asking) { answered(null); return; }
     const q = options.predict.checked && at < end && question(at + 1);
@@ -239,13 +239,13 @@ function stepper(root, ask) {
     find(".vals").replaceChildren(table);
     return table.createTBody();
   })();
-  /** A row a name, with a box beside each number that puts it into the plot. */
+  /** A row for each name, with a checkbox beside each number that plots it. */
   function drawValues() {
     for (const [name, row] of rows) if (!frame.values.has(name) || secret(name)) { row.tr.remove(); rows.delete(name); }
     for (const [name, { value, valueAt, adjoint, adjointAt }] of frame.values) {
       if (secret(name)) continue;
       if (!rows.has(name)) rows.set(name, newRow(name));
-      const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn; // the way back has not come to it, or need not
+      const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn; // reverse code has not computed it again
       Object.assign(cells[0], { textContent: value ?? "", className: valueAt === at ? "num fresh" : old ? "num muted" : "num", title: old ? "as the way forwards left it" : "" });
       if (!old) cells[0].removeAttribute("title");
       Object.assign(cells[1], { textContent: adjoint ?? "", className: adjointAt === at ? "num fresh" : "num" });
@@ -268,12 +268,12 @@ function stepper(root, ask) {
     return { tr, cells, picks };
   }
 
-  // --- the plot: of each series every value that it takes in the window ------------------------------------------
+  // --- the plot: all values of each chosen series in the window ------------------------------------------
   const WIDE = 900, HIGH = 90;
   const across = (n) => (n - data.first) / Math.max(end - data.first, 1) * WIDE;
   function series(name) {
     const found = [];
-    data.e.slice(0, options.predict.checked ? at - data.first + 1 : undefined).forEach(([number, value], i) => { // what comes is not told
+    data.e.slice(0, options.predict.checked ? at - data.first + 1 : undefined).forEach(([number, value], i) => { // later values are hidden while predicting
       const [, , kind, own, , carried] = data.s[number];
       if (kind === "value" || kind === "top") { if (own === name) found.push([data.first + i, Number(value)]); return; }
       if (!Array.isArray(value)) return;

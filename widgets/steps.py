@@ -1,4 +1,5 @@
-"""The Steps pane: one iteration of a launch forwards and backwards, its stacks as columns, linked to its source."""
+"""The Steps pane: the trace of one iteration, forward and reverse, with its stacks as columns and linked to the
+source."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ import re
 from collections.abc import Sequence
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets.html import choices, empty, esc, listing, pick, slot
+from quadrants_lab.widgets.html import choices, empty, esc, pick, short_listing, slot
 from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
 
 NONE = "none of its launches was recorded"
-MOST_ROWS = 24  # of the table that stands for the stepper where nothing moves
-MOST_SLOTS = 12  # of a stack that are shown
-MOST_LAUNCHES = 12  # of which an exported page has one iteration each
+MOST_ROWS = 24  # of the table in the static copy
+MOST_SLOTS = 12  # shown slots of a stack
+MOST_LAUNCHES = 12  # an exported page has an iteration of each launch if there are no more
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: of the launch with this `LaunchSteps.id`
-    the task of this number, lane "" for its first iteration; ``launch/task/lane/where``: another window, as data; and
-    ``/open`` behind that: everything, there."""
+    """``""``: everything; ``launch``, ``launch/task``, ``launch/task/lane``: the launch with this `LaunchSteps.id`, its
+    task number, and the iteration (lane "" is the first); ``launch/task/lane/where``: the data of the window around a
+    place; ``launch/task/lane/where/open``: everything, opened at that place."""
     steps = view.steps
     if isinstance(steps, str):
         return empty(steps or NONE)
@@ -34,7 +35,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def _asked(steps: StepsView, rest: Sequence[str]) -> StepsView | None:
-    """The steps at the launch, task, iteration and place that are asked for; None where there is no such thing."""
+    """The steps at the requested launch, task, iteration and place; None if there is no such launch or task."""
     at = next((n for n, x in enumerate(steps.launches) if rest and x.id == rest[0]), -1)
     if at < 0 or not all(part.isdigit() for part in rest[1:2]):
         return None
@@ -81,13 +82,13 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
     title = f"{launch.mode} of {view.name}, iteration {trace.lane or 'of its own'}"
     if trace.box:
         title += f' <span class="muted">of {esc(trace.box)}</span>'
-    source = listing(view.source, "python", f"Source of {view.name}")
+    source = short_listing(view.source, "python", f"Source of {view.name}")
     columns = "".join(
         f'<div class="stk" data-stack="{n}"><div class="slots"></div><div class="nm">{esc(name)} '
         f'<span class="muted">{esc(dtype)}</span></div></div>'
         for n, (name, _, dtype) in enumerate(trace.stacks)
     )
-    held = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
+    stacks = f'<h4>Stacks</h4><div class="stks">{columns}</div>' if trace.stacks else ""
     data = {**_data(trace), "ask": f"{prefix}/{launch.id}/{launch.task}/{steps.lane}/"}
     return (
         f'<div class="stepper" role="group" tabindex="0" aria-label="Stepper" '
@@ -96,13 +97,13 @@ def _stepper(view: KernelView, steps: StepsView, prefix: str) -> str:
         '<div class="drive more" role="group" aria-label="Play, go to, predict"></div>'
         '<p class="now" role="status" aria-live="polite"></p><div class="quiz" hidden></div>'
         f'<div class="two"><div>{source}</div><div>'
-        f'<h4>Values</h4><div class="vals"></div>{held}<h4>Written to memory</h4><div class="mem code"></div>'
+        f'<h4>Values</h4><div class="vals"></div>{stacks}<h4>Written to memory</h4><div class="mem code"></div>'
         '</div></div><div class="plot"></div></div>'
     )
 
 
 def _data(trace: StepTrace) -> dict[str, object]:
-    """What the script draws from."""
+    """The data for the script."""
     same = ("cut", "first", "past", "below", "found", "turn", "hidden")
     return {
         "s": [[x.text, x.line, x.kind, x.name, x.stack, x.carried, int(x.back)] for x in trace.statements],
@@ -114,13 +115,13 @@ def _data(trace: StepTrace) -> dict[str, object]:
 
 
 def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
-    """Number, line, statement and value of each step; of a long iteration the first and last ones, with a row in
-    between that says how many are left out, or those around the one that was asked for."""
+    """(number, line, statement, value) of each step. Of a long iteration only the steps around the wanted one, or the
+    first and last ones with a row in between that says how many are left out."""
     out = []
     for n, (at, value, _) in enumerate(trace.events, trace.first + 1):
         s = trace.statements[at]
         text = re.sub(r" '([^']+)'", lambda m: "" if m[1] in trace.hidden else m[0], s.text)
-        out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _told(value)))
+        out.append((str(n), str(s.line or ""), text if s.kind != "end" else f"end of: {text}", _value_text(value)))
     if len(out) <= MOST_ROWS:
         return out
     half, at = MOST_ROWS // 2, trace.found - trace.first
@@ -129,7 +130,7 @@ def rows(trace: StepTrace) -> list[tuple[str, str, str, str]]:
     return [*out[:half], ("…", "", f"{len(out) - 2 * half} more steps", ""), *out[-half:]]
 
 
-def _told(value: str | list[str]) -> str:
+def _value_text(value: str | list[str]) -> str:
     if isinstance(value, str):
         return value
     index, *carried = value

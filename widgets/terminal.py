@@ -1,4 +1,4 @@
-"""The inspector in a plain terminal: the HTML of the panes, as far as it is text and tables, by rich."""
+"""The inspector in a terminal: draws the text and tables in the HTML of the panes with rich."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _STYLES = {
     "b": "bold", "h4": "bold", "add": "green", "del": "red", "val": "bold cyan",
     **dict.fromkeys(("muted", "same", "none", "foot", "hint"), "dim"),
 }  # fmt: skip
-PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # what each changed, in numbers
+PASSES = static.Limits(code=0, change=0, ir=sys.maxsize, graph=0)  # only the numbers of changes
 
 
 def cell(view: CellView) -> RenderableType:
-    """All kernels of a cell; of a view that opens at the steps these alone."""
+    """All kernels of a cell; only the steps for a view that opens there."""
     if view.open == "steps":
         return Group(*(drawn(static.steps_of(k, static.LIMITS[0])) for k in view.kernels))
     return Group(*map(kernel, view.kernels))
@@ -50,7 +50,7 @@ def kernel(view: KernelView) -> RenderableType:
 
 
 def drawn(html: str) -> RenderableType:
-    """What a pane says."""
+    """The HTML of a pane as a rich renderable."""
     reader = _Reader()
     reader.feed(html)
     reader.close()
@@ -59,12 +59,12 @@ def drawn(html: str) -> RenderableType:
 
 
 class _Reader(HTMLParser):
-    """Makes ``parts`` of HTML: lines, indented as blocks of class "kids" are, and tables."""
+    """Turns HTML into ``parts``: lines, which are indented in blocks of class "kids", and tables."""
 
     def __init__(self) -> None:
         super().__init__()
         self.parts: list[RenderableType] = []
-        self.open: list[tuple[str, str]] = []  # tag and class of what is open
+        self.open: list[tuple[str, str]] = []  # tag and class of each open element
         self.text = Text()
         self.table = Table()
         self.row: list[Text] = []
@@ -101,7 +101,7 @@ class _Reader(HTMLParser):
             self.text.append(data, " ".join(_STYLES[x] for both in self.open for x in both if x in _STYLES))
 
     def end_line(self) -> None:
-        """A block begins or ends; in a cell of a table it is a line of that."""
+        """Ends a line, at the begin or end of a block; in a table it starts a new line in the cell."""
         if any(tag == "table" for tag, _ in self.open):
             self.text.append("\n" if self.text else "")
         elif self.text:

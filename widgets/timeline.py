@@ -1,4 +1,4 @@
-"""A Tape's report as a timeline: steps from left to right, what is kept above, how often each is made again below."""
+"""A Tape's report as a timeline: steps from left to right, saved bytes as bars, recomputed stretches below them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report, StepRow
 
 WIDTH, HEIGHT = 880, 60  # of the bars, in pixels
-_COLUMNS = 440  # bars at most; each stands for as many steps
-MOST_ROWS = 200  # of the table: a notebook keeps it
-_ROW = 14  # height of a row of stretches
+_COLUMNS = 440  # most bars; each stands for the same number of steps
+MOST_ROWS = 200  # of the table, which is stored in the notebook
+_ROW = 14  # height of the row of stretches
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """The Tapes of the cell, --grad among them."""
-    told = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
-    return told or empty("the cell recorded nothing with qd.ad.Tape or --grad")
+    """The Tapes of the cell, including that of --grad."""
+    shown = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
+    return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 
 
 def timeline(report: Report) -> str:
-    """HTML of one that stands alone."""
-    told = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
-    return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{told}</div>"
+    """The timeline of one report as HTML of its own."""
+    details = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
+    return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{details}</div>"
 
 
 def _title(report: Report) -> str:
@@ -37,7 +37,7 @@ def _title(report: Report) -> str:
 
 
 def bars(report: Report) -> str:
-    """What is kept over the steps, and why. A bar stands for one step, or for several where there are many."""
+    """The bars, and a sentence about why. A bar stands for one step, or for several if there are many."""
     steps = report.steps
     together = -(-len(steps) // _COLUMNS) or 1
     columns = [steps[n : n + together] for n in range(0, len(steps), together)]
@@ -54,10 +54,10 @@ def bars(report: Report) -> str:
         times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
         kept_before = f"before stretch {number}: {stretch.bytes} bytes kept"
         parts.append(_bar(at, 2.0, stretch.bytes / most, kept_before, "#c05621"))
-        said = f"stretch {number}: {stretch.steps} steps from number {stretch.first} on, made again up to {times} times"
+        tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first} on, made again up to {times} times"
         parts.append(
             f'<rect x="{at:.1f}" y="{HEIGHT + 4}" width="{max(wide - 1, 1):.1f}" height="{_ROW}" fill="#3182ce" '
-            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(said)}</title></rect>'
+            f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(tip)}</title></rect>'
         )
     svg = (
         f'<svg class="ql-timeline" role="img" aria-label="{esc(_title(report))}" width="100%" '
@@ -71,8 +71,7 @@ def bars(report: Report) -> str:
 
 
 def launches(report: Report, most: int = MOST_ROWS) -> str:
-    """A row for each launch, or for several in a row that are alike: what is kept of it, how often it was made again,
-    and why."""
+    """A table with a row for each launch, or for a sequence of equal ones: saved bytes, times recomputed, and why."""
     rows, first = [], 0
     for (what, kept, times, why), alike in groupby(report.steps, lambda s: (s.what, s.bytes, s.times, s.why)):
         n = len(list(alike))
@@ -84,11 +83,11 @@ def launches(report: Report, most: int = MOST_ROWS) -> str:
     return table(head, rows[:most], right=(2, 3)) + more
 
 
-def _bar(at: float, width: float, part: float, said: str, colour: str = "#718096") -> str:
+def _bar(at: float, width: float, part: float, tip: str, colour: str = "#718096") -> str:
     high = max(HEIGHT * part, 1.0)
     return (
         f'<rect x="{at:.1f}" y="{HEIGHT - high:.1f}" width="{max(width - 0.3, 0.7):.1f}" height="{high:.1f}" '
-        f'fill="{colour}"><title>{esc(said)}</title></rect>'
+        f'fill="{colour}"><title>{esc(tip)}</title></rect>'
     )
 
 

@@ -1,1 +1,1 @@
-"""Structured IR to source of a language with the expressions and the control flow of C: what MSL and C share."""
+"""From lowered IR to the source of a language with C's expressions and control flow: what MSL and C share."""

@@ -1,8 +1,8 @@
-"""Statements to lines: what languages like C share. Each has a table of handlers, one a class of statements.
+"""From statements to lines of source. Each language has a table of handlers, one for each class of statements.
 
 A value that is read once, in the block that defines it, becomes part of the line that reads it, if both come from one
-line of source; or that line is made of it alone, as where a loop takes it on. Every other value becomes a variable. An
-expression that reads memory is given a variable before anything writes memory.
+line of the user's source or the reading line consists of nothing else, as where a loop takes an initial value. Every
+other value becomes a variable. An expression that reads memory becomes one at the latest before memory is written.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import uses
 
-LONGEST = 80  # characters of an expression that waits to become part of another
+LONGEST = 80  # the most characters of an expression that becomes part of another
 _WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.Leave)
 
 
 class Body:
-    """Emits blocks of one function into ``out``; ``start`` holds what stands in front of them.
+    """Emits blocks of one function into ``out``; ``start`` holds the lines in front of them.
 
-    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's, by dtype. ``named``: what
-    the program has a name for is a variable here, too.
+    ``values`` maps ids to expressions, ``types`` to dtypes. ``type_names``: the language's types, by dtype. ``named``:
+    every value that has a name in the user's program becomes a variable.
     """
 
     handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
@@ -46,9 +46,9 @@ class Body:
         self.types: dict[int, DType] = {}
         self._uses = uses(block)
         self.variables = Variables(block)
-        self.exits: dict[int, str] = {}  # of a statement behind which nothing is left to do: how to leave there
-        self._waiting: dict[int, bool] = {}  # read once, in the open block; whether by a line of its own
-        self._pending: dict[int, N.Stmt] = {}  # of these, what reads memory and has no variable yet
+        self.exits: dict[int, str] = {}  # how to leave the function behind a statement, where nothing is left to do
+        self._waiting: dict[int, bool] = {}  # ids read once, in the open block -> whether by a line of nothing else
+        self._pending: dict[int, N.Stmt] = {}  # those of them that read memory and have no variable yet
         self._writes: dict[int, bool] = {}
 
     # --- the language -----------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Body:
         raise NotImplementedError
 
     def poll(self) -> None:
-        """What a loop that may take long does at the start of each trip."""
+        """Emits what a loop that may take long does at the start of each trip."""
 
     # --- values -----------------------------------------------------------------------------------------------------
 
@@ -74,15 +74,15 @@ class Body:
         self.types[id] = t
 
     def define(self, s: N.Value, e: Expr, at_once: bool = False) -> None:
-        """The value of a statement; ``at_once``: it gets a variable of its own here, whoever reads it."""
+        """Sets the value of a statement; ``at_once``: it gets a variable of its own here in any case."""
         self.types[s.id] = s.type
         if not at_once and not self.read(s.id):
             return
         self.values[s.id] = e
         alone = self._waiting.get(s.id)
         named = self.named and s.name and not alone
-        if at_once or alone is None or named or (len(e.text) > LONGEST and not alone) or (alone and self._again(s)):
-            self.settle(s, at_once)
+        if at_once or alone is None or named or (len(e.text) > LONGEST and not alone) or (alone and self._reusable(s)):
+            self.assign(s, at_once)
             return
         self.variables.waiting.add(s.id)
         if e.memory:
@@ -92,11 +92,12 @@ class Body:
         """Whether anything reads a value."""
         return bool(self._uses.get(id))
 
-    def settle(self, s: N.Stmt, fresh: bool = False) -> None:
-        """Gives the value of a statement its variable: a ``fresh`` one, or one whose value nothing reads any more."""
+    def assign(self, s: N.Stmt, fresh: bool = False) -> None:
+        """Assigns the value of a statement to a variable: a ``fresh`` one, or one whose old value nothing reads any
+        more."""
         self._pending.pop(s.id, None)
         e, label, t = self.values[s.id], getattr(s, "name", ""), self.type_name(self.types[s.id])
-        name = "" if fresh else self._again(s)
+        name = "" if fresh else self._reusable(s)
         self.variables.waiting.discard(s.id)
         self.variables.written(s)
         with self.owned(s.id):
@@ -111,24 +112,25 @@ class Body:
             self.hold(name, s.id, label, t)
 
     def hold(self, name: str, id: int, label: str, t: str) -> None:
-        """From here on the variable has that value."""
+        """Notes that the variable has that value from here on."""
         self.values[id] = X.variable(name, t, assigned=True)
         self.variables.hold(name, id, label, t)
 
-    def _again(self, s: N.Stmt) -> str:
-        """The variable that is to hold a value in the end, or one of the same name that it is made of; else ""."""
+    def _reusable(self, s: N.Stmt) -> str:
+        """An existing variable for a value: the one that must hold it in the end, or one of the same name that it is
+        computed from; else ""."""
         reads, label, t = self.variables.reads(s), getattr(s, "name", ""), self.type_name(self.types[s.id])
         home = self.variables.homes.get(s.id)
         names = [home] if home else sorted(self.values[s.id].reads)
         return next((n for n in names if (home or self.variables.called(n, label, t)) and self.free(n, reads)), "")
 
     def free(self, name: str, reads: Counter[int]) -> bool:
-        """Whether a variable may take another value once those reads are done."""
+        """Whether a variable may be overwritten once those reads are done."""
         return self.variables.free(name, reads)
 
     @contextmanager
     def owned(self, id: int) -> Iterator[None]:
-        """Lines made inside come from the statement that defines a value."""
+        """Lines made inside belong to the statement that defines a value."""
         s, out, owner, span = self.variables.stmts.get(id), self.out, self.out.stmt, self.out.span
         if s is not None:
             out.stmt, out.span = s.id, s.span or span
@@ -136,7 +138,7 @@ class Body:
         out.stmt, out.span = owner, span
 
     def fix(self, e: Expr, name: str, t: str) -> Expr:
-        """The expression where it is a variable or constant, else a variable of that name with its value."""
+        """The expression if it is a variable or a constant, else a new variable with its value."""
         if e.known is not None or (e.text.isidentifier() and not e.memory):
             return e
         self.out.put(f"{t} {name} = {e.assigned(t)};")
@@ -144,14 +146,14 @@ class Body:
 
     @contextmanager
     def braces(self) -> Iterator[None]:
-        """Lines made inside stand in a block of the language, with variables of its own."""
+        """Lines made inside are in braces and have a scope of names."""
         with self.names.scope(), self.out.nest():
             yield
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
-        """Emits a block; returns the values that its Yield hands on. ``lines``: each of them gets a line of its own."""
+        """Emits a block; returns the values of its Yield. ``lines``: each of these gets a line of its own."""
         outer = self._waiting, self._pending
         self._waiting, self._pending = self._read_once_here(block, lines), {}
         out = self.out
@@ -159,8 +161,8 @@ class Body:
         for stmt in block[:-1]:
             out.stmt, out.span = stmt.id, stmt.span or span
             if self.writes(stmt):
-                self._settle_others(stmt)
-            for i in stmt.operands():  # part of another expression from here on
+                self._assign_others(stmt)
+            for i in stmt.operands():  # they are part of another expression from here on
                 self._pending.pop(i, None)
             if stmt.blocks():
                 self.variables.written(stmt)
@@ -176,8 +178,8 @@ class Body:
         return values
 
     def _read_once_here(self, block: N.Block, lines: bool) -> dict[int, bool]:
-        """What becomes part of its reader: of the same source line, for a line of text leads to one line of source; or
-        one that makes it a line of its own."""
+        """The values that become part of the line that reads them, see the docstring of this module. A line of output
+        must come from one line of the user's source."""
         readers: dict[int, list[N.Stmt]] = {}
         for s in block:
             for i in s.operands():
@@ -187,7 +189,7 @@ class Body:
             if self._uses.get(s.id) == 1 and len(readers.get(s.id, ())) == 1:
                 (reader,) = readers[s.id]
                 alone = lines if isinstance(reader, N.Yield) else s.id in getattr(reader, "inits", ())
-                if alone or self._beside(s, reader):
+                if alone or self._on_one_line(s, reader):
                     found[s.id] = alone
         return found
 
@@ -199,21 +201,22 @@ class Body:
             self._writes[s.id] = known
         return known
 
-    def _settle_others(self, s: N.Stmt) -> None:
+    def _assign_others(self, s: N.Stmt) -> None:
         own, changed = s.operands(), self.changed(s)
         for i, other in [*self._pending.items()]:
             if i not in own and (changed is None or changed in self.values[i].reads):
-                self.settle(other)
+                self.assign(other)
 
-    def _beside(self, a: N.Stmt, b: N.Stmt) -> bool:
-        """Whether they come from one source line; a constant and what a stack keeps are at home in any."""
+    def _on_one_line(self, a: N.Stmt, b: N.Stmt) -> bool:
+        """Whether both come from one source line; constants and values from adstacks fit in any."""
         kept = isinstance(a, N.Load) and self.kernel.buffers[a.buffer].kind in ("heap", "local")
         if isinstance(a, N.Const) or kept or a.span is None or b.span is None:
             return True
         return (a.span.file, a.span.line) == (b.span.file, b.span.line)
 
     def changed(self, s: N.Stmt) -> str | None:
-        """The one variable that a statement writes; "" where it writes nothing yet; None where it writes memory."""
+        """The variable that a statement writes, if it writes nothing else; "" where it writes nothing; None where it
+        writes memory."""
         return None
 
 

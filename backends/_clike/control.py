@@ -1,4 +1,4 @@
-"""Control flow: the structured statements are the language's own; carried values and results are variables."""
+"""Control flow: ifs and loops of the IR become those of the language; carried values and results are variables."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from quadrants_lab.ir.walk import uses
 if TYPE_CHECKING:
     from quadrants_lab.backends._clike.body import Body
 
-_FEW = 1 << 10  # trips of a loop that is not worth a look at what happens outside
+_FEW = 1 << 10  # the most trips of a loop that does not poll
 
 
 def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N.Block) -> None:
-    """Emits a block and assigns what it yields, all at once: a value that reads a variable which another one changes is
-    computed before."""
+    """Emits a block and assigns the values that it yields as if at the same time: an assignment that reads a variable
+    comes before the one that changes it."""
     ids = block[-1].operands()
     b.variables.homes.update(zip(ids, variables, strict=True))
     values = zip(params, variables, b.block(block, lines=True), ids, strict=True)
@@ -75,7 +75,8 @@ def if_(b: Body, s: N.If) -> None:
 
 
 def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
-    """A variable for a result, that of what gets it or that of what one arm leaves as it is; else ""."""
+    """An existing variable for a result: the one that must hold it in the end, or one whose value an arm returns
+    unchanged; else ""."""
     r = s.results[n]
     kept = [i for block in s.blocks() if (i := block[-1].operands()[n]) in b.values]
     names = [b.variables.homes.get(r.id, ""), *(b.values[i].text for i in kept)]
@@ -84,7 +85,8 @@ def _home(b: Body, s: N.If, n: int, inside: Counter[int]) -> str:
 
 
 def _carry(b: Body, s: N.For | N.While, fixed: frozenset[str] = frozenset()) -> list[str]:
-    """Makes the carried variables, which the loop's blocks may read. ``fixed``: those that the loop's head reads."""
+    """Makes the variables of carried values, which the loop's blocks may read. ``fixed``: variables that the loop's
+    head reads."""
     variables: list[str] = []
     for p, i in zip(s.carried, s.inits, strict=True):
         e, t = b.values[i], b.type_name(p.type)
@@ -124,8 +126,8 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """Backwards the variable is one more than the index until the body begins, so that it never passes the least
-    number."""
+    """A loop. In a backward one the variable is one more than the index until the body begins, so that an unsigned one
+    does not wrap."""
     out, t = b.out, b.type_name(s.index.type)
     begin, end = b.typed(s.begin), b.typed(s.end)
     variables = _carry(b, s, begin.reads | end.reads)

@@ -1,4 +1,4 @@
-"""Expressions as text that knows how tightly it binds."""
+"""Expressions as text, with their precedence."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
-# binding strengths
+# levels of precedence
 PRIMARY, UNARY, MUL, ADD, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(13, 0, -1)
 _OPERATORS: dict[str, int] = {
     "*": MUL, "/": MUL, "%": MUL, "+": ADD, "-": ADD, "<<": SHIFT, ">>": SHIFT, "<": LESS, "<=": LESS, ">": LESS,
     ">=": LESS, "==": EQUAL, "!=": EQUAL, "&": AND, "^": XOR, "|": OR, "&&": BOTH, "||": EITHER,
 }  # fmt: skip
 _IN_PLACE = ("+", "-", "*", "/", "&", "|", "^")
-_CHAINS = (MUL, ADD, BOTH, EITHER)  # written without parentheses on the left
+_CHAINS = (MUL, ADD, BOTH, EITHER)  # levels whose left operand takes no parentheses
 
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """``type``: its type in the language; ``known``: its value where it is a constant; ``reads``: variables in it that
-    may be assigned more than once; ``memory``: reads global memory; ``step``: the operands of an operator, as text."""
+    """``level``: its precedence; ``type``: its type in the language; ``known``: its value where it is a constant;
+    ``reads``: the variables in it that may be assigned more than once; ``memory``: it reads global memory; ``step``:
+    left operand, operator and right operand, as text."""
 
     text: str
     level: int
@@ -31,23 +32,23 @@ class Expr:
     step: tuple[str, str, str] = ("", "", "")
 
     def within(self, level: int) -> str:
-        """The text as an operand of something that binds so tightly."""
+        """The text as an operand where that precedence is needed."""
         return self.text if self.level >= level else f"({self.text})"
 
     def assigned(self, t: str) -> str:
-        """The text where a variable of type ``t`` takes the value, which converts by itself unless ``t`` is half: that
-        is a class where Metal is simulated."""
+        """The text where it is assigned to a variable of type ``t``. A cast to ``t`` is left out, since assignment
+        converts; only half, which is a class where Metal is simulated, keeps it."""
         cast = self.level == PRIMARY and t != "half" and self.text.startswith(f"{t}(")
         return self.text[len(t) + 1 : -1] if cast else self.text
 
 
 def variable(text: str, t: str, assigned: bool = False) -> Expr:
-    """A variable; ``assigned``: more than once."""
+    """A variable; ``assigned``: it is assigned more than once."""
     return Expr(text, PRIMARY, t, reads=frozenset((text,)) if assigned else frozenset())
 
 
 def made(text: str, level: int, t: str, *parts: Expr) -> Expr:
-    """An expression made of others."""
+    """An expression that is made of others."""
     reads: frozenset[str] = frozenset()
     for p in parts:
         reads |= p.reads
@@ -75,7 +76,7 @@ def assignment(name: str, e: Expr) -> str:
 
 
 def digits(x: Any, suffix: str) -> str:
-    """A float, of numpy's type, as a literal."""
+    """A literal of a float, which has a type of numpy."""
     if np.isfinite(x):
         text = str(x)
         return f"{text}{'' if '.' in text or 'e' in text else '.0'}{suffix}"
@@ -92,5 +93,5 @@ def choose(cond: Expr, t: str, a: Expr, b: Expr) -> Expr:
 
 
 def extreme(sign: str, t: str, a: Expr, b: Expr) -> Expr:
-    """The lesser of two integers, where ``sign`` is <, or the greater one."""
+    """The minimum of two integers where ``sign`` is <, the maximum where it is >."""
     return choose(binary(sign, "bool", a, b), t, a, b)

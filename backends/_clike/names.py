@@ -1,4 +1,4 @@
-"""Names of variables: as the user has them where the language can."""
+"""Names of variables: the user's own where the language allows them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import contextmanager
 WORDS = """
 auto bool break case char const continue default do double else enum extern false float for goto if inline int long
 register return short signed sizeof static struct switch true typedef union unsigned void volatile while
-"""  # of every such language
+"""  # keywords of all these languages
 
 
 class Names:
-    """Identifiers, none of them twice where both can be seen and none that ``avoid`` matches. None ends in an
-    underscore, as those of `_clike.control` do."""
+    """Gives out identifiers that are unique in their scope and do not match ``avoid``. None ends in an underscore, as
+    those of `_clike.control` do."""
 
     def __init__(self, avoid: re.Pattern[str]) -> None:
         self.known: dict[object, str] = {}
         self._avoid = avoid
-        self._taken: dict[str, int] = {}  # how many were asked for
+        self._taken: dict[str, int] = {}  # name -> how often it was wanted
 
     def of(self, key: object, wanted: str) -> str:
-        """The name of something that is seen everywhere."""
+        """The name of something that is visible everywhere."""
         if key not in self.known:
             self.known[key] = self.local(wanted)
         return self.known[key]
 
     def local(self, wanted: str) -> str:
-        """A new name for something that is seen to the end of the open `scope`."""
+        """A new name for something that is visible until the end of the open `scope`."""
         base = re.sub(r"[\W_]+", "_", wanted, flags=re.ASCII).strip("_")
         unnamed = not base
         name = base = "t" if unnamed else f"v_{base}" if self._avoid.fullmatch(base) or base[0].isdigit() else base

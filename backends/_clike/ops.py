@@ -1,4 +1,4 @@
-"""Primitives that no such language has, in terms of those that it has."""
+"""The lowering of primitives that languages like C lack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from quadrants_lab.ir.nodes import Pass
 
 
 def lowering(*formulas: str, functions: tuple[str, ...] = ()) -> tuple[Pass, ...]:
-    """The passes, in order; ``formulas`` and ``functions``: what this one lacks besides."""
+    """The passes, in order. ``formulas`` and ``functions``: primitives that this language lacks besides, see
+    `lower_formulas` and `lower_math`."""
     division, casts = lower_division(calls=True), lower_casts(calls=True)
     missing = lower_formulas("rsqrt", "custom_jvp", *formulas)
     return lower_random, lower_math(*functions), missing, division, lower_integers, lower_counts, lower_orders, casts

@@ -1,4 +1,4 @@
-"""Lines of source under construction, each with the statement that it came from."""
+"""Lines of source under construction, each with the IR statement that it came from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from quadrants_lab.ir.nodes import NO_ID
 from quadrants_lab.ir.source import Span
 
-_LINE = 100  # characters, about, of several variables' declaration
+_LINE = 100  # about the most characters of a line that declares several variables
 
 
 class Source:
-    """``stmt`` and ``span`` are what the next lines come from. ``directives``: #line before lines whose source line
-    is known and another than the one before."""
+    """``stmt`` and ``span``: the statement and the place in the user's source that the next lines come from.
+    ``directives``: put a #line in front of lines that come from another source line than the one before."""
 
     def __init__(self, directives: bool = False) -> None:
         self.lines: list[str] = []
@@ -36,10 +36,10 @@ class Source:
         self.lines.append("  " * self.depth + text)
         self.ids.append(self.stmt)
         if self._at is not None:
-            self._at = (self._at[0], self._at[1] + 1)  # how the compiler counts on
+            self._at = (self._at[0], self._at[1] + 1)  # as the compiler counts
 
     def declare(self, type: str, text: str) -> None:
-        """Declares a variable, in the line before if that declares some of its type from the same line of source."""
+        """Declares a variable, in the line before if that declares one of the same type and source line."""
         source = (self.span.file, self.span.line) if self.span else self.stmt
         before = self.lines[-1] if self.lines else ""
         if self._declared == (type, source, self.depth, before) and len(before) + len(text) <= _LINE:
@@ -50,14 +50,14 @@ class Source:
 
     @contextmanager
     def nest(self) -> Iterator[None]:
-        """Lines made inside stand one step further in."""
+        """Lines made inside are indented one step more."""
         self.depth += 1
         yield
         self.depth -= 1
 
     @contextmanager
     def apart(self) -> Iterator[Source]:
-        """Lines made inside are kept back in a source of their own, which is the value of the with."""
+        """Lines made inside go to a source of their own, which is the value of the `with`."""
         part = Source(self.directives)
         part.lines, self.lines = self.lines, part.lines
         part.ids, self.ids = self.ids, part.ids
@@ -78,7 +78,7 @@ class Source:
 
 
 def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
-    """The inside of a struct. ``members``: declaration and bytes, by offset; what lies between them is unused."""
+    """The lines inside a struct. ``members``: declaration and bytes, by offset; arrays of ``byte`` fill the gaps."""
     out, at = Source(), 0
     for offset, (text, nbytes) in sorted(members.items()):
         if offset > at:
@@ -89,8 +89,8 @@ def struct(members: dict[int, tuple[str, int]], byte: str) -> list[str]:
 
 
 def commented(lines: Iterable[tuple[str, int]], spans: Mapping[int, Span | None]) -> list[tuple[str, int]]:
-    """Lines, each with the statement that it came from, and a comment in front of what each line of the user's source
-    became. ``spans``: of statements."""
+    """The lines, each with its statement, and a comment in front of the lines that a line of the user's source became.
+    ``spans``: the place in the source of each statement."""
     out, last = [], ""
     for line, id in lines:
         if (span := spans.get(id)) and line.strip(" }"):

@@ -1,4 +1,4 @@
-"""Which value each variable holds, and whether any line to come reads it: if none does, another may take its place."""
+"""Which value each variable holds, and whether a later line reads it. If none does, the variable may be reused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from quadrants_lab.ir.walk import uses, walk
 
 
 class Variables:
-    """``waiting``: values whose expressions become part of lines to come. ``homes``: for a value that a block hands on,
-    the variable that is to hold it then. ``left``: how often lines to come read a value."""
+    """``waiting``: values whose expressions become part of later lines. ``homes``: for a value that a block yields, the
+    variable that must hold it in the end. ``holds``: the value of each variable. ``left``: how often later lines read
+    each value."""
 
     def __init__(self, block: N.Block) -> None:
         self.stmts = {s.id: s for s in walk(block)}
@@ -20,14 +21,14 @@ class Variables:
         self.waiting: set[int] = set()
         self.homes: dict[int, str] = {}
         self.holds: dict[str, int] = {}
-        self._labels: dict[str, tuple[str, str]] = {}  # what the program calls it, and its type
-        self._levels: dict[int, int] = {}  # in which loop a value is made
+        self._labels: dict[str, tuple[str, str]] = {}  # variable -> its name in the user's program, and its type
+        self._levels: dict[int, int] = {}  # value -> the loop in which it is made
         self._level = self._loops = 0
         self._written: set[int] = set()
 
     @contextmanager
     def loop(self) -> Iterator[None]:
-        """What is made outside is read again by each trip of what is emitted inside."""
+        """What is emitted inside is a loop, each trip of which reads the values from outside again."""
         self._loops += 1
         outer, self._level = self._level, self._loops
         yield
@@ -35,7 +36,7 @@ class Variables:
 
     @contextmanager
     def beside(self, other: N.Block) -> Iterator[None]:
-        """What is emitted inside runs instead of the other block, which is emitted behind it."""
+        """What is emitted inside runs instead of the ``other`` block, which is emitted afterwards."""
         reads, holds = uses(other), dict(self.holds)
         self.left.subtract(reads)
         yield
@@ -43,7 +44,7 @@ class Variables:
         self.holds = holds
 
     def reads(self, s: N.Stmt) -> Counter[int]:
-        """What a statement reads, and what is part of its line."""
+        """How often the line of a statement reads each value, itself or in expressions that are part of it."""
         found = Counter(s.operands())
         for i in s.operands():
             if i in self.waiting:
@@ -51,7 +52,7 @@ class Variables:
         return found
 
     def written(self, s: N.Stmt) -> None:
-        """The line of a statement is there."""
+        """Notes that the line of a statement has been emitted."""
         if s.id in self._written:
             return
         self.left.subtract(self.reads(s))
@@ -65,10 +66,10 @@ class Variables:
         self._levels[id] = self._level
 
     def free(self, name: str, reads: Counter[int]) -> bool:
-        """Whether only those reads of its value are left, and none that another trip of a loop repeats."""
+        """Whether no reads of its value are left but ``reads``, and no later trip of a loop reads it again."""
         id = self.holds.get(name)
         return id is None or (self.left[id] <= reads[id] and self._levels[id] == self._level)
 
     def called(self, name: str, label: str, type: str) -> bool:
-        """Whether it is a variable for values of that name in the program, and of that type."""
+        """Whether the variable is for values of that name in the user's program and of that type."""
         return self._labels.get(name) == (label, type)

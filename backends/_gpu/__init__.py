@@ -1,1 +1,1 @@
-"""What every GPU backend shares, whatever its API and its language: frame, programs, the host's side of a launch."""
+"""What all GPU backends share: the launch frame, the programs of a kernel, and the host's side of a launch."""

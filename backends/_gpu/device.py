@@ -1,4 +1,4 @@
-"""A GPU as a session sees it, as far as that does not depend on the API: heap, draws, print block."""
+"""The part of a session's GPU that does not depend on its API: adstack heap, random seed, print block."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends.heap import StackHeap
-from quadrants_lab.backends.launch import Memory
+from quadrants_lab.backends.launch import Device, Memory
 
 PRINT_WORDS = 1 << 17
 REDUCING = 1 << 12
 _MASK = (1 << 64) - 1
 
 
-class ArraysAlone:
-    """The class of memory that launches take where they take arrays alone: nothing is of it."""
+class NoMemory:
+    """Placeholder class without instances, for devices whose launches take arrays of numpy alone."""
 
 
-class GpuDevice(StackHeap):
-    """``threads``: the most that a launch keeps in flight; ``stack_threads``: the most that it needs where each has
-    adstacks. ``heap_budget``: bytes of adstacks beyond which a launch runs with fewer threads. ``loop_limit``: how many
-    times a thread may go round loops before the driver stops it (0: as often as it likes). ``reducing_threads``: the
-    most where each adds up its share of a sum and then adds that to all others. ``seed`` and ``launches`` are what
-    random draws depend on. ``memory``: the class of what `allocate` gives, where launches take that."""
+class GpuDevice(Device):
+    """A GPU of one session. Random draws depend on ``seed`` and on the number of ``launches``.
 
-    memory: type[Any] = ArraysAlone
+    ``threads``: the most threads of a launch; ``stack_threads``: the most where each has adstacks;
+    ``reducing_threads``: the most where each sums its share of a reduction. ``heap_budget``: the bytes of adstacks
+    beyond which a launch runs with fewer threads. ``loop_limit``: the trips of loops after which the driver stops a
+    thread, 0 for no limit. ``memory``: the class of device memory that launches take as arguments.
+    """
+
+    memory: type[Any] = NoMemory
 
     def __init__(
         self, threads: int, stack_threads: int, heap_budget: int, loop_limit: int = 0, reducing_threads: int = REDUCING
@@ -44,38 +45,37 @@ class GpuDevice(StackHeap):
         self.launches = 0
         self._prints: Memory | None = None
 
-    def fewest(self, iterations: int, rounds: int) -> int:
-        """With how many threads a task gets by each of whose iterations goes round loops so often."""
-        wanted = iterations * rounds // self.loop_limit + 1 if self.loop_limit else 1
+    def least_threads(self, iterations: int, trips: int) -> int:
+        """The threads that a task needs for none to reach the loop limit, given the loop trips of one iteration."""
+        wanted = iterations * trips // self.loop_limit + 1 if self.loop_limit else 1
         return min(-(-wanted // GROUP) * GROUP, self.threads)
 
     @abstractmethod
     def locate(self, array: np.ndarray[Any, Any]) -> int:
-        """Device address of an array that lies in memory of this device; 0 for one that does not."""
+        """The device address of an array that lies in memory of this device; 0 for any other array."""
 
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether a launch may still run here for which all waiting has ended."""
+        """Whether a launch may still be running."""
 
     def forked(self) -> bool:
-        """See `quadrants_lab.backends.launch.Device`."""
         return False
 
     def set_seed(self, seed: int) -> None:
-        """Seed of the random draws of launches to come; any 64-bit integer."""
+        """Sets the seed of the random draws of later launches, any 64-bit integer."""
         self.seed = seed & _MASK
         self.launches = 0
 
     def print_block(self) -> Memory:
-        """Where kernels print; made when the first one does."""
+        """The memory that kernels print to, allocated when the first one needs it."""
         if self._prints is None:
             self._prints = self.allocate((L.PRINT_DATA // 8 + PRINT_WORDS,), np.int64)
             self._empty_prints(self._prints)
         return self._prints
 
     def take_prints(self) -> tuple[bytes, int]:
-        """What kernels printed since the last call, and how many prints found no room."""
+        """The records that kernels printed since the last call, and how many prints found no room."""
         if self._prints is None:
             return b"", 0
         data = self._prints.read().tobytes()

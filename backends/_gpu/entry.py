@@ -1,5 +1,5 @@
-"""The fast entry of a GPU frame, made for the kernel's parameters, so that a launch walks over nothing: it checks each
-argument as strictly as the CPU's does, sets it, launches."""
+"""The fast entry of a GPU frame: a function that is generated for the kernel's parameters and checks each argument as
+strictly as the CPU's entry does, sets it, and launches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 
 class LongAxis(Exception):
-    """An array has an axis that the kernel was not compiled for."""
+    """An array has an axis that is too long for the kernel's code."""
 
 
 def fits(t: DType, x: str) -> str:
-    """Python's words for whether ``x`` is of the dtype without loss that the caller would have to decide about."""
+    """A Python expression that says whether the variable ``x`` converts to the dtype without a loss that the caller
+    would have to decide about."""
     if t.kind == "b":
         return f"{x}.__class__ is bool"
     if t.is_float:
@@ -30,12 +31,12 @@ def fits(t: DType, x: str) -> str:
         inside = f"({x}.__class__ is int and abs({x}) < {most!r})"
         narrow = "" if t.bits == 64 else f" and not {most!r} < abs({x}) < inf"
         return f"(({x}.__class__ is float{narrow}) or {inside})"
-    low, high = int(np.iinfo(t.numpy).min), int(np.iinfo(t.numpy).max)
+    low, high = t.limits
     return f"({x}.__class__ is int and {low} <= {x} <= {high})"
 
 
 def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[..., Any]:
-    """The callable; see `quadrants_lab.backends.launch.Frame.entry`."""
+    """See `quadrants_lab.backends.launch.Frame.entry`."""
     if any(b.wide for b in frame.exe.kernel.buffers.values()):
         return lambda *args: NotImplemented
     types = {a.name: a.type for a in frame.exe.kernel.args}
@@ -46,7 +47,6 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     names = [f"a{n}" for n in range(len(params))]
     checks: list[str] = []
     sets: list[str] = []
-    borrows = False
     for n, p in enumerate(params):
         if isinstance(p, ScalarParam):
             checks.append(f"    if not {fits(types[p.arg], f'a{n}')}: return NotImplemented")
@@ -57,7 +57,6 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
                 sets.append(f"    pack{n}(view, {at}, a{n})")
         elif isinstance(p, ArrayParam):
             b = frame.exe.kernel.buffers[p.buffer]
-            borrows = True
             space[f"dtype{n}"] = np.dtype(b.dtype.numpy)
             must = f"a{n}.dtype != dtype{n} or a{n}.ndim != {b.ndim}"
             flags = f"f{n}.c_contiguous and f{n}.aligned"
@@ -76,14 +75,12 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     if names:
         lines.append(f"    {', '.join(names)}, = args")
     lines += checks
-    if borrows:
-        lines.append("    after = []")
-        lines += ["    try:", *(f"    {line}" for line in sets), "    except long_axis: return NotImplemented"]
-    else:
-        lines += sets
-    lines.append("    status = launch()")
-    if borrows:
+    if any(isinstance(p, ArrayParam) for p in params):
+        lines += ["    after = []", "    try:", *(f"    {line}" for line in sets)]
+        lines += ["    except long_axis: return NotImplemented", "    status = launch()"]
         lines.append("    for unbind in after: unbind()")
+    else:
+        lines += [*sets, "    status = launch()"]
     lines.append("    if status: return Ellipsis")
     lines.append(f"    return ret({returns!r})" if returns else "    return None")
     exec("\n".join(lines), space)

@@ -1,4 +1,4 @@
-"""A loaded kernel on a GPU, as far as that does not depend on the API."""
+"""The part of a kernel that is loaded on a GPU which does not depend on the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import IN_STEP, short
 from quadrants_lab.backends.disk_cache import Keep
-from quadrants_lab.backends.frame import LoadedKernel
+from quadrants_lab.backends.launch import Executable
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -20,13 +20,17 @@ from quadrants_lab.ir.walk import walk
 Built = TypeVar("Built")
 
 
-class GpuExecutable(LoadedKernel):
-    """``object``: the code, made by ``make`` where none is ``cached``; ``keep`` gets what was made. ``stacks``: the
-    adstacks of each task in heap order. ``totals``: a task, how many iterations it has in
-    every launch, None where that varies; ``stacked``: whether it keeps values on adstacks; ``reducing``: whether it
-    reduces into a scalar; ``looping``: whether its iterations hold loops; ``in_step``: how many of them a thread runs
-    in step (`lower.tasks`), where ``steps`` allows more than one. ``sizing_args``: the scalar
-    arguments that group counts depend on; ``draws``: whether it draws at random."""
+class GpuExecutable(Executable):
+    """A kernel whose code, ``object``, is ``cached`` from an earlier process or else compiled by ``make`` and passed to
+    ``keep``.
+
+    For each task: ``stacks``: its adstacks in heap order; ``totals``: its number of iterations, None where that differs
+    from launch to launch; ``stacked``: whether it stores values on adstacks; ``reducing``: whether it reduces into a
+    scalar; ``looping``: whether it has loops in its iterations; ``in_step``: the number of iterations that a thread
+    runs at once (`lower.tasks`), 1 unless ``steps``.
+
+    ``sizing_args``: the scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
+    """
 
     def __init__(
         self, kernel: N.Kernel, make: Callable[[], bytes], cached: bytes | None, keep: Keep, steps: bool = False
@@ -55,14 +59,14 @@ class GpuExecutable(LoadedKernel):
         return code
 
     def once(self, device: Any, make: Callable[[], Built]) -> Built:
-        """What was made for a device already, or is made now."""
+        """The result of the first call for this device."""
         if device not in self._once:
             self._once[device] = make()
         made: Built = self._once[device]
         return made
 
     def built(self, build: Callable[[bytes], Built]) -> Built:
-        """What a device's compiler makes of the code. Cached code that it refuses is made anew."""
+        """What ``build``, a device's compiler, makes of the code. Cached code that it refuses is compiled anew."""
         try:
             return build(self.object)
         except Exception:

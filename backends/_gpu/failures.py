@@ -1,5 +1,5 @@
-"""Asserts, overflows and prints on GPUs: what a thread leaves behind for the host, in the head of the launch frame and
-in the print block (`layout`).
+"""Lowers asserts, overflows and prints to stores and atomics in the head of the launch frame and in the print block,
+where the host finds them (`layout`).
 
     assert %1, "bad {}" (%2)    becomes    if %1 {} else {
                                              atomic or @$status[], 2
@@ -8,7 +8,7 @@ in the print block (`layout`).
                                              leave
                                            }
 
-A program that follows one with asserts leaves where one of them failed.
+A program behind one with asserts leaves at once where one of them failed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from quadrants_lab.ir.types import UNSIGNED, i32, u1, u32, u64
 from quadrants_lab.ir.walk import rewrite, types_of, walk
 
 _STATUS, _FAILED = (N.Buffer(name, "frame", u32, 0, ()) for name in ("$status", "$failed"))
-_FAILURE = N.Buffer("$failure", "frame", u64, 1, (2 + VALUES,))  # what, how many values, and these
+_FAILURE = N.Buffer("$failure", "frame", u64, 1, (2 + VALUES,))  # what failed, the number of values, the values
 _PRINTS = N.Buffer("$prints", "frame", u64, 1, (1 << 20,), role="prints")
 _HEAD = N.Buffer("$prints.head", "words", u32, 1, None, of=_PRINTS.name)
 
 
 def lower_failures(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no assert, overflow or print: threads write what the host is to know, and leave."""
+    """Guarantees that there is no assert, overflow or print: threads record them for the host, and leave after a failed
+    assert."""
     if not any(isinstance(s, (N.Assert, N.Print, N.Overflow)) for s in walk(kernel.body)):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -65,7 +66,7 @@ def _leave_after_a_failure(b: Builder) -> None:
 
 
 def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID) -> None:
-    """Leaves with a report where the condition does not hold."""
+    """Reports and leaves where the condition does not hold. ``id``: of the If, a new one by default."""
     with b.block() as bad:
         report()
         b.add(N.Leave(b.fresh()))
@@ -74,7 +75,7 @@ def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID
 
 
 def _record(b: Builder, bit: int, what: int, count: int, values: Sequence[int] = ()) -> None:
-    """Sets the status; the first thread to fail also says what failed."""
+    """Sets a bit of the status. The first thread to fail also records what failed."""
     flag, none = b.const(bit, u32), b.const(0, u32)
     b.atomic("or", _STATUS, (), flag)
     seen = b.add(N.Atomic(b.fresh(), u32, _FAILED.name, (), flag, "cas", expected=none))
@@ -93,7 +94,7 @@ def _assert(b: Builder, s: N.Assert, number: int) -> None:
 
 
 def _print(b: Builder, s: N.Print, number: int) -> None:
-    """Takes room for a record in the print block and writes it."""
+    """Reserves a record in the print block and writes it; counts the print as lost where there is no room."""
     b.atomic("or", _STATUS, (), b.const(Status.PRINTED, u32))
     used, lost, room = (b.const(at // 4, i32) for at in (L.PRINT_USED, L.PRINT_LOST, L.PRINT_ROOM))
     words = [b.const(number, u64), *(_raw(b, i) for i in s.operands())]
@@ -110,7 +111,7 @@ def _print(b: Builder, s: N.Print, number: int) -> None:
 
 
 def _raw(b: Builder, id: int) -> int:
-    """A value's bits in the low part of a u64."""
+    """The bits of a value as a u64."""
     t = b.types[id]
     if t is u1:
         return b.op("select", id, b.const(1, u64), b.const(0, u64))

@@ -1,17 +1,17 @@
-"""Bounds the work that a device has been given and has not done. Ctrl-C ends the wait for it but not the work itself,
-so a launch waits when `MOST` launches are under way, or fewer where they are known to take long."""
+"""Limits on the launches that are in flight. Ctrl-C ends the host's wait but not the work of the device, so a launch
+blocks while `MOST` launches are in flight, or fewer where they are known to take long."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-PART = 75_000_000  # nanoseconds of launches that are marked, and waited for, together; two parts may be on their way
+PART = 75_000_000  # nanoseconds of launches that are waited for together; two such parts may be in flight
 MOST = 128  # launches of a part
 LEAST = PART // MOST
 
 
 class Cost:
-    """What the launches of a frame take: ``ns``, nanoseconds of the last ones, within what makes a difference."""
+    """The estimated nanoseconds of one launch of a frame, clamped to `LEAST` .. `PART`."""
 
     __slots__ = ("ns",)
 
@@ -20,8 +20,7 @@ class Cost:
 
 
 def learn(costs: Collection[Cost], took: int, at_most: bool = False) -> None:
-    """Launches with these costs took so many nanoseconds together, or no more than that. One that was expected to take
-    twice as long as another is taken to have done so."""
+    """Scales the estimates of launches that took ``took`` nanoseconds together, or at most that long."""
     expected = sum(c.ns for c in costs)
     if not costs or (at_most and took > expected):
         return

@@ -1,14 +1,13 @@
-"""A launch frame on a GPU, as far as that does not depend on the API: what is set, planned and read back.
+"""The part of a GPU's launch frame that does not depend on the API: setting arguments, planning the heap and the group
+counts, and reading results.
 
-A device subclasses `GpuFrame`: it says where the frame's words are (``view``, a writable memoryview of what programs
-see, or of what is copied to them and back around a launch) and how a launch runs the programs in order, over
-`groups` groups each.
+A subclass of `GpuFrame` provides the words of the frame (``view``, a writable memoryview of what programs read, or of
+what is copied to the device and back around a launch) and runs the programs in order, each over `groups` groups.
 """
 
 from __future__ import annotations
 
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,26 +16,26 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import LongAxis, make_entry
 from quadrants_lab.backends._gpu.flight import Cost
-from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends._gpu.programs import GROUP, Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
 from quadrants_lab.backends.boxes import inline_total
-from quadrants_lab.backends.frame import FrameWords
-from quadrants_lab.backends.launch import Memory, Param
+from quadrants_lab.backends.launch import Frame, Memory, Param
 from quadrants_lab.backends.layout import WORD
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.device import GpuDevice
     from quadrants_lab.backends._gpu.executable import GpuExecutable
 
-_WORD = struct.Struct("=Q")
+WORD_FORM = struct.Struct("=Q")
+_DRAWS = struct.Struct("=QQ")  # seed and number of the launch
 _GRID = struct.Struct("=III")
 
 
-class GpuFrame(FrameWords, ABC):
-    """See `quadrants_lab.backends.launch`. ``groups``: group counts of each task, as the host knows them."""
+class GpuFrame(Frame):
+    """See `quadrants_lab.backends.launch.Frame`."""
 
-    forms: ClassVar[Mapping[str, str]] = {**FrameWords.forms, "u1": "=I"}
+    forms: ClassVar[Mapping[str, str]] = {**Frame.forms, "u1": "=I"}
     failed_at = L.FAILED
     exe: GpuExecutable
     device: GpuDevice
@@ -47,27 +46,28 @@ class GpuFrame(FrameWords, ABC):
         self._zero = slice(layout.zero_at, layout.zero_at + layout.zero_bytes)
         self._zeros = bytes(layout.zero_bytes)
         self._head_zeros = bytes(L.FAIL_VALUES)
-        self._replay = 0
+        self._replay = self._number = 0
+        self._has_stacks = bool(layout.stacks)
         self._stacks_key: tuple[Any, ...] | None = None
-        self._borrowed: dict[str, tuple[tuple[int, ...], Memory]] = {}  # device copies of the host's arrays
+        self._copies: dict[str, tuple[tuple[int, ...], Memory]] = {}  # device copies of the host's arrays, by buffer
         self._heap_bytes = self._lane_bytes = 0
         self._stack_threads = device.threads
         self._grid_is_old = True
         self.cost = Cost()
-        _WORD.pack_into(view, L.LANES, device.threads)
+        WORD_FORM.pack_into(view, L.LANES, device.threads)
         if layout.prints:
-            _WORD.pack_into(view, L.PRINTS, device.print_block().address)
+            WORD_FORM.pack_into(view, L.PRINTS, device.print_block().address)
 
-    # --- what is set -------------------------------------------------------------------------------------------
+    # --- arguments ---------------------------------------------------------------------------------------------
 
     def set_extents(self, name: str, shape: tuple[int, ...]) -> None:
-        """`LongAxis` for an axis of 2**31 elements or more of one that is not wide."""
+        """Raises `LongAxis` for an axis of 2**31 elements or more where the buffer is not wide."""
         at = self.exe.layout.frame.extents[name]
         for n in shape:
-            if _WORD.unpack_from(self.view, at)[0] != n:
+            if WORD_FORM.unpack_from(self.view, at)[0] != n:
                 if n >> 31 and not self.exe.kernel.buffers[name].wide:
                     raise LongAxis
-                _WORD.pack_into(self.view, at, n)
+                WORD_FORM.pack_into(self.view, at, n)
                 self._grid_is_old = True
             at += WORD
 
@@ -77,7 +77,8 @@ class GpuFrame(FrameWords, ABC):
         super().set_arg(name, value)
 
     def place(self, name: str) -> tuple[Callable[[Any, int, Any], None], int]:
-        """What packs a scalar argument, and where in the view, for those that no group count depends on."""
+        """The function that packs a scalar argument into the view, and the offset there. Only for arguments on which no
+        group count depends."""
         form, at = self._args[name]
         return form.pack_into, at
 
@@ -105,21 +106,21 @@ class GpuFrame(FrameWords, ABC):
                 iterations = device.threads if total is None else total
                 iterations = min(iterations, passing.get(n, iterations))
                 wanted = max(wanted, min(iterations, device.stack_threads))
-                depth = max(by_id[s.id] for s in stacks)  # a loop that pushes goes round as often, and back
-                fewest = max(fewest, device.fewest(iterations, 2 * depth + 4))
+                depth = max(by_id[s.id] for s in stacks)  # about the trips of the loop that pushes, and of its reverse
+                fewest = max(fewest, device.least_threads(iterations, 2 * depth + 4))
         limit = device.heap_budget
         return heap_plan(tasks, by_id, fewest, wanted, limit, budget or limit)
 
     def _set_plan(self, caps: Sequence[int], plan: HeapPlan) -> None:
         for s, cap in zip(self.words.stacks, caps, strict=True):
             self.place_stack(s, cap, plan.at[s.id])
-        _WORD.pack_into(self.view, L.THREADS, plan.threads)
+        WORD_FORM.pack_into(self.view, L.THREADS, plan.threads)
         self._stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes
         self._grid_is_old = True
 
     def stack_bytes(self) -> int:
-        """Bytes of adstacks a thread in flight; `stack_threads` of them have room."""
+        """The bytes of adstacks of one thread in flight; the heap has room for `stack_threads` threads."""
         return self._lane_bytes
 
     @property
@@ -128,40 +129,41 @@ class GpuFrame(FrameWords, ABC):
 
     @property
     def launch_number(self) -> int:
-        return int(_WORD.unpack_from(self.view, L.LAUNCH)[0])
+        return self._number
 
     def replay(self, launch_number: int) -> None:
         self._replay = launch_number
 
-    def as_graph(self) -> None:
-        """See `launch.Frame`."""
-
-    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """See `launch.Frame`."""
-
     # --- a launch ----------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def launch(self) -> int: ...
+    def _begin_launch(self) -> None:
+        """Numbers the launch and sets the words that differ from launch to launch."""
+        device, view = self.device, self.view
+        device.launches += 1
+        self._number = self._replay or device.launches
+        if self.exe.draws:
+            _DRAWS.pack_into(view, L.SEED, device.seed, self._number)
+        if self._has_stacks:
+            WORD_FORM.pack_into(view, L.HEAP, device.heap_address)
 
     def _set_grid(self) -> None:
-        """Sets the group counts of tasks whose bounds the host can compute; programs compute those of the rest."""
-        exe = self.exe
-        for program in exe.programs:
-            if program.kind == "bounds":
-                continue
-            n = program.number
-            if program.kind == "serial":
-                groups = 1
-            else:
-                total = self._total(n) if program.inline else None
-                most = self.most_groups(n)
-                groups = most if total is None else min(-(-total // (GROUP * exe.in_step[n])), most)
-            _GRID.pack_into(self.view, exe.layout.grid[n], groups, 1, 1)
+        """Sets the group counts of the tasks whose bounds the host can compute; programs compute the others."""
+        for program in self.exe.programs:
+            if program.kind != "bounds":
+                groups = self._group_count(program, GROUP, self.most_groups(program.number))
+                _GRID.pack_into(self.view, self.exe.layout.grid[program.number], groups, 1, 1)
         self._grid_is_old = False
 
+    def _group_count(self, program: Program, group: int, most: int) -> int:
+        """The number of groups of ``group`` threads that a program has iterations for, but not more than ``most``."""
+        if program.kind != "range":
+            return 1
+        if not program.inline:
+            return most
+        return min(most, -(-self._total(program.number) // (group * self.exe.in_step[program.number])))
+
     def most_groups(self, number: int) -> int:
-        """The most groups of a task that may be in flight."""
+        """The largest group count of a task."""
         exe, device = self.exe, self.device
         if exe.stacked[number]:
             return self._stack_threads // GROUP
@@ -169,7 +171,7 @@ class GpuFrame(FrameWords, ABC):
         return (device.reducing_threads if few else device.threads) // GROUP
 
     def groups(self, number: int) -> int:
-        """Group count of a task as it stands in the frame."""
+        """The group count of a task that is set in the frame."""
         return int(_GRID.unpack_from(self.view, self.exe.layout.grid[number])[0])
 
     def _total(self, number: int) -> int:
@@ -179,32 +181,31 @@ class GpuFrame(FrameWords, ABC):
         return inline_total(self.exe.tasks[number], self.arg, self._extent)
 
     def _extent(self, buffer: str, axis: int) -> int:
-        return int(_WORD.unpack_from(self.view, self.exe.layout.frame.extents[buffer] + axis * WORD)[0])
+        return int(WORD_FORM.unpack_from(self.view, self.exe.layout.frame.extents[buffer] + axis * WORD)[0])
 
-    # --- what came out -----------------------------------------------------------------------------------------
+    # --- results and arrays ------------------------------------------------------------------------------------
 
     @property
     def status(self) -> int:
-        return int(_WORD.unpack_from(self.view, L.STATUS)[0])
+        return int(WORD_FORM.unpack_from(self.view, L.STATUS)[0])
 
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """See `quadrants_lab.backends.launch.Frame`."""
         return make_entry(self, params, returns)
 
     def bind_temp(self, name: str, array: np.ndarray[Any, Any] | RemoteMemory) -> Callable[[], None] | None:
-        """Binds an array to an ndarray buffer for the next launch. Returns None, or, where the array is the host's and
-        the kernel writes it, what must be called after the launch."""
+        """Binds an array to an ndarray buffer for the next launch. An array outside of device memory is copied there;
+        if the kernel writes it, the result is the function to call after the launch, which copies it back."""
         self.set_extents(name, array.shape)
         if isinstance(array, RemoteMemory):
             self.set_buffer(name, array.address)
             return None
         address = self.device.locate(array)
-        if address and not address % max(4, array.itemsize):  # atomics go to the word around an element
+        if address and not address % max(4, array.itemsize):  # atomics on short elements access a whole word
             self.set_buffer(name, address)
             return None
-        memory = self._borrowed.get(name)
+        memory = self._copies.get(name)
         if memory is None or memory[0] != array.shape:
-            memory = self._borrowed[name] = (array.shape, self.device.allocate(array.shape, array.dtype))
+            memory = self._copies[name] = (array.shape, self.device.allocate(array.shape, array.dtype))
         memory[1].write(array)
         self.set_buffer(name, memory[1].address)
         if name not in self.exe.written:

@@ -1,7 +1,7 @@
-"""The launch frame of a GPU: 64-bit words in device memory, which all programs of a kernel read. Offsets in bytes.
+"""The launch frame of a GPU: 64-bit words in device memory, which all programs of a kernel read. Offsets are in bytes.
 
-Programs get the frame's device address and nothing else. Addresses in it are the device's. A value of a dtype lies in
-the low bytes of its word; a u1 takes 32 bits there.
+The frame's device address is the only argument of a program. Addresses in the frame are device addresses. A value lies
+in the low bytes of its word; a u1 takes 32 bits.
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ from dataclasses import dataclass
 from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, frame_layout
 from quadrants_lab.ir import nodes as N
 
-CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop before its time
+CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop too early
 
 # the head
 STATUS = 0  # u32: bits of launch.Status, set by atomic or
-FAILED = 8  # u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 writes the rest
-FAIL_WHAT = 16  # number of the assert or of the stack
-FAIL_COUNT = 24  # how many values, or the depth that the stack would have needed
-FAIL_VALUES = 32  # a word each, as `prints.value_of` reads it
+FAILED = 8  # u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 records the rest
+FAIL_WHAT = 16  # the number of the assert or of the adstack
+FAIL_COUNT = 24  # the number of values, or the depth that the adstack would have needed
+FAIL_VALUES = 32  # one word a value, as `prints.value_of` reads it
 SEED = FAIL_VALUES + VALUES * WORD
-LAUNCH = SEED + 8  # number of the launch, for random draws
-THREADS = LAUNCH + 8  # u32: lanes that each adstack has room for; slot s of lane t is element s * THREADS + t
+LAUNCH = SEED + 8  # the number of the launch, for random draws
+THREADS = LAUNCH + 8  # u32: the threads for which each adstack has room; slot s of thread t is element s * THREADS + t
 LANES = THREADS + 8  # u32: the most threads of a task without adstacks
-HEAP = LANES + 8  # address of the adstack heap; STACK_AT counts from it
-PRINTS = HEAP + 8  # address of the print block
+HEAP = LANES + 8  # the address of the adstack heap, to which STACK_AT is relative
+PRINTS = HEAP + 8  # the address of the print block
 HEAD_BYTES = PRINTS + 8
 
-# the print block: records of 64-bit words, each the number of its Print statement and then its values
-PRINT_USED = 0  # u32: words taken, by atomic add; may exceed the room
+# the print block: records of 64-bit words, each the number of a Print statement followed by its values
+PRINT_USED = 0  # u32: words reserved, by atomic add; may exceed the room
 PRINT_LOST = 4  # u32: prints that found no room
 PRINT_ROOM = 8  # u32: words
 PRINT_DATA = 16
 
-GRID_WORDS = 2  # three u32: groups of a task's program in x, y and z
+GRID_WORDS = 2  # three u32: the groups of a task's program in x, y and z
 
 
 @dataclass(frozen=True, slots=True)
 class GpuLayout:
-    """``frame``: what the kernel needs; ``grid``: a task, where its group counts are; ``size`` of it all."""
+    """``frame``: the words that the kernel needs; ``grid``: the offset of each task's group counts; ``size``: bytes."""
 
     frame: FrameLayout
     grid: tuple[int, ...]
@@ -46,7 +46,7 @@ class GpuLayout:
 
 
 def gpu_layout(kernel: N.Kernel) -> GpuLayout:
-    """The layout follows from the kernel alone."""
+    """The layout, which depends on the kernel alone."""
     frame = frame_layout(kernel, HEAD_BYTES)
     frame.buffers |= {"$status": STATUS, "$failed": FAILED, "$failure": FAIL_WHAT, "$prints": PRINTS}
     grid = tuple(frame.size + n * GRID_WORDS * WORD for n in range(len(kernel.body)))

@@ -1,10 +1,10 @@
-"""A kernel's tasks as programs: what the device starts, one after the other, with everything written in between seen.
+"""The programs of a kernel, which the device runs one after the other; each sees what the ones before have written.
 
-A serial task is a program of one thread. A parallel task is a program whose threads stride over the flattened box of
-iterations, row-major: thread t runs iterations t, t + n, t + 2n, ... where n is the number of threads. Bounds made
-of constants, arguments and shapes are computed by every thread for itself (and by the host, which starts no more
-threads than there are iterations); other bounds by a program of one thread before, which leaves begin and extent of
-each axis and the group count in the frame.
+A serial task is a program of one thread. A parallel task is a program whose threads stride over the row-major box of
+iterations: thread t of n threads runs iterations t, t + n, t + 2n, ... Where the bounds are made of constants,
+arguments and shapes, every thread computes them, and the host does too, to start no more threads than there are
+iterations. Otherwise a program of one thread runs first, which writes the begin and extent of each axis and the number
+of groups to the frame.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from quadrants_lab.backends.boxes import inline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
-GROUP = 64  # threads of a group of a parallel task
+GROUP = 64  # the threads of a group of a parallel task
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``kind``: "serial", "bounds" or "range"; ``number`` of its task in the kernel; ``group``: threads of a group.
+    """``kind``: "serial", "bounds" or "range"; ``number``: the index of its task; ``group``: the threads of a group.
 
-    ``inline``: the task's bounds are computed where they are needed. ``checked``: an earlier program may fail an
-    assert, after which this one does nothing.
+    ``inline``: every thread computes the task's bounds. ``checked``: an earlier program may fail an assert, after which
+    this one does nothing.
     """
 
     name: str
@@ -58,7 +58,7 @@ def _asserts(block: N.Block) -> bool:
     return any(isinstance(s, (N.Assert, N.Leave)) for s in walk(block))
 
 
-def answers(kernel: N.Kernel) -> bool:
-    """Whether a launch returns something, or can fail otherwise than by a stack that is too small."""
+def returns_or_fails(kernel: N.Kernel) -> bool:
+    """Whether a launch returns or prints something, or can fail for another reason than a too small adstack."""
     rets = any(b.kind == "ret" for b in kernel.buffers.values())
     return rets or any(isinstance(s, (N.Assert, N.Print)) for s in walk(kernel.body))

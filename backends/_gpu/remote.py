@@ -1,5 +1,5 @@
-"""Memory of a device that the host does not see, as far as that does not depend on the API: what copies to it and back,
-and what a device keeps for that."""
+"""Device memory that the host cannot access: copies to it, from it and within it, as far as they do not depend on the
+API."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ T = TypeVar("T")
 
 
 class RemoteMemory(ABC):
-    """Memory of an array: `read` and `write` copy. It has these attributes of an array: ``shape``, ``dtype``, ``ndim``,
-    ``size``, ``nbytes``. A device says how bytes are copied and filled, in the order of its launches."""
+    """The memory of an array, which `read` and `write` copy. Subclasses copy and fill bytes in the order of launches.
+
+    It has the attributes ``shape``, ``dtype``, ``ndim``, ``size`` and ``nbytes`` of an array.
+    """
 
     array = None
     read_only = False
@@ -32,24 +34,24 @@ class RemoteMemory(ABC):
         self.nbytes = self.size * self.dtype.itemsize
 
     @abstractmethod
-    def _lie(self, home: Any) -> None:
-        """Takes what the device gave for `take_home` as the place of its elements."""
+    def _use(self, storage: Any) -> None:
+        """Makes ``storage``, a result of the device's `allocate_storage`, the place of the elements."""
 
     @abstractmethod
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        """Copies to an address of the host, and waits for that."""
+        """Copies to an address of the host, and waits for the copy."""
 
     @abstractmethod
     def _send(self, host: int, offset: int, nbytes: int) -> None:
-        """Copies from an address of the host, which is free for other things afterwards."""
+        """Copies from an address of the host, which the caller may overwrite when this returns."""
 
     @abstractmethod
     def _fill(self, pattern: bytes) -> None:
-        """Fills all of it with one, two or four bytes again and again."""
+        """Fills the memory by repeating one, two or four bytes."""
 
     @abstractmethod
     def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
-        """Copies bytes of other memory of this device, from ``start`` on."""
+        """Copies bytes from other memory of this device, beginning at its byte ``start``."""
 
     # --- the host ------------------------------------------------------------------------------------------------
 
@@ -60,25 +62,19 @@ class RemoteMemory(ABC):
         return out
 
     def read_into(self, out: np.ndarray[Any, Any]) -> None:
-        """``out``: C-contiguous, of this shape and dtype."""
+        """Copies to ``out``, a C-contiguous array of this shape and dtype, after all launches so far."""
         if self.nbytes:
             self._fetch(out.ctypes.data, 0, self.nbytes)
 
     def item(self, key: Any) -> Any:
-        """One element, as a Python number; ``key``: a non-negative index an axis."""
+        """One element as a Python number. ``key``: a non-negative index for each axis."""
         out: np.ndarray[Any, Any] = np.empty((), self.dtype)
-        self._fetch(out.ctypes.data, self._place(key) * self.dtype.itemsize, self.dtype.itemsize)
+        at = int(np.ravel_multi_index(key if isinstance(key, tuple) else (key,), self.shape)) if self.ndim else 0
+        self._fetch(out.ctypes.data, at * self.dtype.itemsize, self.dtype.itemsize)
         return out.item()
 
-    def _place(self, key: Any) -> int:
-        parts = key if isinstance(key, tuple) else (key,)
-        at = 0
-        for n, i in zip(self.shape, parts, strict=True):
-            at = at * n + i
-        return at
-
     def write(self, values: np.ndarray[Any, Any]) -> None:
-        """Takes whatever has this shape, or can be broadcast to it; casts."""
+        """Broadcasts the values to this shape, casts them, and copies them."""
         if not self.nbytes:
             return
         if np.ndim(values) == 0:
@@ -93,52 +89,54 @@ class RemoteMemory(ABC):
 
     # --- copies on the device ------------------------------------------------------------------------------------
 
-    def piece(self, at: int, size: int) -> Any:
-        """A copy, on the device, of ``size`` elements from number ``at`` on, as of all launches so far."""
+    def save(self, at: int, size: int) -> Any:
+        """A copy on the device of ``size`` elements, the first of which has the flat index ``at``, after all launches
+        so far."""
         made = type(self).__new__(type(self))
         made._describe(self.device, (size,), self.dtype)
         spare = self.device.spare.setdefault(made.nbytes, [])
-        home = spare.pop() if spare else self.device.take_home(made.nbytes)
-        made._lie(home)
-        forks.finalize(made, spare.append, home)  # what runs until then does so before what uses it next
-        self.take(at, made)
+        storage = spare.pop() if spare else self.device.allocate_storage(made.nbytes)
+        made._use(storage)
+        forks.finalize(made, spare.append, storage)  # the next owner uses it after all that is launched until then
+        self.save_into(at, made)
         return made
 
-    def take(self, at: int, piece: Any) -> None:
-        """`piece` again, into memory that it gave before."""
-        piece._copy(0, self, at * self.dtype.itemsize, piece.nbytes)
+    def save_into(self, at: int, copy: Any) -> None:
+        """Repeats `save`, into memory that it returned before."""
+        copy._copy(0, self, at * self.dtype.itemsize, copy.nbytes)
 
-    def put(self, at: int, piece: Any) -> None:
-        """Writes what `piece` gave to the elements from number ``at`` on, after all launches so far."""
-        self._copy(at * self.dtype.itemsize, piece, 0, piece.nbytes)
+    def restore(self, at: int, copy: Any) -> None:
+        """Copies a result of `save` back to the elements from flat index ``at`` on, after all launches so far."""
+        self._copy(at * self.dtype.itemsize, copy, 0, copy.nbytes)
 
 
 class RemoteDevice:
-    """``ahead``: what the host changed in copies of its own and the device has not seen; each has a method ``send``,
-    which the next launch calls. ``spare``: homes of pieces that are gone, by bytes, for others to come."""
+    """A device whose memory the host cannot access. ``ahead``: objects with a method ``send``, whose copy on the host
+    was changed since the last launch; the next launch sends them. ``spare``: the unused storage of earlier copies
+    (`RemoteMemory.save`), by size in bytes."""
 
-    remote = True  # the host does not see its memory
+    remote = True  # the host cannot access its memory
 
     def __init__(self) -> None:
         self.ahead: list[Any] = []
         self.spare: dict[int, list[Any]] = {}
 
     def send(self) -> None:
-        """Hands the device what the host changed."""
+        """Copies to the device what the host changed."""
         ahead, self.ahead = self.ahead, []
         for memory in ahead:
-            memory.send()
+            memory.upload()
 
-    def take_home(self, nbytes: int) -> Any:
-        """Memory for a piece; MemoryError where there is not that much."""
+    def allocate_storage(self, nbytes: int) -> Any:
+        """Allocates memory; MemoryError where there is not enough."""
         raise NotImplementedError
 
     def drop_spare(self) -> None:
-        """Gives back what is spare."""
+        """Frees the spare memory."""
         raise NotImplementedError
 
     def without_spare(self, make: Callable[[], T]) -> T:
-        """Memory; where there is not that much, once more without what is spare."""
+        """Allocates memory by ``make``; where there is not enough, frees the spare memory and tries again."""
         try:
             return make()
         except MemoryError:

@@ -1,17 +1,18 @@
-"""Where a GPU's adstacks lie in the heap: [slot][thread], so that neighbouring threads touch neighbouring addresses.
+"""The layout of a GPU's adstacks in the heap: [slot][thread], so that neighbouring threads touch adjacent addresses.
 
-Flags pack 32 to a word. Stacks in step lie side by side, so that an emitter may use their regions as one, in an order
-of its own (`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, for none outlives its task.
+Flags are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitter may interleave them in an order of
+its own (`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, because none outlives its task.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends.layout import element_bytes, elements
-from quadrants_lab.backends.lower.adstacks.lockstep import in_step, widest
+from quadrants_lab.backends.lower.adstacks import lockstep
 from quadrants_lab.ir import nodes as N
 
 MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs index with 32 bits
@@ -19,8 +20,8 @@ MOST_ELEMENTS = (1 << 31) - 1  # of one stack, all threads together: programs in
 
 @dataclass(frozen=True, slots=True)
 class HeapPlan:
-    """``threads``: how many have room. ``at``: by a stack's id, in bytes from the heap's start.
-    ``lane_bytes``: the most that one thread needs in one task."""
+    """``threads``: the number of threads with room. ``at``: the offset of each stack in bytes, by its id.
+    ``lane_bytes``: the most bytes that one thread needs in one task."""
 
     threads: int
     at: dict[int, int]
@@ -31,9 +32,10 @@ class HeapPlan:
 def heap_plan(
     tasks: list[list[N.AdStackAlloca]], caps: dict[int, int], fewest: int, wanted: int, limit: int, budget: int
 ) -> HeapPlan:
-    """Room for ``wanted`` threads within ``budget`` bytes, but for ``fewest`` within ``limit``; for one group at least.
+    """Plans room for ``wanted`` threads within ``budget`` bytes, or for ``fewest`` within ``limit`` where that is more,
+    and for at least one group.
 
-    ``tasks``: the stacks of each task in heap order; ``caps``: slots by stack id.
+    ``tasks``: the stacks of each task in heap order; ``caps``: the slots of each stack, by its id.
     """
     lane_bytes, most = 0, 1
     for stacks in tasks:
@@ -57,16 +59,18 @@ def heap_plan(
 
 
 def in_heap_order(task: N.Offload) -> list[N.AdStackAlloca]:
-    """The task's stacks, those in step side by side."""
-    grouped = {a.id: a for group in in_step(task.body).groups for a in group}
+    """The task's stacks, with those in lockstep side by side."""
+    grouped = {a.id: a for group in lockstep.in_lockstep(task.body).groups for a in group}
     return [*grouped.values(), *(s for s in task.body if isinstance(s, N.AdStackAlloca) and s.id not in grouped)]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Buffers of slots that one access moves together, slots of one index; ``number``: how many others as wide lie in
-    front of them, beginning with that of the buffer ``first``; ``count``: how many as wide there are. ``lead``: the
-    slots of the stack whose capacity is theirs."""
+    """The ``buffers`` of slots in lockstep of which one access moves the values at one index.
+
+    Chunks of the same width and dtype are adjacent: this one is the ``number``-th of ``count``, and the first of them
+    begins with the buffer ``first``. ``lead``: the slots of the stack whose capacity all of them have.
+    """
 
     buffers: tuple[str, ...]
     first: str
@@ -77,7 +81,7 @@ class Chunk:
 
 def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
     """The chunk of each buffer of slots, by name."""
-    runs: dict[str, list[N.Buffer]] = {}  # by the first of those that lie beside each other
+    runs: dict[str, list[N.Buffer]] = {}  # adjacent buffers, by the name of the first one
     for b in kernel.buffers.values():
         if b.kind == "heap":
             run = [b]
@@ -86,12 +90,9 @@ def chunks(kernel: N.Kernel) -> dict[str, Chunk]:
             runs[run[0].name] = max(run, runs.get(run[0].name, []), key=len)
     out: dict[str, Chunk] = {}
     for run in runs.values():
-        for t, alike in groupby(run, lambda b: b.dtype):
-            left = [b.name for b in alike]
-            while left:
-                width = widest(len(left), t)
-                first, count = left[0], len(left) // width
-                for number in range(count):
-                    names, left = tuple(left[:width]), left[width:]
-                    out.update(dict.fromkeys(names, Chunk(names, first, number, count, run[0].name)))
+        made = lockstep.chunks(run, attrgetter("dtype"))
+        for _, found in groupby(made, lambda chunk: (chunk[0].dtype, len(chunk))):
+            alike = [tuple(b.name for b in chunk) for chunk in found]
+            for number, names in enumerate(alike):
+                out.update(dict.fromkeys(names, Chunk(names, alike[0][0], number, len(alike), run[0].name)))
     return out

@@ -1,14 +1,16 @@
-"""Statements of a task's body to instructions: the table of handlers, and what they share."""
+"""Emits the statements of a task's body as LLVM instructions: a table of handlers, and the state that they share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm import calls, control, memory, ops
+from quadrants_lab.backends._llvm import control, memory, ops
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, memory_type, ty
 from quadrants_lab.backends.layout import WORD, FrameLayout
 from quadrants_lab.ir import nodes as N
@@ -17,36 +19,43 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
 
-class Body(ABC):
-    """Emits blocks into ``fn``, whose parameter %frame has its words as ``frame`` says. A device subclasses it and says
-    where buffers and stacks are.
+class Unit:
+    """What the functions of one module share. ``frame`` says where a launch frame keeps what."""
 
-    ``values`` maps ids to the text of their value, ``types`` to their dtype; ``ranges``: what is known of integers.
-    ``parallel``: other iterations of the task may run at the same time. ``lanes`` is the number of iterations that one
-    value holds.
+    def __init__(self, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout) -> None:
+        self.kernel = kernel
+        self.options = options
+        self.frame = frame
+        self.scopes = memory.Scopes(kernel)
+        self.ranges = Ranges(kernel)
+
+
+class Body(ABC):
+    """Emits blocks into the function ``fn``, whose parameter %frame is the launch frame. A device's subclass says where
+    buffers and stacks are.
+
+    ``values`` maps ids to the text of their value, ``types`` to their dtype. ``parallel``: other iterations of the task
+    may run at the same time. ``lanes`` is the number of iterations that one value holds.
     """
 
     lanes = 1
     polls = True  # whether long loops look at a cancel flag
-    thread = "0"  # number of the lane that runs this iteration
-    stride = ""  # how many elements on the next slot of an adstack is
+    thread = "0"  # the number of the thread that runs this iteration
+    stride = ""  # elements from one slot of an adstack to the next
 
-    def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: FrameLayout, parallel: bool,
-        scopes: memory.Scopes, ranges: Ranges,
-    ) -> None:  # fmt: skip
+    def __init__(self, fn: Function, unit: Unit, parallel: bool) -> None:
         self.fn = fn
-        self.frame = frame
-        self.scopes = scopes
-        self.kernel = kernel
-        self.fast = ops.FAST if options.fast_math else ""
+        self.unit = unit
+        self.frame = unit.frame
+        self.kernel = unit.kernel
+        self.ranges = unit.ranges
+        self.fast = ops.FAST if unit.options.fast_math else ""
         self.parallel = parallel
         self.values: dict[int, str] = {}
         self.types: dict[int, DType] = {}
-        self.ranges = ranges
-        self.offsets: dict[tuple[Any, ...], str] = {}  # of elements, computed in this block or one around it
+        self.offsets: dict[tuple[Any, ...], str] = {}  # see `once`; most are offsets of elements
         self._opened: dict[object, str] = {}
-        self.own: dict[str, N.Buffer] = {}  # memory of blocks, of which this function has one block's part alone
+        self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are a variable of this function
         self.partials: dict[str, memory.Partial] = {}
         self.exit = ""  # the label that ends the task's function early
 
@@ -54,34 +63,35 @@ class Body(ABC):
 
     @abstractmethod
     def address_at(self, offset: int) -> str:
-        """A pointer to memory of the device that the frame holds."""
+        """The address that the frame holds at ``offset``, as a pointer to memory of the device."""
 
     @abstractmethod
     def first_slot(self, b: N.Buffer, at: int) -> str:
-        """Address of this thread's first slot of a stack, whose place in the heap the frame has at ``at``."""
+        """Address of this thread's first slot of a stack. The frame has the stack's place in the heap at ``at``."""
 
     @abstractmethod
     def poll(self) -> None:
-        """Leaves the task when the launch was cancelled; stands on loop back-edges."""
+        """Leaves the task when the launch was cancelled. It is emitted on the back edges of loops."""
 
     @abstractmethod
     def builtin(self, what: str) -> str:
-        """What the device tells, an i64: see `N.Builtin`."""
+        """The value of an `N.Builtin`, an i64."""
 
     def sums(self, buffer: str) -> tuple[str, str]:
-        """For atomics on a buffer: an i1 that says whether this thread alone changes its elements meanwhile ("": not
-        known), and the address of element 0 ("": the buffer's own)."""
+        """How an atomic on the buffer runs: an i1 that is true where no other thread changes the element meanwhile ("":
+        not known), and the address of element 0 ("": the buffer's own)."""
         return "", ""
 
-    # --- what comes from the frame, read once, when the function begins -----------------------------------------
+    # --- what the function reads from the frame once, in its entry block ----------------------------------------
 
     def opened(self, key: object, make: Callable[[], str]) -> str:
+        """The value of that key, which the first call makes."""
         if key not in self._opened:
             self._opened[key] = make()
         return self._opened[key]
 
     def open(self, *blocks: N.Block) -> None:
-        """Reads what the blocks need from the frame."""
+        """Reads everything that the blocks need from the frame."""
         for block in blocks:
             for s in walk(block):
                 self.prepare(s)
@@ -96,7 +106,7 @@ class Body(ABC):
             self.arg(s.arg, s.type)
 
     def reach(self, buffer: str, rank: int) -> None:
-        """Reads what an access with so many indices needs."""
+        """Reads what an access to the buffer with ``rank`` indices needs."""
         self.pointer(buffer)
         if buffer in self.frame.extents:
             for axis in range(1, rank):
@@ -104,17 +114,17 @@ class Body(ABC):
 
     def at(self, offset: int) -> str:
         """Address of a word of the frame."""
-        return self.fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {offset}")
+        return self.fn.at(offset)
 
     def word(self, offset: int, type: str = "i64") -> str:
-        return self.fn.let(f"load {type}, ptr {self.at(offset)}")
+        return self.fn.word(offset, type)
 
     def pointer(self, buffer: str) -> str:
         """Address of the buffer's first element."""
         found = self.own.get(buffer) or self.kernel.buffers[buffer]
-        return self.opened(("pointer", buffer), lambda: self._begin(found))
+        return self.opened(("pointer", buffer), lambda: self._address(found))
 
-    def _begin(self, b: N.Buffer) -> str:
+    def _address(self, b: N.Buffer) -> str:
         if b.kind == "local":
             return self.local(b)
         if b.kind == "shared":
@@ -122,18 +132,18 @@ class Body(ABC):
         at, whole = self.frame.buffers[b.of or b.name], self.kernel.buffers[b.of or b.name]
         if b.kind == "heap":
             return self.first_slot(b, at)
-        return self.held(at) if whole.in_frame else self.address_at(at)
+        return self.in_frame(at) if whole.in_frame else self.address_at(at)
 
     def of_block(self, b: N.Buffer) -> str:
-        """Address of a block's part of what its threads share."""
+        """Address of memory that the threads of one block share."""
         return self.fn.let(f"alloca [{prod(b.shape or ())} x {memory_type(b.dtype)}], align 64")
 
     def local(self, b: N.Buffer) -> str:
         """Address of a new variable of the iteration."""
         return self.fn.alloca(memory_type(b.dtype))
 
-    def held(self, at: int) -> str:
-        """Address of a buffer in the frame."""
+    def in_frame(self, at: int) -> str:
+        """Address of a buffer that lies in the frame itself."""
         return self.at(at)
 
     def extent(self, buffer: str, axis: int) -> str:
@@ -146,6 +156,13 @@ class Body(ABC):
 
     # --- shared by the handlers ---------------------------------------------------------------------------------
 
+    def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
+        """The value of that key, which the first call in this block or one around it makes."""
+        made = self.offsets.get(key)
+        if made is None:
+            made = self.offsets[key] = make()
+        return made
+
     def type_of(self, id: int) -> Ty:
         return ty(self.types[id], self.lanes)
 
@@ -154,26 +171,24 @@ class Body(ABC):
         self.types[id] = type
 
     def tag(self, buffer: N.Buffer) -> str:
-        """What an access to the buffer says about what it does not overlap."""
-        return self.scopes.tag(memory.scope_of(buffer))
+        """The alias metadata of an access to the buffer."""
+        return self.unit.scopes.tag(buffer.name)
 
     def operate(self, prim: str, type: DType, a: str, b: str, flags: str | None = None) -> str:
-        """A binary primitive on values that are not in the IR."""
+        """Emits a binary primitive on values that have no id in the IR."""
         t = ty(type, self.lanes)
         return ops.emit(self.fn, prim, t, (t, t), (a, b), (None, None), self.fast if flags is None else flags)
 
     def block(self, block: N.Block, takers: tuple[N.Param, ...] | None = None) -> tuple[str, ...]:
-        """Emits a block; returns the values that its Yield hands on, as the ``takers`` take them."""
+        """Emits a block; returns the values that its Yield hands to the ``takers``."""
         outer, self.offsets = self.offsets, dict(self.offsets)
         owner = self.fn.stmt
         for stmt in block[:-1]:
             self.fn.stmt = stmt.id
             self.statement(stmt)
         last = block[-1]
-        if not isinstance(last, N.Yield) or type(last) is not N.Yield:
-            raise TypeError(
-                f"a block ends in {type(last).__name__}; exits must be structured before emission"
-            )
+        if type(last) is not N.Yield:
+            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
         values = tuple(self.values[i] for i in last.values) if takers is None else self.given(takers, last.values)
         self.offsets = outer
         self.fn.stmt = owner
@@ -183,15 +198,11 @@ class Body(ABC):
         HANDLERS[type(stmt)](self, stmt)
 
     def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
-        """Values as these parameters and results take them."""
+        """Values in the form in which these parameters or results take them."""
         return tuple(self.values[i] for i in ids)
 
     def type_of_param(self, p: N.Param) -> Ty:
         return ty(p.type, self.lanes)
-
-
-def _const(b: Body, s: N.Const) -> None:
-    b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value))
 
 
 def _op(b: Body, s: N.Op) -> None:
@@ -201,27 +212,47 @@ def _op(b: Body, s: N.Op) -> None:
     b.define(s.id, s.type, ops.emit(b.fn, s.prim, ty(s.type, b.lanes), types, args, known, b.fast))
 
 
-def _arg(b: Body, s: N.ArgLoad) -> None:
-    b.define(s.id, s.type, b.arg(s.arg, s.type))
-
-
 def _shape(b: Body, s: N.ShapeOf) -> None:
     wide = b.extent(s.buffer, s.axis)
     value = wide if s.type.bits == 64 else b.fn.let(f"trunc nuw nsw i64 {wide} to {ty(s.type).text}")
     b.define(s.id, s.type, value)
 
 
+def _call(b: Body, s: N.Call) -> None:
+    symbol = f"qd.{s.function}"
+    if symbol not in b.fn.module.defined:
+        _define(b, b.kernel.functions[s.function], symbol)
+    args = ((ty(b.types[i]).text, b.values[i]) for i in s.args)
+    b.define(s.id, s.type, b.fn.call(ty(s.type).text, symbol, *args))
+
+
+def _define(caller: Body, f: N.Function, symbol: str) -> None:
+    """Makes a function of the kernel one of the module, without fast-math flags: some of its sums compute the rounding
+    errors of other sums."""
+    names = [f"%p{n}" for n in range(len(f.params))]
+    params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
+    b = copy(caller)
+    b.fn = caller.fn.module.function(symbol, f"define internal {ty(f.type).text} @{symbol}({params})")
+    b.values, b.types, b.offsets, b.fast, b.polls = {}, {}, {}, "", False
+    b.ranges = Ranges(replace(b.kernel, body=f.body))
+    for p, x in zip(f.params, names, strict=True):
+        b.define(p.id, p.type, x)
+    (value,) = b.block(f.body)
+    b.fn.put(f"ret {ty(f.type).text} {value}")
+    b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+
+
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
-    N.Const: _const,
+    N.Const: lambda b, s: b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value)),
     N.Op: _op,
-    N.Call: calls.call,
-    N.ArgLoad: _arg,
+    N.Call: _call,
+    N.ArgLoad: lambda b, s: b.define(s.id, s.type, b.arg(s.arg, s.type)),
     N.ShapeOf: _shape,
     N.Builtin: lambda b, s: b.define(s.id, s.type, b.builtin(s.what)),
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.Leave: lambda b, s: None,  # the If that it stands in does it
+    N.Leave: lambda b, s: None,  # `control.if_` emits the jump
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,

@@ -1,7 +1,8 @@
-"""Control flow: the one place where a condition steers what runs."""
+"""Structured control flow as branches and phis."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm.text import ty
@@ -11,24 +12,23 @@ from quadrants_lab.ir.walk import walk
 if TYPE_CHECKING:
     from quadrants_lab.backends._llvm.body import Body
 
-STRIP = 16384  # iterations of an innermost loop between two looks at the cancel flag
+Values = tuple[str, ...]  # the texts of values
+STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag
 
 
 def if_(b: Body, s: N.If) -> None:
     fn = b.fn
     then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
     fn.branch(b.values[s.cond], then, orelse)
-    ways: list[tuple[tuple[str, ...], str]] = []
+    arms: list[list[tuple[str, str]]] = []  # of each, its values, with the block that they come from
     for label, block in ((then, s.then), (orelse, s.orelse)):
         fn.start(label)
         values = b.block(block, s.results)
-        ways.append((values, fn.block))
+        arms.append([(v, fn.block) for v in values])
         fn.jump(b.exit if isinstance(block[-2:][0], N.Leave) else join)
     fn.start(join)
-    (v0, from0), (v1, from1) = ways
-    for k, result in enumerate(s.results):
-        value = fn.phi(b.type_of_param(result).text, (v0[k], from0), (v1[k], from1))
-        b.define(result.id, result.type, value)
+    for result, *incoming in zip(s.results, *arms, strict=True):
+        b.define(result.id, result.type, fn.phi(b.type_of_param(result).text, *incoming))
 
 
 def while_(b: Body, s: N.While) -> None:
@@ -52,68 +52,80 @@ def while_(b: Body, s: N.While) -> None:
 
 
 def for_(b: Body, s: N.For) -> None:
-    """Loops test at the bottom, behind one guard. A loop that may run long is left when the launch is cancelled: one
-    that holds loops looks at the flag each time round, an innermost one runs in strips, so that LLVM sees a plain
-    inner loop."""
-    fn, t = b.fn, ty(s.index.type).text
-    begin, end = b.values[s.begin], b.values[s.end]
+    """A loop that may run long polls the cancel flag: one that holds loops does so on each trip, an innermost one runs
+    in strips, so that LLVM sees a plain inner loop."""
     known = b.ranges.range(s.index.id)
-    signed = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
+    sign = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
+    wraps = "nsw " if sign == "s" else "nuw "
     short = (known is not None and known[1] - known[0] < STRIP) or s.step != N.NO_ID
     leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
-    inits = b.given(s.carried, s.inits)
+    step = "1" if s.step == N.NO_ID else b.values[s.step]
 
+    def enter(index: str) -> None:
+        b.define(s.index.id, s.index.type, index)
+
+    def run(begin: str, end: str, inits: Values, done: str, poll: bool) -> tuple[Values, str]:
+        return loop(b, s, begin, end, inits, done, sign, enter, s.reverse, wraps, step, poll)
+
+    def trips(begin: str, end: str, inits: Values, done: str) -> tuple[Values, str]:
+        if b.polls and leaf and not short:
+            return _strips(b, s, begin, end, inits, done, sign, wraps, run)
+        return run(begin, end, inits, done, not short or not leaf)
+
+    guarded(b, s, b.values[s.begin], b.values[s.end], sign, trips)
+
+
+def guarded(
+    b: Body, s: N.For, begin: str, end: str, sign: str, trips: Callable[[str, str, Values, str], tuple[Values, str]]
+) -> None:
+    """Runs a loop where its range is not empty. ``trips`` emits it: it takes the range, the carried values and the
+    label to jump to, and returns the carried values behind the loop and the label of its last block."""
+    fn = b.fn
+    inits = b.given(s.carried, s.inits)
     enter, done = fn.label("enter"), fn.label("done")
-    fn.branch(fn.let(f"icmp {signed}lt {t} {begin}, {end}"), enter, done)
+    fn.branch(fn.let(f"icmp {sign}lt {ty(s.index.type).text} {begin}, {end}"), enter, done)
     skipped = fn.block
     fn.start(enter)
-    if b.polls and leaf and not short:
-        last, last_block = _strips(b, s, begin, end, inits, done)
-    else:
-        last, last_block = _plain_loop(b, s, begin, end, inits, poll=not short or not leaf, done=done)
+    last, last_block = trips(begin, end, inits, done)
     fn.start(done)
-    for k, result in enumerate(s.results):
-        value = fn.phi(b.type_of_param(result).text, (inits[k], skipped), (last[k], last_block))
-        b.define(result.id, result.type, value)
+    for result, init, value in zip(s.results, inits, last, strict=True):
+        phi = fn.phi(b.type_of_param(result).text, (init, skipped), (value, last_block))
+        b.define(result.id, result.type, phi)
 
 
-def _plain_loop(
-    b: Body, s: N.For, begin: str, end: str, inits: tuple[str, ...], poll: bool, done: str
-) -> tuple[tuple[str, ...], str]:
-    """One loop over a range that is not empty, leaving to ``done``; returns the carried values and the last block."""
+def loop(
+    b: Body, s: N.For, begin: str, end: str, inits: Values, done: str, sign: str, enter: Callable[[str], None],
+    reverse: bool, wraps: str = "", step: str = "1", poll: bool = True,
+    keep: Callable[[Values], Values] = lambda nexts: nexts,
+) -> tuple[Values, str]:  # fmt: skip
+    """A loop with its test at the bottom over a range that is not empty; it ends as `guarded` says. ``enter`` gets the
+    index at the start of a trip, ``keep`` makes the next carried values of those that the body yields."""
     fn, t = b.fn, ty(s.index.type).text
-    signed = "s" if s.index.type.kind == "i" and s.step == N.NO_ID else "u"
-    wraps = "nsw" if signed == "s" else "nuw"
-    start = fn.let(f"sub {wraps} {t} {end}, 1") if s.reverse else begin
-    loop, before = fn.label("for"), fn.block
-    fn.jump(loop)
-    fn.start(loop)
+    start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
+    head, before = fn.label("for"), fn.block
+    fn.jump(head)
+    fn.start(head)
     index, at = fn.hole()
-    b.define(s.index.id, s.index.type, index)
     phis = open_phis(b, s.carried)
-    nexts = b.block(s.body, s.carried)
+    enter(index)
+    nexts = keep(b.block(s.body, s.carried))
     if poll:
         b.poll()
-    if s.reverse:
-        step = fn.let(f"add {t} {index}, -1")
-        more = fn.let(f"icmp {signed}gt {t} {index}, {begin}")
-    else:
-        step = fn.let(f"add {wraps} {t} {index}, {1 if s.step == N.NO_ID else b.values[s.step]}")
-        more = fn.let(f"icmp {signed}lt {t} {step}, {end}")
-    fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{step}, %{fn.block}]")
+    following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {step}")
+    more = fn.let(f"icmp {sign}gt {t} {index}, {begin}" if reverse else f"icmp {sign}lt {t} {following}, {end}")
+    fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{following}, %{fn.block}]")
     close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
     last = fn.block
-    fn.branch(more, loop, done)
+    fn.branch(more, head, done)
     return nexts, last
 
 
 def _strips(
-    b: Body, s: N.For, begin: str, end: str, inits: tuple[str, ...], done: str
-) -> tuple[tuple[str, ...], str]:
-    """As `_plain_loop`, in strips of at most STRIP iterations with a look at the cancel flag after each."""
+    b: Body, s: N.For, begin: str, end: str, inits: Values, done: str, sign: str, wraps: str,
+    run: Callable[[str, str, Values, str, bool], tuple[Values, str]],
+) -> tuple[Values, str]:  # fmt: skip
+    """The loop that ``run`` emits, in strips of at most `STRIP` iterations, with a poll behind each strip."""
     fn, t = b.fn, ty(s.index.type).text
-    signed = "s" if s.index.type.kind == "i" else "u"
-    wraps = "nsw" if signed == "s" else "nuw"
     strip, latch = fn.label("strip"), fn.label("latch")
     before = fn.block
     fn.jump(strip)
@@ -123,15 +135,13 @@ def _strips(
     left = fn.let(f"sub {t} {at}, {begin}" if s.reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
-    edge = fn.let(f"sub {wraps} {t} {at}, {n}" if s.reverse else f"add {wraps} {t} {at}, {n}")
+    edge = fn.let(f"sub {wraps}{t} {at}, {n}" if s.reverse else f"add {wraps}{t} {at}, {n}")
     low, high = (edge, at) if s.reverse else (at, edge)
-    last, last_block = _plain_loop(b, s, low, high, tuple(v for v, _ in outer), poll=False, done=latch)
+    last, last_block = run(low, high, tuple(v for v, _ in outer), latch, False)
     fn.start(latch)
     finals = [fn.phi(b.type_of_param(p).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True)]
     b.poll()
-    more = fn.let(
-        f"icmp {signed}gt {t} {edge}, {begin}" if s.reverse else f"icmp {signed}lt {t} {edge}, {end}"
-    )
+    more = fn.let(f"icmp {sign}gt {t} {edge}, {begin}" if s.reverse else f"icmp {sign}lt {t} {edge}, {end}")
     start = end if s.reverse else begin
     fn.patch(at_line, f"{at} = phi {t} [{start}, %{before}], [{edge}, %{fn.block}]")
     for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):
@@ -142,6 +152,7 @@ def _strips(
 
 
 def open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
+    """Reserves a phi for each value that a loop carries. Returns their lines, for `close_phis`."""
     lines = []
     for p in params:
         name, line = b.fn.hole()
@@ -151,9 +162,9 @@ def open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
 
 
 def close_phis(
-    b: Body, params: tuple[N.Param, ...], lines: list[int], inits: tuple[str, ...], before: str,
-    nexts: tuple[str, ...], latch: str,
-) -> None:  # fmt: skip
+    b: Body, params: tuple[N.Param, ...], lines: list[int], inits: Values, before: str, nexts: Values, latch: str
+) -> None:
+    """Writes the reserved phis: values come from the block ``before`` the loop and from its ``latch``."""
     for p, line, init, value in zip(params, lines, inits, nexts, strict=True):
         name = b.values[p.id]
         b.fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{value}, %{latch}]")

@@ -1,5 +1,5 @@
-"""Statements travel through LLVM as debug locations whose line number is the statement's id. What comes out of it, IR
-or assembly, is shown without them."""
+"""Which IR statement each line of LLVM's output comes from. Statements pass through LLVM as debug locations whose line
+number is the statement's id; the IR or assembly that comes out is shown without the locations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.nodes import NO_ID
 
-FIRST = 100_000  # numbers of metadata that the emitter does not reach
+FIRST = 100_000  # metadata numbers from here on are not used by the emitter
 _DEFINE = re.compile(r"^define .*\{$")
 
 
@@ -20,7 +20,7 @@ def with_locations(lines: list[str], ids: list[int], emission: str = "LineTables
     scope = -1
     scopes: list[str] = []
     for line, id in zip(lines, ids, strict=True):
-        if _DEFINE.match(line) and "@qd." not in line:  # what is inlined counts as its call
+        if _DEFINE.match(line) and "@qd." not in line:  # code of helper functions counts as their call
             scope = FIRST + 10 + len(scopes)
             scopes.append(re.search(r"@([\w.]+)\(", line).group(1))  # type: ignore[union-attr]  # a define has one
             line = f"{line[:-1]}!dbg !{scope} {{"
@@ -85,15 +85,15 @@ _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A device's assembly, as LLVM writes it: which lines are an ``instruction``, which are ``noise``, which is not
-    shown, and what of a line is a ``comment``."""
+    """How to read a device's assembly: which lines are an ``instruction``, which are ``noise`` that is not shown, and
+    which part of a line is a ``comment``."""
 
     instruction: re.Pattern[str]
     noise: re.Pattern[str]
     comment: re.Pattern[str]
 
     def lines(self, text: str) -> tuple[list[str], list[int]]:
-        """What is shown, and the statement id of each line."""
+        """The lines to show, and the statement id of each of them."""
         lines: list[str] = []
         ids: list[int] = []
         now = NO_ID
@@ -109,5 +109,5 @@ class Assembly:
         return lines, ids
 
     def count(self, lines: list[str]) -> int:
-        """How many of them are instructions."""
+        """The number of instructions."""
         return sum(1 for line in lines if self.instruction.match(line))

@@ -1,9 +1,10 @@
-"""Global memory: addresses, loads, stores and atomics."""
+"""Memory: addresses, loads, stores and atomics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from quadrants_lab.analysis.alias import shared_arrays
 from quadrants_lab.backends._llvm.text import memory_type, ty
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> str:
-    """Address of an element of the buffer, or of what lies at ``base`` instead. Indices are taken to be in range: what
-    is not is an error that only checks can see."""
+    """Address of an element of the buffer. ``base``: the address to use for element 0. Indices are taken to be in
+    range: only checks (`passes.check_bounds`) find those that are not."""
     base = base or b.pointer(buffer.name)
     if buffer.name in b.own:
         buffer, index = b.own[buffer.name], index[1:]
@@ -27,16 +28,13 @@ def address(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -
     if buffer.kind == "heap":
         return _slot(b, buffer, base, index)
     shape = buffer.shape
-    key = (shape if shape is not None else buffer.name, index)
-    offset = b.offsets.get(key)
-    if offset is None:
-        offset = b.offsets[key] = _offset(b, buffer, index)
+    offset = b.once((shape if shape is not None else buffer.name, index), lambda: _offset(b, buffer, index))
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {offset}")
 
 
 def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
-    """Address of a slot; ``base`` is that of this lane's first one. A device of many lanes keeps the number of an
-    element below 2**31."""
+    """Address of a slot of an adstack; ``base`` is that of this thread's first slot. Devices with 32-bit slot numbers
+    keep the offset of an element below 2**31."""
     place, t = b.values[index[0]], b.type_of(index[0])
     if len(index) > 1:
         place = b.fn.let(f"mul nuw nsw {t.text} {place}, {b.stride}")
@@ -64,26 +62,26 @@ def widen(b: Body, id: int) -> str:
     value, t = b.values[id], b.types[id]
     if t.bits == 64 or value[0] != "%":
         return value if value not in ("true", "false") else str(int(value == "true"))
-    known = b.offsets.get(("wide", id))
-    if known is None:
-        op = "sext" if t.kind == "i" else "zext"
-        known = b.offsets[("wide", id)] = b.fn.let(f"{op} {ty(t).text} {value} to i64")
-    return known
+    op = "sext" if t.kind == "i" else "zext"
+    return b.once(("wide", id), lambda: b.fn.let(f"{op} {ty(t).text} {value} to i64"))
 
 
-# --- what does not overlap --------------------------------------------------------------------------------------
+# --- aliasing ---------------------------------------------------------------------------------------------------
 
 
 class Scopes:
-    """Alias scopes of a module: a field, a launch temporary, a returned slot and an adstack are each disjoint from
-    everything else; ndarrays, which the caller may pass twice, share one scope. A local needs none."""
+    """Alias scopes of a module. A field, a launch temporary, a returned value and an adstack are each disjoint from
+    everything else. Ndarrays that may be one array (`shared_arrays`) share one scope. A local needs none."""
 
     def __init__(self, kernel: N.Kernel) -> None:
-        names = (scope_of(b) for b in kernel.buffers.values() if b.kind != "local")
-        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(names))}
+        shared = shared_arrays(kernel)
+        memory = [b.name for b in kernel.buffers.values() if b.kind != "local"]
+        self.of = {name: "ndarrays" if name in shared else f"@{name}" for name in memory}
+        self.numbers = {name: n for n, name in enumerate(dict.fromkeys(self.of.values()))}
 
-    def tag(self, name: str) -> str:
-        n = self.numbers.get(name)
+    def tag(self, buffer: str) -> str:
+        """The metadata of a load from the buffer, or of a store to it."""
+        n = self.numbers.get(self.of.get(buffer, ""))
         k = len(self.numbers)
         return "" if n is None or k < 2 else f", !alias.scope !{1 + k + n}, !noalias !{1 + 2 * k + n}"
 
@@ -100,15 +98,11 @@ class Scopes:
         return out
 
 
-def scope_of(buffer: N.Buffer) -> str:
-    return "ndarrays" if buffer.kind == "ndarray" else "@" + buffer.name
-
-
 # --- loads and stores -------------------------------------------------------------------------------------------
 
 
 def read(b: Body, t: DType, ptr: str, tag: str = "") -> str:
-    """The value at an address; a u1 is a byte, 0 or not."""
+    """The value at an address. A u1 is a byte in memory, and true where that is not 0."""
     value = b.fn.let(f"load {memory_type(t)}, ptr {ptr}{tag}")
     return b.fn.let(f"icmp ne i8 {value}, 0") if t.kind == "b" else value
 
@@ -133,10 +127,10 @@ def store(b: Body, s: N.Store) -> None:
 
 # --- atomics ----------------------------------------------------------------------------------------------------
 
-# atomicrmw's spelling for (float, signed, unsigned and u1); "" is done by compare and exchange
+# the operation of atomicrmw for (float, signed, unsigned and u1); "": it takes a loop of compare and exchange
 _RMW: dict[str, tuple[str, str, str]] = {
     "add": ("fadd", "add", "add"),
-    "sub": ("fadd", "sub", "sub"),  # of floats: of the negated value, for no device subtracts them
+    "sub": ("fadd", "sub", "sub"),  # floats: the negated value is added, since no device subtracts atomically
     "mul": ("", "", ""),
     "min": ("fmin", "min", "umin"),
     "max": ("fmax", "max", "umax"),
@@ -168,7 +162,7 @@ def atomic(b: Body, s: N.Atomic) -> None:
     ptr, tag = address(b, buffer, s.index, base), b.tag(buffer)
     if s.op == "cas":
         types = f"{memory_type(t)} {b.values[s.expected]}, {memory_type(t)} {value}"
-        order = "acq_rel acquire" if buffer.kind != "frame" else "monotonic monotonic"  # only the host reads that
+        order = "acq_rel acquire" if buffer.kind != "frame" else "monotonic monotonic"  # only the host reads a frame
         pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", order, tag)
         old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
     elif s.private or not b.parallel:
@@ -176,24 +170,25 @@ def atomic(b: Body, s: N.Atomic) -> None:
         flags = (b.fast or "reassoc ") if buffer.role == "share" else None
         write(b, t, ptr, combine(b, s.op, t, old, value, flags), tag)
     else:
-        old = either(b, s.op, t, ptr, value, tag, alone)
+        old = modify_unless_alone(b, s.op, t, ptr, value, tag, alone)
     b.define(s.id, t, old)
 
 
-def either(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
-    """`modify` by a plain read and write where ``alone``, an i1, says that no other thread changes the element."""
-    if not alone:
-        return modify(b, op, t, ptr, value, tag)
-    if alone == "true":
+def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
+    """As `modify`, by a plain read and write where the i1 ``alone`` says that no other thread changes the element."""
+
+    def plainly() -> str:
         old = read(b, t, ptr, tag)
         write(b, t, ptr, combine(b, op, t, old, value), tag)
         return old
+
+    if alone in ("", "true"):
+        return plainly() if alone else modify(b, op, t, ptr, value, tag)
     fn = b.fn
     plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
     fn.branch(alone, plain, atomically)
     fn.start(plain)
-    here = read(b, t, ptr, tag)
-    write(b, t, ptr, combine(b, op, t, here, value), tag)
+    here = plainly()
     fn.jump(done)
     fn.start(atomically)
     old = modify(b, op, t, ptr, value, tag)
@@ -204,7 +199,7 @@ def either(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: st
 
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
-    """``*ptr op= value`` as one indivisible step; returns the old value."""
+    """``*ptr op= value`` as one atomic step; returns the old value."""
     rmw = _RMW[op][_KIND[t.kind]]
     if not rmw:
         return _exchange_loop(b, op, t, ptr, value)
@@ -215,19 +210,17 @@ def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> s
 
 
 def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
+    """As `modify`, by compare and exchange until no other thread has changed the element in between."""
     fn = b.fn
-    word, element = f"i{t.nbytes * 8}", ty(t).text
+    word, element = f"i{t.bits}", ty(t).text
     first = fn.let(f"load {word}, ptr {ptr}")
     before, loop, done = fn.block, fn.label("try"), fn.label("done")
     fn.jump(loop)
     fn.start(loop)
     seen, at = fn.hole()
-    as_value = word != element and t.kind != "b"
-    old = fn.let(f"bitcast {word} {seen} to {element}") if as_value else seen
-    if t.kind == "b":
-        old = fn.let(f"icmp ne i8 {seen}, 0")
-    new = stored(b, t, combine(b, op, t, old, value))
-    if as_value:
+    old = fn.let(f"bitcast {word} {seen} to {element}") if t.is_float else seen
+    new = combine(b, op, t, old, value)
+    if t.is_float:
         new = fn.let(f"bitcast {element} {new} to {word}")
     pair = fn.atomic(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new}", "monotonic monotonic")
     now = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 0")
@@ -243,8 +236,8 @@ def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
 
 @dataclass(slots=True)
 class Partial:
-    """What a function has of a reduction into a 0-d buffer: it starts at the operation's identity and is handed over
-    once, when the function ends."""
+    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity
+    and goes into the buffer once, when the function ends."""
 
     op: str
     dtype: DType

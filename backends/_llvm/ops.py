@@ -1,7 +1,5 @@
-"""Scalar primitives: from the spelling in `prims.PRIMS` to instructions.
-
-A spelling is an LLVM instruction, a comparison, an ``llvm.*`` intrinsic, or ``@name``, a row of `SEQUENCES` below.
-"""
+"""Primitives as LLVM instructions, from their spelling in `prims.PRIMS`: the name of an instruction, a comparison, an
+``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ _NO_WRAP = ("add", "sub", "mul")
 
 @dataclass(slots=True)
 class Ctx:
-    """What a sequence sees: the function, operands with their types and ranges, and the result's type."""
+    """What a sequence gets: the function, the operands with their types and ranges, and the type of the result."""
 
     fn: Function
     prim: str
@@ -66,14 +64,12 @@ class Ctx:
 
 def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[str, ...],
          known: tuple[Range | None, ...], flags: str) -> str:  # fmt: skip
-    """Emits ``prim`` and returns the result's name.
-
-    ``known`` are the ranges of the operands that are integers; ``flags`` the fast-math flags, each with its blank.
-    """
+    """Emits ``prim`` and returns the name of its result. ``known``: the ranges of those operands that are integers;
+    ``flags``: fast-math flags, each with a blank behind it."""
     row = PRIMS[prim]
     t = types[1] if row.rule == "select" else types[0]
     if t.dtype is f16:
-        flags = ""  # f32 computes it, rounded after each operation: a fused one would take f64
+        flags = ""  # f32 computes it and rounds after each operation; a fused operation would take f64
     if fn.module.own and t.dtype.is_float and prim in fn.module.own:
         return fn.module.own[prim](Ctx(fn, prim, out, types, args, known, flags))
     spelling = row.llvm[_COLUMN[t.dtype.kind]]
@@ -96,7 +92,7 @@ def emit(fn: Function, prim: str, out: Ty, types: tuple[Ty, ...], args: tuple[st
 
 
 def _divide(op: str) -> Callable[[Ctx], str]:
-    """Of signed integers: what is surely not negative is divided as if it were unsigned, which is cheaper."""
+    """Division of signed integers. Operands that are never negative are divided as unsigned ones, which is cheaper."""
 
     def sequence(c: Ctx) -> str:
         natural = all(r is not None and r[0] >= 0 for r in c.ranges)
@@ -137,8 +133,8 @@ def _int_to_int(c: Ctx, value: str, source: Ty, target: Ty) -> str:
 
 
 def _saturated(c: Ctx, a: str, source: Ty, target: Ty) -> str:
-    """LLVM's own saturating conversion, which takes vectors apart: the least and greatest integer for what is beyond
-    them, 0 for a NaN."""
+    """A saturating conversion of vectors: the least or greatest integer for what is beyond them, 0 for NaN. LLVM's
+    intrinsic for this would take the vectors apart."""
     low, high = target.dtype.limits
     as_float = source.dtype.numpy
     most = as_float(high)
@@ -193,4 +189,4 @@ LOWERING: tuple[Pass, ...] = (
     lower_division(),
     lower_integers,
     lower_casts(saturates=True),
-)  # what this emitter has no spelling for; elementary functions are the target's
+)  # takes away what this emitter has no spelling for, except elementary functions, which each target lowers itself

@@ -1,10 +1,11 @@
-"""Building blocks of LLVM IR text: types with their lanes, constants, a function under construction, a module."""
+"""The text of LLVM IR: types with their lanes, constants, functions and modules under construction."""
 
 from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16
 
 _SCALAR = {"f16": "half", "f32": "float", "f64": "double"}
-_SUFFIX = {"f16": "f16", "f32": "f32", "f64": "f64"}
 
 
 @dataclass(frozen=True, slots=True)
 class Ty:
-    """A value's type: dtype and number of lanes. ``text`` as LLVM writes it, ``suffix`` as in intrinsics' names."""
+    """The LLVM type of a value: a dtype and a number of lanes. ``text`` is how LLVM writes it, ``suffix`` how the names
+    of intrinsics end for it."""
 
     dtype: DType
     lanes: int
@@ -34,7 +35,7 @@ def ty(dtype: DType, lanes: int = 1) -> Ty:
     known = _TYPES.get((dtype, lanes))
     if known is None:
         scalar = _SCALAR.get(dtype.name, f"i{dtype.bits}")
-        suffix = _SUFFIX.get(dtype.name, f"i{dtype.bits}")
+        suffix = dtype.name if dtype.is_float else scalar
         text, suffix = (scalar, suffix) if lanes == 1 else (f"<{lanes} x {scalar}>", f"v{lanes}{suffix}")
         known = _TYPES[(dtype, lanes)] = Ty(dtype, lanes, text, suffix)
     return known
@@ -46,7 +47,7 @@ def memory_type(dtype: DType) -> str:
 
 
 def constant(t: Ty, value: Any) -> str:
-    """An operand's text for a constant of the type, in every lane."""
+    """The text of an operand that is this constant in every lane."""
     text = _scalar(t.dtype, value)
     return text if t.lanes == 1 else f"splat ({ty(t.dtype).text} {text})"
 
@@ -63,7 +64,8 @@ def _scalar(dtype: DType, value: Any) -> str:
 
 
 class Function:
-    """One function's text: lines, the statement that each line comes from, and the block being filled."""
+    """The text of a function under construction: its lines, the IR statement that each line comes from, and the label
+    of the basic block that is being filled."""
 
     def __init__(self, module: Module, head: str) -> None:
         self.module = module
@@ -73,11 +75,10 @@ class Function:
         self.stmt = NO_ID  # the statement whose code is being emitted
         self.count = 0
 
-    def put(self, text: str) -> int:
-        """Appends an instruction without a result; returns the line's number, for `patch`."""
+    def put(self, text: str) -> None:
+        """Appends an instruction without a result."""
         self.lines.append("  " + text)
         self.ids.append(self.stmt)
-        return len(self.lines) - 1
 
     def let(self, text: str) -> str:
         """Appends an instruction and returns the name of its result."""
@@ -88,10 +89,11 @@ class Function:
         return name
 
     def hole(self) -> tuple[str, int]:
-        """A name whose instruction (a phi) is not known yet, and the line where `patch` will put it."""
+        """Reserves a line for a phi whose operands are not known yet. Returns its name and the line, for `patch`."""
         return self.let(""), len(self.lines) - 1
 
     def patch(self, line: int, text: str) -> None:
+        """Writes the instruction of a line that `hole` reserved."""
         self.lines[line] = "  " + text
 
     def label(self, hint: str) -> str:
@@ -99,7 +101,7 @@ class Function:
         return f"{hint}{self.count}"
 
     def start(self, label: str) -> None:
-        """Opens the block ``label``; the one before must have ended."""
+        """Begins the basic block ``label``. The block before it must have a terminator."""
         self.lines.append(f"{label}:")
         self.ids.append(NO_ID)
         self.block = label
@@ -110,11 +112,34 @@ class Function:
     def branch(self, cond: str, then: str, orelse: str) -> None:
         self.put(f"br i1 {cond}, label %{then}, label %{orelse}")
 
-    def phi(self, type: str, *ways: tuple[str, str]) -> str:
-        return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in ways))
+    def phi(self, type: str, *incoming: tuple[str, str]) -> str:
+        """``incoming``: each a value and the label of the block that it comes from."""
+        return self.let(f"phi {type} " + ", ".join(f"[{v}, %{b}]" for v, b in incoming))
+
+    @contextmanager
+    def loop(self, hint: str, type: str, begin: str, end: str, done: str, step: str = "1", add: str = "add",
+             less: str = "slt") -> Iterator[str]:  # fmt: skip
+        """A loop whose index of that integer type runs from ``begin`` to before ``end``, with at least one trip; then
+        it jumps to the label ``done``. The value of the `with` is the index, what is emitted inside is the body."""
+        head, before = self.label(hint), self.block
+        self.jump(head)
+        self.start(head)
+        index, line = self.hole()
+        yield index
+        after = self.let(f"{add} {type} {index}, {step}")
+        self.patch(line, f"{index} = phi {type} [{begin}, %{before}], [{after}, %{self.block}]")
+        self.branch(self.let(f"icmp {less} {type} {after}, {end}"), head, done)
+
+    def at(self, offset: int, base: str = "%frame") -> str:
+        """The address ``offset`` bytes behind ``base``."""
+        return self.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+
+    def word(self, offset: int, type: str = "i64", base: str = "%frame") -> str:
+        """What lies there."""
+        return self.let(f"load {type}, ptr {self.at(offset, base)}")
 
     def alloca(self, type: str) -> str:
-        """Address of a local variable, as an ordinary pointer; in the entry block."""
+        """The address of a local variable, as an ordinary pointer. Call it in the entry block."""
         space = self.module.private_space
         if not space:
             return self.let(f"alloca {type}")
@@ -122,12 +147,12 @@ class Function:
         return self.let(f"addrspacecast ptr addrspace({space}) {own} to ptr")
 
     def atomic(self, text: str, order: str = "monotonic", tag: str = "") -> str:
-        """Appends an atomic instruction, as wide in its effect as a launch is; returns the name of its result."""
+        """Appends an atomic instruction that all threads of a launch see; returns the name of its result."""
         notes = self.module.atomic_notes if text.startswith("atomicrmw") else ""
         return self.let(f"{text} {self.module.atomic_scope}{order}{tag}{notes}")
 
     def call(self, result: str, name: str, *args: tuple[str, str], flags: str = "", attrs: str = "") -> str:
-        """Calls a function of the module or one from outside, which it declares; ``args`` are (type, value)."""
+        """Calls a function, which is declared unless the module defines it. ``args`` are pairs of type and value."""
         self.module.declare(name, result, tuple(t for t, _ in args), attrs)
         text = f"call {flags}{result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
         if result == "void":
@@ -136,14 +161,14 @@ class Function:
         return self.let(text)
 
     def close(self, library: bool = False) -> None:
-        """Ends the function; one of the ``library`` stands behind all others, for readers."""
+        """Ends the function. Functions of the ``library`` are printed behind all others, for readers."""
         self.lines.append("}")
         self.ids.append(NO_ID)
         (self.module.library if library else self.module.functions).append(self)
 
 
 class Module:
-    """Functions, and the declarations and helper functions that they call for."""
+    """A module under construction: functions, helper functions and declarations."""
 
     def __init__(self, triple: str, layout: str) -> None:
         self.triple = triple
@@ -155,16 +180,16 @@ class Module:
         self.defined: set[str] = set()
         self.metadata: list[str] = []
         self.private_space = 0  # LLVM's number of the address space of local variables
-        self.atomic_scope = ""  # how far atomics are seen, with its blank; "": everywhere
+        self.atomic_scope = ""  # LLVM's syncscope of atomics, with a blank behind it; "" is the whole system
         self.atomic_notes = ""  # metadata of each atomicrmw
-        self.own: dict[str, Callable[[Any], str]] = {}  # what the target spells its own way on floats: see `ops`
+        self.own: dict[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
         if name not in self.declared and name not in self.defined:
             self.declared[name] = f"declare {result} @{name}({', '.join(args)}){' ' + attrs if attrs else ''}"
 
     def helper(self, name: str, text: str) -> None:
-        """A function that sequences call; emitted once."""
+        """A definition that other functions use, as text. It is emitted once."""
         self.defined.add(name)
         self.helpers[name] = text
 
@@ -173,7 +198,7 @@ class Module:
         return Function(self, head)
 
     def lines(self) -> tuple[list[str], list[int]]:
-        """The module's text, line by line, and the statement id of each line."""
+        """The lines of the module, and the statement id of each of them."""
         lines = [f'target datalayout = "{self.layout}"', f'target triple = "{self.triple}"']
         ids: list[int] = [NO_ID, NO_ID]
         for fn in (*self.functions, *self.library):

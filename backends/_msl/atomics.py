@@ -1,5 +1,5 @@
-"""Functions for atomic operations: Metal's own on 32 bits. On 64 bits Metal has no compare and exchange: there the
-element is changed under a lock of the launch, by atomic loads and stores of its halves."""
+"""Functions for atomic operations: Metal's own on 32 bits. On 64 bits, where Metal has no compare and exchange, a
+function takes a lock of the launch and changes the element by atomic loads and stores of its halves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _R = "memory_order_relaxed"
 
 
 def combine(b: Body, op: str, t: DType, old: Expr, value: Expr) -> Expr:
-    """The new element of ``buffer op= value``."""
+    """The new value of an element that was ``old``."""
     if op == "exchange":
         return value
     if op == "cas":
@@ -30,15 +30,15 @@ def combine(b: Body, op: str, t: DType, old: Expr, value: Expr) -> Expr:
 
 
 def helper(b: Body, op: str, t: DType) -> str:
-    """Includes the function for an operation on elements of dtype ``t``; returns its name."""
+    """Adds the function for an operation on elements of dtype ``t`` to the module; returns its name."""
     name, own = f"qd_atomic_{op}_{t}", X.name(t)
     more = f"{own} expected, " if op == "cas" else ""
     head = f"{own} {name}(device {own}* at, {more}{own} value) {{"
     if t.bits == 64:
         new = combine(b, op, t, X.variable("old", own), X.variable("value", own))
-        return b.helper(name, _locked(name, own, more, new))
+        return b.library.add(name, _locked(name, own, more, new))
     if op == "cas":
-        return b.helper(name, Helper(f"""\
+        return b.library.add(name, Helper(f"""\
 {head}
   device atomic_uint* word = (device atomic_uint*)at;
   uint seen = expected;
@@ -47,12 +47,12 @@ def helper(b: Body, op: str, t: DType) -> str:
 }}"""))
     own_name = op if op == "exchange" else f"fetch_{op}"
     text = f"return atomic_{own_name}_explicit((device atomic_{own}*)at, value, {_R});"
-    return b.helper(name, Helper(f"{head}\n  {text}\n}}"))
+    return b.library.add(name, Helper(f"{head}\n  {text}\n}}"))
 
 
 def _locked(name: str, own: str, more: str, new: Expr) -> Helper:
-    """Under the lock. A thread that holds it is never made to wait for its neighbours: it lets go in the same turn of
-    the loop."""
+    """A function that takes the lock. The thread that holds it releases it in the same trip of the loop, so that it
+    never waits for threads that run in lockstep with it."""
     return Helper(f"""\
 {own} {name}(device Frame& f, device {own}* at, {more}{own} value) {{
   device atomic_uint* halves = (device atomic_uint*)at;

@@ -1,4 +1,4 @@
-"""Statements to lines: the table of handlers, and what they share."""
+"""Statements to lines of MSL: the table of handlers, and the state that they share."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Body(body.Body):
         self.frame = frame
         self.library = library
         self.chunks = chunks(frame.kernel)
-        self.locals: dict[str, str] = {}  # buffer -> variable
-        self.row: list[Expr] = []  # values of a slot that are to be stored with others
-        self.whole: dict[tuple[str, int], str] = {}  # first buffer of a chunk, slot -> variable with all of the slot
-        self.index: dict[int, str] = {}  # slot -> variable with the place of its element
-        self.lane = "0"  # number of this thread
-        self._started: set[str] = set()
+        self.locals: dict[str, str] = {}  # buffer of kind "local" -> its variable
+        self.pending: list[Expr] = []  # values of a chunk whose store is still to come
+        self.loaded: dict[tuple[str, int], str] = {}  # (first buffer of a chunk, slot) -> variable with the chunk
+        self.index: dict[int, str] = {}  # slot -> variable with its index in the heap
+        self.lane = "0"  # the number of this thread
+        self._started: set[str] = set()  # variables that `once` has declared
         self._counts: dict[str, int] = {}
 
-    # --- what stands in front ---------------------------------------------------------------------------------------
+    # --- variables at the start of the program -----------------------------------------------------------------------
 
     def once(self, name: str, type: str, text: str) -> str:
-        """A variable that is set when the program starts; returns its name."""
+        """Declares a variable at the start of the program, the first time; returns its name."""
         if name not in self._started:
             self._started.add(name)
             if type == "auto":
@@ -49,7 +49,7 @@ class Body(body.Body):
         return name
 
     def pointer(self, b: N.Buffer) -> str:
-        """The variable with the address of a field or ndarray, or of the words of a buffer."""
+        """The variable with the address of a field or ndarray, or of a view of its words."""
         of, t = self.frame.kernel.buffers[b.of or b.name], f"device {stored(b)} *"
         address = self.frame.buffer(of)
         if not b.of:
@@ -71,29 +71,25 @@ class Body(body.Body):
         return Body(block, self.frame, self.library, out)
 
     def operate(self, prim: str, out: DType, type: DType, *args: Expr) -> Expr:
-        """A primitive on values of one dtype that are not in the IR."""
+        """A primitive on values of one dtype that have no ids in the IR."""
         return ops.emit(prim, out, (type,) * len(args), args)
 
     def count(self, what: str) -> int:
-        """0, 1, 2, ...: how often it was asked of this."""
+        """The number of earlier calls with this argument, which makes names unique."""
         self._counts[what] = self._counts.get(what, -1) + 1
         return self._counts[what]
-
-    def helper(self, name: str, own: Helper | None = None) -> str:
-        """Includes a helper of the table, or one of the caller's own."""
-        return self.library.need(name) if own is None else self.library.add(name, own)
 
     # --- blocks -----------------------------------------------------------------------------------------------------
 
     def block(self, block: N.Block, lines: bool = False) -> tuple[Expr, ...]:
-        outer = self.whole, self.index
-        self.whole, self.index = {}, {}
+        outer = self.loaded, self.index
+        self.loaded, self.index = {}, {}
         values = super().block(block, lines)
-        self.whole, self.index = outer
+        self.loaded, self.index = outer
         return values
 
     def free(self, name: str, reads: Counter[int]) -> bool:
-        return super().free(name, reads) and not any(name in e.reads for e in self.row)
+        return super().free(name, reads) and not any(name in e.reads for e in self.pending)
 
     def changed(self, s: N.Stmt) -> str | None:
         if not isinstance(s, N.Store):
@@ -110,7 +106,7 @@ def _const(b: Body, s: N.Const) -> None:
 def _op(b: Body, s: N.Op) -> None:
     types = tuple(b.types[i] for i in s.args)
     args = tuple(b.values[i] for i in s.args)
-    if s.prim == "min" and s.type is u32:  # of which MSL has its own without doubt about the operands' types
+    if s.prim == "min" and s.type is u32:  # MSL's own function, unambiguous because both operands are uint
         e = X.call("min", "uint", *args)
     else:
         e = ops.emit(s.prim, s.type, types, args)
@@ -118,10 +114,10 @@ def _op(b: Body, s: N.Op) -> None:
 
 
 def _call(b: Body, s: N.Call) -> None:
-    """The dtypes behind the first point of its name tell functions apart, as they do in MSL."""
+    """Functions whose names differ only behind the first dot, in dtypes, are overloads in MSL."""
     name = "qd_" + s.function.partition(".")[0]
-    if s.function not in b.library.texts:
-        b.helper(s.function, Helper(body.function(b, name, b.frame.kernel.functions[s.function])))
+    if s.function not in b.library.texts:  # emitting it takes time
+        b.library.add(s.function, Helper(body.function(b, name, b.frame.kernel.functions[s.function])))
     b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
 
 

@@ -1,7 +1,7 @@
-"""Expressions with the types that MSL gives them.
+"""Expressions with their MSL types.
 
-Signed integers wrap, but overflow of a signed sum is undefined in MSL: such a sum is computed unsigned
-(``uint(a) + b``, ``a + 1u``) and converted where it is assigned or where its sign matters.
+Signed integers wrap around, but overflow of a signed sum is undefined in MSL. So sums are computed unsigned
+(``uint(a) + b``, ``a + 1u``) and converted where they are assigned or where the sign matters.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.backends._clike.expr import *  # X is where all of them are found
+from quadrants_lab.backends._clike.expr import *  # re-exported
 from quadrants_lab.backends._clike.expr import PRIMARY, UNARY, Expr, call, digits
 from quadrants_lab.ir.types import DType, f16, f32, u1
 
@@ -29,7 +29,7 @@ def name(t: DType) -> str:
 
 
 def as_type(e: Expr, t: str) -> Expr:
-    """The expression with that type: converted where it has another."""
+    """The expression converted to that type."""
     if e.type == t:
         return e
     if e.known is not None and UNSIGNED.get(e.type) == UNSIGNED.get(t):
@@ -38,7 +38,7 @@ def as_type(e: Expr, t: str) -> Expr:
 
 
 def unsigned(e: Expr) -> Expr:
-    """An integer as an unsigned one of its width."""
+    """An integer converted to the unsigned type of its width."""
     t = UNSIGNED[e.type]
     if e.known is not None and t in ("uint", "ulong"):
         bits = 32 if t == "uint" else 64
@@ -60,6 +60,6 @@ def literal(t: DType, value: Any) -> Expr:
     if t.bits < 32:
         return Expr(f"{spelled}({value})", PRIMARY, spelled, value)
     suffix = {"int": "", "uint": "u", "long": "l", "ulong": "ul"}[spelled]
-    if t.kind == "i" and value == -(1 << (t.bits - 1)):  # its digits alone are no literal of the type
+    if t.kind == "i" and value == -(1 << (t.bits - 1)):  # a literal cannot hold the digits without the sign
         return Expr(f"{spelled}(1{UNSIGNED[spelled][0]}{suffix} << {t.bits - 1})", PRIMARY, spelled, value)
     return Expr(f"{value}{suffix}", PRIMARY if value >= 0 else UNARY, spelled, value)

@@ -1,6 +1,6 @@
-"""The launch frame as a struct of MSL: the members that a kernel uses, each where `_gpu.layout` has it.
+"""The launch frame as an MSL struct with the members that a kernel uses, at the offsets of `_gpu.layout`.
 
-Addresses are members of pointer type: the host writes what Metal calls a buffer's gpuAddress there.
+Addresses are members of pointer type, to which the host writes the gpuAddress of a Metal buffer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
 
 WORD = words.WORD
-LOCK = L.STATUS + 4  # u32 in the unused half of the status word, 0 when a launch begins
+LOCK = L.STATUS + 4  # a u32 in the unused half of the status word, 0 when a launch begins
 
 _HEAD: dict[int, tuple[str, int]] = {
     LOCK: ("atomic_uint lock", 4),
@@ -32,14 +32,14 @@ STACK = "struct Stack { ulong capacity, last, at; };"
 
 
 def stored(b: N.Buffer) -> str:
-    """The type of an element in memory: a u1 takes a byte, in the frame 32 bits."""
+    """The type of an element in memory: a u1 takes one byte, or 32 bits where the buffer lies in the frame."""
     if b.dtype is not u1:
         return name(b.dtype)
     return "uint" if b.kind in ("temp", "ret") else "uchar"
 
 
 class FrameStruct:
-    """The struct of one kernel. Asking for a member includes it; every member keeps its name for the whole module."""
+    """The struct of one kernel. Asking for a member adds it, under a name that is unique in the module."""
 
     def __init__(self, kernel: N.Kernel, layout: L.GpuLayout) -> None:
         self.kernel = kernel
@@ -50,7 +50,7 @@ class FrameStruct:
         self._members: dict[int, tuple[str, int]] = {}  # offset -> declaration, bytes
 
     def need(self, offset: int) -> None:
-        """Includes a member of the head."""
+        """Adds a member of the frame's head."""
         self._members[offset] = _HEAD[offset]
 
     def _member(self, offset: int, type: str, key: str, count: int, nbytes: int) -> str:
@@ -63,7 +63,7 @@ class FrameStruct:
         return f"f.{_HEAD_NAMES[offset]}"
 
     def buffer(self, b: N.Buffer) -> str:
-        """The address of a field or ndarray; of what lives in the frame, the element itself."""
+        """The member with the address of a field or ndarray, or with the elements of a buffer in the frame."""
         at, t = self.layout.frame.buffers[b.name], stored(b)
         if b.in_frame:
             count = b.shape[0] if b.shape else 0
@@ -79,7 +79,7 @@ class FrameStruct:
         return self._member(self.layout.frame.args[arg], kept, arg, 0, 4 if t is u1 else t.nbytes)
 
     def bounds(self, number: int) -> str:
-        """Begin and extent of each axis of a task."""
+        """The member with the begin and extent of each axis of a task."""
         k = self.layout.frame.bounds[number]
         words = len(self.kernel.tasks[number].indices)
         return self._member(k, "ulong", f"task {number} box", words, words * WORD)
@@ -88,7 +88,7 @@ class FrameStruct:
         return self._member(self.layout.grid[number], "uint", f"task {number} groups", 3, 12)
 
     def stack_place(self, at: int) -> int:
-        """The number of the stack that has that word, in the array ``stacks``; -1 where none has it."""
+        """The index in the array ``stacks`` of the adstack whose words include the offset; -1 where none does."""
         frame = self.layout.frame
         if not frame.stacks_at <= at < frame.zero_at:
             return -1

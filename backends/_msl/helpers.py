@@ -1,4 +1,4 @@
-"""Functions of our own that a kernel's source carries where it needs them: each once, in front of the kernel."""
+"""Helper functions in MSL, which a module has in front of its kernels where they are needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from quadrants_lab.backends._msl.frame import LOCK
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """``text`` of one or more lines; ``needs``: other helpers, and members of the frame by offset."""
+    """The source of a helper. ``needs``: rows of `HELPERS` that it calls; ``frame``: offsets of the members of the
+    frame's head that it reads."""
 
     text: str
     needs: tuple[str, ...] = ()
@@ -21,12 +22,12 @@ class Helper:
 _RELAXED = "memory_order_relaxed"
 
 HELPERS: dict[str, Helper] = {
-    # a stack's first slot of this thread
+    # a pointer to the thread's first slot of an adstack
     "qd_slots": Helper("""\
 template <typename T> device T* qd_slots(device Frame& f, device Stack& s, uint lane) {
   return (device T*)(f.heap + s.at) + lane;
 }""", (), (L.HEAP,)),
-    # 64-bit atomics, which Metal does not have, are made under a lock
+    # the lock that 64-bit atomics take
     "qd_lock": Helper(f"""\
 bool qd_lock(device Frame& f) {{
   uint open = 0;
@@ -46,24 +47,19 @@ void qd_unlock(device Frame& f) {{
 
 
 class Library:
-    """The helpers that a module needs, in an order in which each stands behind what it needs. ``frame`` is told
-    which members of the frame they read."""
+    """The helpers of a module, each behind those that it calls. ``frame`` is called with the offsets of the members of
+    the frame that they read."""
 
     def __init__(self, frame: Callable[[int], None]) -> None:
         self.texts: dict[str, str] = {}
         self._frame = frame
 
-    def need(self, name: str) -> str:
-        """Includes a row of `HELPERS`; returns its name."""
+    def add(self, name: str, helper: Helper | None = None) -> str:
+        """Adds a helper, by default the row of `HELPERS`, the first time; returns its name."""
         if name not in self.texts:
-            self.add(name, HELPERS[name])
-        return name
-
-    def add(self, name: str, helper: Helper) -> str:
-        """Includes a helper of the caller's own, the first time."""
-        if name not in self.texts:
+            helper = helper or HELPERS[name]
             for n in helper.needs:
-                self.need(n)
+                self.add(n)
             for offset in helper.frame:
                 self._frame(offset)
             self.texts[name] = helper.text

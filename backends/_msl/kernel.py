@@ -1,4 +1,4 @@
-"""A kernel's MSL: a function for each of its programs, behind the frame's struct and the helpers that they need."""
+"""The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_p
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """``ids``: for each line the statement that it came from, or -1. ``instructions``: lines of the programs that do
-    something."""
+    """``ids``: for each line the id of its IR statement, or -1. ``instructions``: the number of lines of programs that
+    hold a statement."""
 
     lines: tuple[str, ...]
     ids: tuple[int, ...]
@@ -56,12 +56,18 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
     """
     check(kernel)
     kernel = lower(kernel, LOWERING, options)
-    layout = L.gpu_layout(kernel)
-    frame = FrameStruct(kernel, layout)
+    frame = FrameStruct(kernel, L.gpu_layout(kernel))
     library = Library(frame.need)
     out = Source(directives)
     for program in programs(kernel):
-        _Entry(kernel, frame, library, out, program).emit()
+        out.stmt, out.span = program.task.id, program.task.span
+        body = Body((program.task,), frame, library, out)
+        with out.apart() as inside, body.braces():
+            _PROGRAMS[program.kind](body, program)
+        out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
+        out.add(body.start)
+        out.add(inside)
+        out.put("}")
     contraction = [] if options.fast_math else ["#pragma METAL fp contract(off)"]
     head = ["#include <metal_stdlib>", *contraction, "using namespace metal;", *frame.lines()]
     for text in library.texts.values():
@@ -71,62 +77,44 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
 
 
 def _fails(s: N.Stmt) -> bool:
-    """Whether it is an If whose first block says that a stack is too small."""
+    """Whether it is an If whose first block reports that an adstack is too small."""
     return isinstance(s, N.If) and any(isinstance(x, N.Store) and x.buffer == "$failure" for x in walk(s.then))
 
 
-class _Entry:
-    """Emits one program."""
+def _serial(b: Body, program: Program) -> None:
+    block = program.task.body
+    b.exits = {s.id: "return;" for s in block[-2:-1] if _fails(s)}
+    b.block(block)
 
-    def __init__(
-        self, kernel: N.Kernel, frame: FrameStruct, library: Library, out: Source, program: Program
-    ) -> None:
-        self.kernel = kernel
-        self.frame = frame
-        self.program = program
-        self.out = out
-        out.stmt, out.span = program.task.id, program.task.span
-        self.body = Body((program.task,), frame, library, out)
 
-    def emit(self) -> None:
-        out, program, b = self.out, self.program, self.body
-        with out.apart() as inside, b.braces():
-            getattr(self, "_" + program.kind)()
-        out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
-        out.add(b.start)
-        out.add(inside)
-        out.put("}")
+def _bounds(b: Body, program: Program) -> None:
+    """Writes the begin and extent of each axis and the number of groups of the task to the frame."""
+    out, frame, task = b.out, b.frame, program.task
+    box, grid = frame.bounds(program.number), frame.grid(program.number)
+    values = b.block(task.bounds)
+    for n, value in enumerate(values):
+        out.put(f"{box}[{n}] = {value.text};")
+    most = frame.head(L.THREADS if stores_slots(frame.kernel, task.body) else L.LANES)
+    total = " * ".join(f"{box}[{n}]" for n in range(1, len(values), 2))
+    out.put(f"ulong groups = ({total} + {GROUP - 1}) / {GROUP}, most = {most} / {GROUP};")
+    out.put(f"{grid}[0] = uint(groups < most ? groups : most);")
 
-    def _serial(self) -> None:
-        block = self.program.task.body
-        self.body.exits = {s.id: "return;" for s in block[-2:-1] if _fails(s)}
-        self.body.block(block)
 
-    def _bounds(self) -> None:
-        """Leaves the box in the frame, and the count of groups that the task needs."""
-        out, b, number = self.out, self.body, self.program.number
-        box, grid = self.frame.bounds(number), self.frame.grid(number)
-        values = b.block(self.program.task.bounds)
-        for n, value in enumerate(values):
-            out.put(f"{box}[{n}] = {value.text};")
-        stored = stores_slots(self.kernel, self.program.task.body)
-        most = self.frame.head(L.THREADS if stored else L.LANES)
-        total = " * ".join(f"{box}[{n}]" for n in range(1, len(values), 2))
-        out.put(f"ulong groups = ({total} + {GROUP - 1}) / {GROUP}, most = {most} / {GROUP};")
-        out.put(f"{grid}[0] = uint(groups < most ? groups : most);")
+def _range(b: Body, program: Program) -> None:
+    task = program.task
+    b.lane = "lane"
+    if program.inline:
+        values = b.block(task.bounds)
+    else:
+        box = b.frame.bounds(program.number)
+        values = tuple(X.variable(f"{box}[{n}]", "ulong") for n in range(len(task.indices)))
+    for p, value in zip(task.indices, values, strict=True):
+        if b.read(p.id):
+            t = X.name(p.type)
+            b.set(p.id, p.type, b.fix(X.as_type(value, t), p.name, t))
+    last = (loop.body[-2:][0] for loop in task.body if isinstance(loop, N.For))
+    b.exits = {s.id: "continue;" for s in last if _fails(s)}
+    b.block(task.body)
 
-    def _range(self) -> None:
-        b, task = self.body, self.program.task
-        b.lane = "lane"
-        if self.program.inline:
-            values = b.block(task.bounds)
-        else:
-            box = self.frame.bounds(self.program.number)
-            values = tuple(X.variable(f"{box}[{n}]", "ulong") for n in range(len(task.indices)))
-        for p, value in zip(task.indices, values, strict=True):
-            if b.read(p.id):
-                t = X.name(p.type)
-                b.set(p.id, p.type, b.fix(X.as_type(value, t), p.name, t))
-        last = (loop.body[-2:][0] for loop in task.body if isinstance(loop, N.For))
-        b.exits = {s.id: "continue;" for s in last if _fails(s)}
-        b.block(task.body)
+
+_PROGRAMS = {"serial": _serial, "bounds": _bounds, "range": _range}

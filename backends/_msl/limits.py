@@ -1,4 +1,4 @@
-"""What Metal does not have: f64."""
+"""The check that a kernel uses no f64, which Metal does not have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(kernel: N.Kernel) -> None:
 
 
 def _f64(kernel: N.Kernel, s: N.Stmt) -> str:
-    """What of the statement is f64, in words; "" where nothing is."""
+    """What is f64 in the statement, in words; "" where nothing is."""
     if isinstance(s, N.Access) and kernel.buffers[s.buffer].dtype is f64:
         buffer = kernel.buffers[s.buffer]
         return f"{_WHAT[buffer.kind]} '{buffer.name}'"

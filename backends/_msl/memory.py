@@ -1,4 +1,4 @@
-"""Global memory: elements, loads, stores, atomics."""
+"""Loads, stores and atomic operations."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ if TYPE_CHECKING:
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
-    """Row-major element offset. Indices are taken to be in range: what is not is an error that only checks can see."""
-    offset = None
+    """The row-major offset of an element, whose index is assumed to be in range (in debug mode it is checked)."""
+    offset, shape = None, buffer.shape
     for axis, i in enumerate(index):
         e = b.values[i] if b.types[i].bits >= 32 else X.as_type(b.typed(i), "int")
         if offset is None:
             offset = e
             continue
-        extent = (
-            Expr(str(buffer.shape[axis]), X.PRIMARY, "int") if buffer.shape is not None else b.extent(buffer, axis)
-        )
+        extent = Expr(str(shape[axis]), X.PRIMARY, "int") if shape is not None else b.extent(buffer, axis)
         offset = X.binary("+", "long", X.binary("*", "long", offset, extent), e)
     assert offset is not None
     return offset
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
-    """An element of the buffer, of the type that `stored` says."""
+    """An element of the buffer, as an expression of type `stored`."""
     if buffer.in_frame and not index:
         return X.variable(b.frame.buffer(buffer), stored(buffer))
     pointer = b.frame.buffer(buffer) if buffer.in_frame else b.pointer(buffer)
@@ -46,7 +44,7 @@ def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
 
 
 def _loaded(t: DType, e: Expr) -> Expr:
-    """What a load from the element gives."""
+    """The value of an element, as an expression of its dtype's type."""
     if t is u1:
         e = X.binary("!=", "bool", e, Expr("0", X.PRIMARY, "int"))
     return Expr(e.text, e.level, e.type, None, e.reads, True)

@@ -1,4 +1,4 @@
-"""What no variable of a program may be called in MSL."""
+"""The identifiers that a variable of a program cannot have in MSL."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ atomic_compare_exchange_weak_explicit atomic_thread_fence ceil clz cos exp fabs 
 log max min memory_order_relaxed popcount pow precise round sin sqrt tan tanh trunc mem_flags
 """
 _VECTORS = (f"{t}{n}" for t in X.NAMES.values() for n in (2, 3, 4))
-# the last ones are the emitter's own
+# the patterns at the end match the emitter's own names
 AVOID = re.compile("|".join((*WORDS.split(), *_KEYWORDS.split(), *_VECTORS, r"qd_.*|(slots|[a-z])\d+")))

@@ -1,7 +1,7 @@
-"""Adstacks as `lower.adstacks` leaves them: counts are variables, slots lie in the device's heap.
+"""Lowered adstacks (`lower.adstacks`): counts are variables, and slots lie in the device's heap.
 
-What lies beside each other moves in one access, up to four values of a slot: stores, which follow each other, come down
-to one when the last of them is there; a load reads them all, and ``q3.x`` is then the value of the next one.
+A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access moves as a vector: stores are collected
+until the last value is known, and a load reads the whole chunk into a variable ``q3``, of which ``q3.x`` is one value.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _MEMBERS = "xyzw"
 
 
 def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
-    """A slot of the chunk that the buffer is in, and its type."""
+    """The buffer's chunk in the slot with this id, and its type."""
     chunk = b.chunks[buffer.name]
     t = X.name(buffer.dtype) + (str(len(chunk.buffers)) if len(chunk.buffers) > 1 else "")
     at = b.frame.stack_place(b.frame.layout.frame.buffers[chunk.first])
     b.once("s", "device Stack *", "f.stacks")
     stride = X.variable(b.once("stride", "uint", b.frame.head(L.THREADS)), "uint")
-    slots = b.once(f"s{at}", "auto", f"{b.helper('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
+    slots = b.once(f"s{at}", "auto", f"{b.library.add('qd_slots')}<{t}>(f, s[{at}], {b.lane})")
     index = X.binary("*", "uint", b.values[slot], stride)
     if chunk.count > 1:
         if slot not in b.index:
@@ -41,7 +41,7 @@ def _element(b: Body, buffer: N.Buffer, slot: int) -> tuple[Expr, str]:
 
 
 def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
-    """A slot of the heap, or a count."""
+    """The value of a slot or of a count."""
     if buffer.kind == "local":
         name = b.locals[s.buffer]
         b.define(s, Expr(name, X.PRIMARY, X.name(s.type), None, frozenset((name,)), True))
@@ -54,11 +54,11 @@ def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
         b.define(s, Expr(e.text, e.level, t, None, e.reads, True))
         return
     key = chunk[0], s.index[0]
-    if key not in b.whole:
+    if key not in b.loaded:
         e, t = _element(b, buffer, s.index[0])
-        b.whole[key] = f"q{b.count('q')}"
-        b.out.declare(t, f"{b.whole[key]} = {e.text}")
-    b.set(s.id, s.type, X.variable(f"{b.whole[key]}.{_MEMBERS[chunk.index(s.buffer)]}", X.name(s.type)))
+        b.loaded[key] = f"q{b.count('q')}"
+        b.out.declare(t, f"{b.loaded[key]} = {e.text}")
+    b.set(s.id, s.type, X.variable(f"{b.loaded[key]}.{_MEMBERS[chunk.index(s.buffer)]}", X.name(s.type)))
 
 
 def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
@@ -66,22 +66,22 @@ def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
         _count(b, s, buffer)
         return
     chunk = b.chunks[s.buffer].buffers
-    b.row.append(b.typed(s.value))
+    b.pending.append(b.typed(s.value))
     if s.buffer == chunk[-1]:
         e, t = _element(b, buffer, s.index[0])
-        values, b.row = b.row, []
-        whole = values[0].text if len(values) == 1 else f"{t}({', '.join(v.text for v in values)})"
-        b.out.put(f"{e.text} = {whole};")
-        b.whole.clear()
+        values, b.pending = b.pending, []
+        value = values[0].text if len(values) == 1 else f"{t}({', '.join(v.text for v in values)})"
+        b.out.put(f"{e.text} = {value};")
+        b.loaded.clear()
 
 
 def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
-    """The first store to a count, at the start of an iteration, makes the variable."""
+    """Assigns to a count. The first store, at the start of an iteration, declares its variable."""
     value = b.values[s.value]
     if s.buffer not in b.locals:
         name = b.locals[s.buffer] = f"c{len(b.locals)}"
         before = b.out.lines[-1] if b.out.lines else ""
-        if before.lstrip().startswith("uint c") and before.endswith("= 0u;"):  # in one line with those before
+        if before.lstrip().startswith("uint c") and before.endswith("= 0u;"):  # counts share one declaration
             b.out.lines[-1] = f"{before[:-1]}, {name} = {value.text};"
         else:
             b.out.put(f"{X.name(buffer.dtype)} {name} = {value.text};")
@@ -92,7 +92,7 @@ def _count(b: Body, s: N.Store, buffer: N.Buffer) -> None:
 
 
 def argument(b: Body, s: N.ArgLoad, at: int) -> None:
-    """A word of a stack."""
+    """Reads the capacity of an adstack, or its last slot's index."""
     b.once("s", "device Stack *", "f.stacks")
     n, member = b.frame.stack_place(at), "last" if s.arg.endswith(".last") else "capacity"
     text = f"s[{n}].{member}"

@@ -1,9 +1,9 @@
-"""Object files: what ELF ones are made of, and a linker for the CPU's."""
+"""Object files: the parts of ELF, and a linker for the CPU's objects."""
 
 from __future__ import annotations
 
 
 def require(holds: object, what: str) -> None:
-    """ValueError that names what is missing or wrong in an object file."""
+    """Raises ValueError, which says what is wrong in an object file, unless ``holds``."""
     if not holds:
         raise ValueError(f"an object file is wrong about {what}")

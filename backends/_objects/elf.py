@@ -1,4 +1,4 @@
-"""What ELF files are made of. The format is in the System V ABI."""
+"""The parts of an ELF file, as the System V ABI defines them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from quadrants_lab.ir.record import dataclass
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 PROGBITS, SYMBOLS, RELOCATIONS = 1, 2, 4  # kinds of sections
-EXECUTED = 4  # a flag of sections
 FUNCTION = 2  # a kind of symbols
 
 

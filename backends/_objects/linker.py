@@ -1,5 +1,5 @@
-"""Puts an x86-64 ELF object into this process's memory: a linker of 90 lines, because a process that has its code from
-the disk cache would load LLVM's 100 MB for nothing else. The format and relocations are those of the System V ABI."""
+"""Links an x86-64 ELF object into the memory of this process, so that a process which gets all its code from the disk
+cache does not load LLVM's 100 MB. The format and the relocations are those of the System V ABI."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _RELOCATION = struct.Struct("<QIIq")
 
 
 def usable(machine: str) -> bool:
-    """Whether `linked` knows this system's objects."""
+    """Whether `linked` can link this system's objects."""
     return machine == "x86_64" and sys.platform == "linux"
 
 
 class Mapped:
-    """Memory of the process; it stays while this object lives, and where the interpreter ends."""
+    """Memory of the process, which is freed with this object, but not when the interpreter ends."""
 
     def __init__(self, size: int) -> None:
         self.base = _libc().mmap(None, size, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
@@ -40,9 +40,9 @@ class Mapped:
 
 
 def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> tuple[Mapped, dict[str, int]]:
-    """The memory that the code is in, and the address of each export. What the object does not define is looked for in
-    ``imports``, then in the process. ValueError, LookupError or struct.error for what is not known here or damaged:
-    give it to LLVM."""
+    """The memory that the code is in, and the address of each export. Symbols that the object does not define are
+    looked up in ``imports``, then in the process. Raises ValueError, LookupError or struct.error for an object that is
+    damaged or not supported; LLVM may still link it."""
     require(len(obj) >= 64, "its header")
     (table,) = struct.unpack_from("<Q", obj, 40)
     sections = [elf.Section(*row) for row in elf.SECTION.iter_unpack(obj[table:])]
@@ -58,7 +58,7 @@ def linked(obj: bytes, exports: tuple[str, ...], imports: Mapping[str, int]) -> 
         at = symbols[symbol][0]
         return texts[at : texts.index(b"\0", at)].decode()
 
-    # first what is executed and read, with a stub for each symbol, then from a new page on what is written
+    # first what is executed and read, with a stub for each symbol; then, on new pages, what is written
     places: dict[int, int] = {}
     size = 0
     for writable in (0, _WRITE):

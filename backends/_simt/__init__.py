@@ -1,1 +1,1 @@
-"""From offloaded IR to LLVM IR for GPUs that LLVM compiles for: a program a task, in the frame of `_gpu`."""
+"""Offloaded IR to LLVM IR for the GPUs that LLVM has a target for, and launches through the driver's API."""

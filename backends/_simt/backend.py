@@ -1,4 +1,4 @@
-"""What the ``__init__`` of a backend's folder has, where a driver behind `_simt.driver` launches what LLVM made."""
+"""The functions of a backend's ``__init__``, for backends that launch LLVM's code through `_simt.driver`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class SimtBackend:
-    """``name``: of the folder; ``driver``: of the module in it with `current`, `probe` and `stand_in`; ``device``: what
-    it drives, in words. Nothing is imported before it is needed."""
+    """``name``: of the backend's folder; ``driver``: of the module there with `current`, `probe`, `shown` and
+    `stand_in`; ``device``: the kind of device in words. Modules are imported when they are needed."""
 
     def __init__(self, name: str, driver: str, device: str) -> None:
         self._name = name
@@ -37,15 +37,13 @@ class SimtBackend:
         return str(self._module(self._driver).probe())
 
     def probe_simulation(self) -> str:
-        """Empty where something stands in for a device, else the sentence why not."""
+        """Empty where a stand-in for a device is registered, else the sentence why not."""
         there = self._module(self._driver).stand_in() is not None
         return "" if there else f"Nothing stands in for {self._device} here."
 
-    def open_device(
-        self, threads: int = 0, cache: DiskCache | None = None, number: int | None = None
-    ) -> SimtDevice:
-        """The device with this number; without one that of QD_VISIBLE_DEVICE, or the first. ``threads``: most in
-        flight, 0 for what the device has room for. The driver keeps its own cache of machine code.
+    def open_device(self, threads: int = 0, cache: DiskCache | None = None, number: int | None = None) -> SimtDevice:
+        """The device with this number; by default that of QD_VISIBLE_DEVICE, or the first. ``threads``: the most in
+        flight, 0 for as many as the device has room for. The driver has a cache of machine code of its own.
 
         Raises QuadrantsRuntimeError where there is no device.
         """
@@ -58,7 +56,7 @@ class SimtBackend:
         return made
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-        """Those of the chip that the driver's `shown` names."""
+        """The stages for the chip that the driver's `shown` names."""
         chip = self._module(self._driver).shown()
         made: dict[str, Callable[[], Stage]] = self._module("listings").stages(kernel, options, chip)
         return made
@@ -66,7 +64,7 @@ class SimtBackend:
     def load(
         self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
     ) -> SimtExecutable:
-        """Code of an offloaded kernel without exits, ready to launch; the driver loads it when a device first needs it.
+        """The code of an offloaded kernel without exits, which the driver loads when a device first needs it.
 
         ``cached``, ``keep``: see `quadrants_lab.runtime.backend.Backend`.
         """
@@ -75,7 +73,7 @@ class SimtBackend:
         return SimtExecutable(kernel, options, self._module(self._driver).current(), cached, keep)
 
     def key(self, also: bytes = b"") -> str:
-        """What code depends on besides kernel and options: the chip, LLVM, our own sources, and what is given."""
+        """What code depends on besides kernel and options: the chip, LLVM, our own sources, and ``also``."""
         import llvmlite.binding as llvm
 
         from quadrants_lab.backends.sources import digest

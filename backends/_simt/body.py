@@ -1,42 +1,43 @@
-"""A program's code: the frame, of which the parameter %frame is a copy that only is read, and %state, which programs
-share and write: status, failure, "temp" and "ret" buffers, boxes of iterations."""
+"""The code of a program. Its parameter %frame is a read-only copy of the launch frame; what programs write lies in
+%state: status, failure, "temp" and "ret" buffers, and boxes of iterations."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import prod
 
-from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.meetings import Meetings
-from quadrants_lab.backends._llvm import memory
-from quadrants_lab.backends._llvm.body import Body
+from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm.body import Body, Unit
 from quadrants_lab.backends._llvm.text import Function, memory_type
-from quadrants_lab.backends._simt.reduce import change_together, over_group, over_warp
+from quadrants_lab.backends._simt.reduce import aggregated_atomic, over_group, over_warp
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 
 
 class SimtBody(Body):
-    """``thread`` is an i32."""
+    """``thread`` is an i32; ``group``: the threads of a group; ``aggregated``: atomics to aggregate in a warp."""
 
     polls = False
 
     def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, state: State, parallel: bool,
-        scopes: memory.Scopes, ranges: Ranges, target: Target, meetings: Meetings | None = None,
+        self, fn: Function, unit: Unit, state: State, target: Target, program: Program, group: int,
+        aggregated: Container[N.Atomic],
     ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, state.layout.frame, parallel, scopes, ranges)
+        super().__init__(fn, unit, program.kind == "range")
         self.state = state
         self.target = target
-        self.meetings = meetings if parallel else None
-        self.program = ""  # its name
-        self.group = 1  # threads of a group
-        self.in_step: N.Block | None = None  # the block that has several iterations
+        self.program = program.name
+        self.group = group
+        self.aggregated = aggregated if self.parallel else ()
+        if program.task.block_dim:
+            self.own = own_memory(unit.kernel, program.task, target.block_memory)
+        self.in_step: N.Block | None = None  # the block that runs several iterations at once
         self.exit = "leave"
         self.inside: N.Block = ()  # the block that is being emitted
-        self.reduced: dict[str, str] = {}  # what a target brought into range in this block or one around it
+        self.reduced: dict[str, str] = {}  # arguments that `Target.statement` reduced, by the value
 
     # --- blocks -------------------------------------------------------------------------------------------------
 
@@ -60,12 +61,12 @@ class SimtBody(Body):
             self.define(stmt.id, t, whole)
         elif isinstance(stmt, N.Barrier):
             self.target.barrier(self.fn)
-        elif isinstance(stmt, N.Atomic) and self.meetings and stmt in self.meetings:
-            change_together(self, stmt)
+        elif isinstance(stmt, N.Atomic) and stmt in self.aggregated:
+            aggregated_atomic(self, stmt)
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)
 
-    # --- what Body asks for -------------------------------------------------------------------------------------
+    # --- overridden methods of Body -----------------------------------------------------------------------------
 
     def prepare(self, s: N.Stmt) -> None:
         super().prepare(s)
@@ -75,8 +76,8 @@ class SimtBody(Body):
     def word(self, offset: int, type: str = "i64") -> str:
         return self.opened((offset, type), lambda: super(SimtBody, self).word(offset, type))
 
-    def held(self, at: int) -> str:
-        """Address of a word of the frame that programs write."""
+    def in_frame(self, at: int) -> str:
+        """The address of a word of the frame that programs write, which lies in the state."""
         return self.fn.let(f"getelementptr inbounds i8, ptr %state, i64 {self.state.at(at)}")
 
     def address_at(self, offset: int) -> str:
@@ -99,7 +100,7 @@ class SimtBody(Body):
         return self.fn.let(f"getelementptr inbounds [{b.dtype.nbytes} x i8], ptr {start}, i64 {thread}")
 
     def poll(self) -> None:
-        """Nothing ends a launch on a GPU."""
+        """A launch on a GPU cannot be cancelled."""
 
     def builtin(self, what: str) -> str:
         if what == "lanes":

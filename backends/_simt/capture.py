@@ -1,4 +1,4 @@
-"""Launches of many kernels, and copies between them, that start in one call of the driver."""
+"""Captures many launches, and copies between them, as one graph that starts by one call of the driver."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class MustWait(Exception):
-    """What is captured has to be waited for, or differs from launch to launch."""
+    """The captured code waits for a result, or differs from launch to launch."""
 
 
 def capture(device: SimtDevice, run: Callable[[], None]) -> Captured | None:
-    """All that ``run`` launches and copies on the device, of which nothing happens now; None where the driver cannot
-    do that, or something has to be waited for. To be called with the session locked."""
+    """Captures all launches and copies of ``run`` without executing them; None where the driver has no graphs or
+    ``run`` waits for a result. Call it with the session locked."""
     make = getattr(device.driver, "graph", None)
     if make is None:
         return None
@@ -35,7 +35,7 @@ def capture(device: SimtDevice, run: Callable[[], None]) -> Captured | None:
 
 
 class Captured:
-    """``launch()`` starts it all, after what was launched before, and is to be called as long as `holds` says so."""
+    """A captured graph, which ``launch()`` starts after all earlier launches, as long as `holds` is true."""
 
     def __init__(self, device: SimtDevice, start: Callable[[], None], frames: list[Any]) -> None:
         self.device = device
@@ -46,7 +46,7 @@ class Captured:
         self.count = len(frames)
 
     def holds(self) -> bool:
-        """Whether memory of the device and what runs at a time are still as they were."""
+        """Whether the adstack heap and the group counts are still those of the capture."""
         same = all(f._launches is launches and not f._grid_is_old for f, launches in self.frames)
         return same and self.device.heap_address == self.heap
 
@@ -59,4 +59,4 @@ class Captured:
         self.start()
         device.launches += self.count
         for frame, _ in self.frames:
-            frame.leave_unsettled()
+            frame.defer_check()

@@ -1,4 +1,4 @@
-"""A device of one session behind a driver (`cuda.driver`, `amdgpu.hip`), and memory on it."""
+"""A session's device behind a driver (`cuda.driver`, `amdgpu.hip`), and memory on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadrants_lab.backends._simt.capture import Captured, MustWait, capture
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
-_HEAP_SHARE = 4  # adstacks may take that part of the device's memory before fewer threads run at a time
+_HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before fewer threads run at a time
 
 
 class SimtMemory(RemoteMemory):
@@ -34,7 +34,7 @@ class SimtMemory(RemoteMemory):
 
     @classmethod
     def over(cls, device: SimtDevice, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> SimtMemory:
-        """Memory that is another's, which ``keep`` keeps alive."""
+        """Memory that another library owns and that ``keep`` keeps alive."""
         made = cls.__new__(cls)
         made._describe(device, shape, dtype)
         made.address = address
@@ -44,15 +44,15 @@ class SimtMemory(RemoteMemory):
     def _describe(self, device: SimtDevice, shape: tuple[int, ...], dtype: Any) -> None:
         super()._describe(device, shape, dtype)
         self.keep: Any = None
-        self.stream: int | None = None  # of the owner, where that is another
+        self.stream: int | None = None  # the owner's stream, where another library owns it
 
-    def _lie(self, home: int) -> None:
-        self.address = home
+    def _use(self, storage: int) -> None:
+        self.address = storage
 
-    def piece(self, at: int, size: int) -> Any:
+    def save(self, at: int, size: int) -> Any:
         if self.device.captured is not None:
             raise MustWait
-        return super().piece(at, size)
+        return super().save(at, size)
 
     def _copy(self, offset: int, other: Any, start: int, nbytes: int) -> None:
         driver = self.device.driver
@@ -62,7 +62,7 @@ class SimtMemory(RemoteMemory):
 
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
         driver = self.device.driver
-        self.device.finish()  # here Ctrl-C ends the waiting
+        self.device.finish()  # this wait, unlike the driver's copy, can be interrupted by Ctrl-C
         driver.enter()
         driver.download(host, self.address + offset, nbytes)
 
@@ -87,7 +87,7 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 
 class SimtDevice(RemoteDevice, GpuDevice):
     """``memory``: the class of arrays on it. ``running``: something may not be done yet; `ALONE` where that is one
-    launch that sets the flag ``done`` at its end. ``unsettled``: frames whose last launches may have failed; each has
+    launch that sets the flag ``done`` at its end. ``unchecked``: frames whose last launches may have failed; each has
     methods ``ask``, and, for when that is answered, ``settle``, which raises then. ``few_threads``: the most with
     adstacks, where these take more than ``large_heap`` bytes."""
 
@@ -103,7 +103,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         self.few_threads, self.large_heap = most, 0
         self.running: int = False
         self.flight = Flight(driver)
-        self.unsettled: list[Any] = []
+        self.unchecked: list[Any] = []
         self.captured: list[Any] | None = None  # frames, while their launches are captured: `capture`
         self._over = False  # whether a fork ended it
         forks.finalize(self, _free, self.driver, self.spare)
@@ -112,7 +112,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
         return self.without_spare(lambda: self.memory(self, shape, dtype))
 
-    def take_home(self, nbytes: int) -> int:
+    def allocate_storage(self, nbytes: int) -> int:
         return self.without_spare(lambda: int(self.driver.allocate(nbytes)))
 
     def drop_spare(self) -> None:
@@ -133,12 +133,12 @@ class SimtDevice(RemoteDevice, GpuDevice):
 
     def forked(self) -> bool:
         self.running, self._over = False, True
-        self.unsettled, self.ahead = [], []
+        self.unchecked, self.ahead = [], []
         return False
 
     def begin(self, signals: bool, cost: Cost) -> None:
-        """To be called before a launch, which it lets wait where many are on their way; ``signals``: it sets the
-        flag `done`. ``cost``: its frame's."""
+        """Prepares a launch, and waits where too many are in flight. ``signals``: the launch sets the flag `done`;
+        ``cost``: that of its frame."""
         flight = self.flight
         if self.running:
             if flight.load >= PART:
@@ -155,20 +155,20 @@ class SimtDevice(RemoteDevice, GpuDevice):
         flight.costs.append(cost)
 
     def finish(self) -> None:
-        """Waits until nothing runs here."""
+        """Waits until no launch runs, and raises the overflows of launches that were not waited for."""
         if self.captured is not None:
             raise MustWait
-        if self.running == ALONE and not self.unsettled and self.done.signaled():
+        if self.running == ALONE and not self.unchecked and self.done.signaled():
             self.running = False
-        if self.running or self.unsettled:
+        if self.running or self.unchecked:
             self.driver.enter()
-            for frame in self.unsettled:
-                frame.ask()
+            for frame in self.unchecked:
+                frame.fetch_status()
             self.driver.wait("running kernels")
             self.flight.end()
             self.running = False
-            while self.unsettled:
-                self.unsettled.pop().settle()
+            while self.unchecked:
+                self.unchecked.pop().check_overflow()
 
     def capture(self, run: Callable[[], None]) -> Captured | None:
         """See `capture`."""

@@ -1,7 +1,7 @@
-"""A driver that is called through ctypes: one device of a process, its memory, and launches on it.
+"""A GPU driver's C interface through ctypes: one device of the process, its memory, and launches on it.
 
-NVIDIA's driver and AMD's HIP have the same calls under other names. `CALLS` says what they take; a subclass says what
-they are called, and adds what only its driver has.
+NVIDIA's driver and AMD's HIP have the same functions under different names. `CALLS` has their argument types; a
+subclass has their names and the functions that only its driver has.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ OUT_OF_MEMORY = 2
 NOT_READY = 600
 _REGISTERS = 4  # an attribute of a function
 _NO_TIMING = 2  # a flag of an event
-_LONGEST_PAUSE = 5e-4  # seconds between two looks at what runs
-_LOOKS = 500  # without a pause, about 200 us
+_LONGEST_PAUSE = 5e-4  # seconds between two polls
+_SPINS = 500  # polls without a pause, about 200 us
 
 _p, _u, _z, _i = C.c_void_p, C.c_uint, C.c_size_t, C.c_int
-CALLS: dict[str, tuple[Any, ...]] = {  # without the prefix that all of a driver's calls have
+CALLS: dict[str, tuple[Any, ...]] = {  # argument types, by the function's name without its prefix
     "Init": (_u,),
     "DriverGetVersion": (_p,),
     "DeviceGetCount": (_p,),
@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[Any, ...]] = {  # without the prefix that all of a driver
 
 
 class DriverError(QuadrantsRuntimeError):
-    """A call of the driver that failed; ``number`` is its error."""
+    """A failed call of the driver; ``number``: its error code."""
 
     number = 0
 
@@ -77,23 +77,23 @@ def first_library(names: Iterable[str]) -> Any:
 
 
 class _Here(threading.local):
-    """What is so in one thread: whose device is current there."""
+    """The driver whose device is current in this thread."""
 
     driver: Driver | None = None
 
 
 class Driver(ABC):
-    """The device with number ``ordinal``; one driver a device and process. ``version``: the API's.
+    """The device with number ``ordinal``, of which a process has one driver object. ``version``: the API's.
 
-    Raises QuadrantsRuntimeError where there is none, AttributeError where the library lacks a call.
+    Raises QuadrantsRuntimeError where there is no such device, AttributeError where the library lacks a function.
     """
 
-    api: ClassVar[str]  # in words
+    api: ClassVar[str]  # its name in messages
     prefix: ClassVar[str]
-    names: ClassVar[dict[str, str]]  # calls of `CALLS` that are called otherwise
-    more: ClassVar[dict[str, tuple[Any, ...]]]  # calls of this driver alone, by their whole names
-    lost: ClassVar[tuple[int, ...]]  # after these errors nothing works any more
-    attributes: ClassVar[tuple[int, int]]  # of a device: multiprocessors, and threads of one
+    names: ClassVar[dict[str, str]]  # rows of `CALLS` whose names are not the prefix and the key
+    more: ClassVar[dict[str, tuple[Any, ...]]]  # argument types of this driver's own functions, by their full names
+    lost: ClassVar[tuple[int, ...]]  # errors after which the process cannot use the device any more
+    attributes: ClassVar[tuple[int, int]]  # device attributes: number of multiprocessors, threads of each
     shape: ClassVar[Shape]
     here: ClassVar[_Here]
 
@@ -106,10 +106,10 @@ class Driver(ABC):
             self._take(name, self.names.get(name, self.prefix + name), types)
         for name, types in self.more.items():
             self._take(name, name, types)
-        # without types: what it gets is ctypes' already
+        # without argument types: its arguments are ctypes objects already, and checking them takes time
         self.launch_call = getattr(C.CDLL(library._name), self.names.get("LaunchKernel", f"{self.prefix}LaunchKernel"))
-        # without letting other threads run, which takes longer
-        self._look = getattr(C.PyDLL(library._name), f"{self.prefix}StreamQuery")
+        # through PyDLL, because releasing and taking the GIL takes longer than the call
+        self._poll = getattr(C.PyDLL(library._name), f"{self.prefix}StreamQuery")
         self.check(self.Init(0), f"starting {self.api}")
         self.version = self._int(self.DriverGetVersion)
         count = self._int(self.DeviceGetCount)
@@ -127,7 +127,7 @@ class Driver(ABC):
         self.total_bytes = total.value
         self.multiprocessors, threads = (self.attribute(which) for which in self.attributes)
         self.threads_at_once = self.multiprocessors * threads
-        self.stream = _p()  # waits for the default stream of other libraries, and they for it
+        self.stream = _p()  # a blocking stream: it and the default stream of other libraries wait for each other
         self.check(self.StreamCreate(C.byref(self.stream), 0), "making a stream")
 
     def _take(self, name: str, symbol: str, types: tuple[Any, ...]) -> None:
@@ -148,32 +148,32 @@ class Driver(ABC):
         self.check(self.DeviceGetAttribute(C.byref(n), which, self.device), "asking about the device")
         return n.value
 
-    # --- what differs -------------------------------------------------------------------------------------------
+    # --- differences between drivers ----------------------------------------------------------------------------
 
     @abstractmethod
     def open(self) -> Any:
-        """The device that `ordinal` says, as calls take it."""
+        """The handle of the device."""
 
     @abstractmethod
     def make_current(self) -> int:
-        """Makes the device current in this thread; the driver's result."""
+        """Makes the device current in this thread; returns the error code."""
 
     @abstractmethod
     def words(self, result: int) -> tuple[str, str]:
-        """Name and description of an error."""
+        """The name and the description of an error."""
 
     @property
     @abstractmethod
     def code_name(self) -> str:
-        """What `build` makes code for."""
+        """The chip that `build` makes code for."""
 
     @abstractmethod
     def build(self, kernel: N.Kernel, options: CompileOptions) -> bytes:
-        """What `load` takes: code for this device."""
+        """Compiles code for this device, which `load` takes."""
 
     @abstractmethod
     def load(self, code: bytes, what: str) -> Any:
-        """A module."""
+        """Loads code as a module. ``what``: its name in messages."""
 
     # --- errors -------------------------------------------------------------------------------------------------
 
@@ -202,8 +202,9 @@ class Driver(ABC):
             self.check(self.make_current(), "entering the device")
             self.here.driver = self
 
-    def give_back(self, call: Any, what: Any) -> None:
-        """A call that the garbage collector may make at any time, also while a launch on another device is made."""
+    def release(self, call: Any, what: Any) -> None:
+        """Calls a function that frees something. The garbage collector may run this at any time, so the current device
+        is restored."""
         before = self.here.driver
         self.enter()
         call(what)
@@ -216,87 +217,87 @@ class Driver(ABC):
         return free.value
 
     def allocate(self, nbytes: int) -> int:
-        """Address of device memory; MemoryError where there is not that much."""
+        """The address of new device memory; MemoryError where there is not enough."""
         address = _p()
         self.check(self.MemAlloc(C.byref(address), max(nbytes, 1)), f"allocating {nbytes} bytes")
         return address.value or 0
 
     def free(self, address: int) -> None:
-        self.give_back(self.MemFree, address)  # waits for what runs; at the process's end it may fail: no harm
+        self.release(self.MemFree, address)  # waits for running kernels; may fail harmlessly when the process ends
 
     def pinned(self, nbytes: int) -> int:
-        """Address of host memory that the device copies to without a detour."""
+        """The address of new pinned host memory."""
         address = _p()
         self.check(self.MemHostAlloc(C.byref(address), nbytes, 0), f"allocating {nbytes} bytes of host memory")
         return address.value or 0
 
     def free_pinned(self, address: int) -> None:
-        self.give_back(self.MemFreeHost, address)
+        self.release(self.MemFreeHost, address)
 
     def clear(self, address: int, nbytes: int) -> None:
         self.check(self.MemsetD8Async(address, 0, nbytes, self.stream), "clearing memory")
 
     def fill(self, address: int, pattern: bytes, count: int) -> None:
-        """``count`` times the 1, 2 or 4 bytes of ``pattern``."""
+        """Repeats the 1, 2 or 4 bytes of ``pattern`` ``count`` times."""
         call = {1: self.MemsetD8Async, 2: self.MemsetD16Async, 4: self.MemsetD32Async}[len(pattern)]
         self.check(call(address, int.from_bytes(pattern, sys.byteorder), count, self.stream), "filling memory")
 
     def upload(self, address: int, host: int, nbytes: int) -> None:
-        """Copies from the host, after all that was launched before; when it returns the host's memory may change."""
+        """Copies from the host, after all earlier launches; the caller may overwrite its memory when this returns."""
         what = f"copying {nbytes} bytes to the device"
         self.check(self.MemcpyHtoDAsync(address, host, nbytes, self.stream), what)
         self.check(self.StreamSynchronize(self.stream), what)
 
     def download(self, host: int, address: int, nbytes: int) -> None:
-        """Copies to the host, after all that was launched before, and waits for it."""
+        """Copies to the host, after all earlier launches, and waits for the copy."""
         what = f"copying {nbytes} bytes from the device"
         self.check(self.MemcpyDtoHAsync(host, address, nbytes, self.stream), what)
         self.check(self.StreamSynchronize(self.stream), what)
 
     def start_download(self, pinned: int, address: int, nbytes: int) -> None:
-        """The same to `pinned` memory, done only when `wait` has returned."""
+        """Starts a copy to `pinned` memory, which is done when `wait` has returned."""
         self.check(self.MemcpyDtoHAsync(pinned, address, nbytes, self.stream), f"copying {nbytes} bytes")
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copies from memory of the device to memory of the device, after all that was launched before."""
+        """Copies within device memory, after all earlier launches."""
         self.check(self.MemcpyDtoDAsync(target, source, nbytes, self.stream), f"copying {nbytes} bytes")
 
-    # --- what runs ----------------------------------------------------------------------------------------------
+    # --- waiting ------------------------------------------------------------------------------------------------
 
     def running(self) -> bool:
         return bool(self.StreamQuery(self.stream) == NOT_READY)
 
     def wait(self, what: str) -> None:
-        """Until all that was launched is done; Ctrl-C ends the waiting."""
-        look, stream = self._look, self.stream
-        for _ in range(_LOOKS):
-            result = look(stream)
+        """Waits until all launches are done. Ctrl-C ends the wait."""
+        poll, stream = self._poll, self.stream
+        for _ in range(_SPINS):
+            result = poll(stream)
             if result != NOT_READY:
                 break
         else:
-            result = _longer(self.StreamQuery, stream)
+            result = _poll_with_pauses(self.StreamQuery, stream)
         if result:
             self.check(result, what)
 
-    def new_mark(self) -> Any:
-        """An event; `drop_mark` gives it back."""
+    def new_event(self) -> Any:
+        """An event, which `free_event` frees."""
         made = _p()
         self.check(self.EventCreate(C.byref(made), _NO_TIMING), "making an event")
         return made
 
-    def drop_mark(self, mark: Any) -> None:
-        self.give_back(self.EventDestroy, mark)
+    def free_event(self, event: Any) -> None:
+        self.release(self.EventDestroy, event)
 
-    def set_mark(self, mark: Any) -> None:
-        """Marks what was launched so far."""
-        self.check(self.EventRecord(mark, self.stream), "marking a launch")
+    def record_event(self, event: Any) -> None:
+        """Records the event behind all launches so far."""
+        self.check(self.EventRecord(event, self.stream), "marking a launch")
 
-    def await_mark(self, mark: Any, what: str) -> None:
-        """Until what was marked is done; Ctrl-C ends the waiting."""
-        self.check(_longer(self.EventQuery, mark), what)
+    def await_event(self, event: Any, what: str) -> None:
+        """Waits for all that was launched before the event. Ctrl-C ends the wait."""
+        self.check(_poll_with_pauses(self.EventQuery, event), what)
 
     def unload(self, module: Any) -> None:
-        self.give_back(self.ModuleUnload, module)
+        self.release(self.ModuleUnload, module)
 
     def function(self, module: Any, name: str, block: int) -> Function:
         return Function(self, module, name, block)
@@ -305,8 +306,8 @@ class Driver(ABC):
         return Launch(self, function, blocks, state, frame, self.shape.passed_by_value(frame_bytes))
 
 
-def _longer(query: Callable[[Any], int], of: Any) -> int:
-    """What ``query`` says when something is done, which is looked at ever less often, while other threads run."""
+def _poll_with_pauses(query: Callable[[Any], int], of: Any) -> int:
+    """The result of ``query`` when the work is done; the pauses between two polls get longer."""
     pause = 0.0
     while (result := query(of)) == NOT_READY:
         pause = min(pause * 2 + 1e-5, _LONGEST_PAUSE)
@@ -315,7 +316,7 @@ def _longer(query: Callable[[Any], int], of: Any) -> int:
 
 
 class Function:
-    """A loaded program. ``registers`` of a thread."""
+    """A loaded program. ``registers``: of one thread; ``blocks_at_once``: groups that run at a time."""
 
     def __init__(self, driver: Driver, module: Any, name: str, block: int) -> None:
         self.handle = _p()
@@ -331,10 +332,10 @@ class Function:
 
 
 class Launch:
-    """A launch of one program with everything but its frame's content settled; calling ``run(*args)`` starts it.
+    """A prepared launch of one program, which ``run(*args)`` starts with the current content of its frame.
 
-    ``frame``: address of the frame's bytes on the host, which are read at each launch (``by_value``), or of their copy
-    on the device.
+    ``frame``: the host address of the frame's bytes, which each launch reads (``by_value``), or the device address of
+    their copy.
     """
 
     __slots__ = ("_keep", "args", "run")

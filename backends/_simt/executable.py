@@ -1,14 +1,13 @@
 """A kernel loaded on a device behind a driver (`cuda.driver`, `amdgpu.hip`), and its launch frames.
 
-The frame's words go along with each launch, as a parameter (one that is longer than the API allows is copied first).
-What programs write lies in memory of its own (`_simt.state`) and comes back only where a kernel returns something or
-can fail. Other launches return at once, and reading memory waits for them.
+The frame's words are a parameter of each launch; a frame that is too long for that is copied to the device first. What
+programs write lies in memory of its own (`_simt.state`), and is copied back only where a kernel returns something or
+can fail. Other launches are asynchronous: reading memory waits for them.
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,8 @@ import numpy as np
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
-from quadrants_lab.backends._gpu.frame import GpuFrame
-from quadrants_lab.backends._gpu.programs import Program, answers
+from quadrants_lab.backends._gpu.frame import WORD_FORM, GpuFrame
+from quadrants_lab.backends._gpu.programs import Program, returns_or_fails
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt import host_flag
@@ -36,15 +35,15 @@ from quadrants_lab.ir.options import CompileOptions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_DRAWS = struct.Struct("=QQ")
-_WORD = struct.Struct("=Q")
-# where a task reduces and its iterations are long: all groups in one go stay in step and wait for the same unit
+# the oversubscription factor of a reducing task with long iterations: with a factor of 1 all groups would run the same
+# code at the same time, and wait for the same function unit
 REDUCING_WAVES = 4
 
 
 class SimtExecutable(GpuExecutable):
-    """``object``: what the driver loads. ``asked``: whether a launch has to be waited for, because it returns something
-    or can fail; ``asked_for_depths``: only because an adstack may be too small. ``signals``: see `_simt.host_flag`."""
+    """``object``: the code that the driver loads. ``synchronous``: whether the host waits for a launch, which returns
+    something or can fail; ``overflow_only``: only because an adstack may be too small. ``signals``: whether the kernel
+    sets the flag of `_simt.host_flag`."""
 
     def __init__(
         self, kernel: N.Kernel, options: CompileOptions, driver: Any, cached: bytes | None, keep: Keep
@@ -56,16 +55,16 @@ class SimtExecutable(GpuExecutable):
         self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)
-        asked = answers(kernel)
-        self.asked = asked or any(self.stacked)
-        self.asked_for_depths = self.asked and not asked
+        others = returns_or_fails(kernel)
+        self.overflow_only = any(self.stacked) and not others
+        self.synchronous = any(self.stacked) or others
         self.signals = self.shape.signals and host_flag.signals(kernel)
 
     def frame(self, device: Any) -> SimtFrame:
         return SimtFrame(self, device)
 
     def functions(self, driver: Any) -> list[Any]:
-        """A loaded function for each program; built when they are first needed.
+        """The loaded function of each program.
 
         Raises QuadrantsRuntimeError with the assembler's words where that fails.
         """
@@ -78,12 +77,12 @@ class SimtExecutable(GpuExecutable):
         return [driver.function(module, p.name, self.group(p)) for p in self.programs]
 
     def group(self, program: Program) -> int:
-        """Threads of a group of the program."""
+        """The threads of a group of the program."""
         return self.shape.group_of(program, self.stacked[program.number])
 
 
 class SimtFrame(GpuFrame):
-    """The frame's words are host memory; ``view`` is what they are, with what came back from the device in it."""
+    """A frame whose words, ``view``, are host memory; results of the device are copied into them."""
 
     device: SimtDevice
     exe: SimtExecutable
@@ -106,35 +105,34 @@ class SimtFrame(GpuFrame):
             forks.finalize(self, driver.free, self._copy)
         self._zeroes = exe.layout.frame.zero_bytes > 0
         self._back = memoryview(b"")
-        if exe.asked:
+        if exe.synchronous:
             pinned = driver.pinned(exe.state.zeroed)
             forks.finalize(self, driver.free_pinned, pinned)
             self._back_at = pinned
             self._back = memoryview((ctypes.c_char * exe.state.zeroed).from_address(pinned)).cast("B")
         if exe.signals:
-            _WORD.pack_into(self.view, host_flag.AT, device.done.address)
+            WORD_FORM.pack_into(self.view, host_flag.AT, device.done.address)
         self._launches: list[Any] = []
-        self._stacks = bool(exe.layout.frame.stacks)
-        self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all that programs read of it
-        self._graphs = GraphCache(self) if getattr(driver, "graph", None) else None
-        self._number = 0
-        self._waits = exe.asked
+        self._inputs = self.view[L.SEED : exe.layout.frame.zero_at]  # all words that programs read
+        graph = getattr(driver, "graph", None)
+        self._graphs = GraphCache(partial(graph, self._start)) if graph else None
+        self._waits = exe.synchronous
         self._report: Callable[[], BaseException] | None = None
-        self._cleared = self._state, exe.state.zeroed  # before each launch
+        self._cleared = self._state, exe.state.zeroed  # what is zeroed before each launch
         self._failed = False
-        self.unsettled = False
-        answers = exe.asked or self._stacks or exe.draws
-        given = exe.kernel.args or any(b.kind == "ndarray" for b in exe.kernel.buffers.values())
-        self._constant = self._by_value and not answers and not given  # each launch is like the last one
-        self._again: Callable[[], int] | None = None  # `launch`, of a constant frame that is a graph
+        self.unchecked = False
+        varies = exe.synchronous or self._has_stacks or exe.draws
+        takes = exe.kernel.args or any(b.kind == "ndarray" for b in exe.kernel.buffers.values())
+        self._constant = self._by_value and not varies and not takes  # all launches are alike
+        self._again: Callable[[], int] | None = None  # a short form of `launch`, for a constant frame with a graph
 
     # --- a launch -----------------------------------------------------------------------------------------------
 
     def launch(self) -> int:
-        """Starts the kernel; waits for it only where something comes back. Returns the status."""
+        """Starts the kernel, and waits for it only where the host needs a result. Returns the status."""
         device, driver = self.device, self._driver
         if device.captured is not None:
-            return self._be_captured(device.captured)
+            return self._capture(device.captured)
         if self._again is not None and not self._grid_is_old:
             return self._again()
         driver.enter()
@@ -143,12 +141,7 @@ class SimtFrame(GpuFrame):
         device.begin(self.exe.signals, self.cost)
         if device.ahead:
             device.send()
-        device.launches += 1
-        self._number = self._replay or device.launches
-        if self.exe.draws:
-            _DRAWS.pack_into(self.view, L.SEED, device.seed, self._number)
-        if self._stacks:
-            _WORD.pack_into(self.view, L.HEAP, device.heap_address)
+        self._begin_launch()
         if not self._by_value:
             driver.upload(self._copy, self._host, self._bytes)
         graph = self._graphs and self._graphs.graph(self._inputs.tobytes())
@@ -163,27 +156,27 @@ class SimtFrame(GpuFrame):
             self._start()
         if self._waits:
             return self._fetch()
-        self.leave_unsettled()
+        self.defer_check()
         return 0
 
-    def leave_unsettled(self) -> None:
-        """Whether the launch failed is asked later."""
-        if self._report is not None and not self.unsettled:
-            self.unsettled = True
-            self.device.unsettled.append(self)
+    def defer_check(self) -> None:
+        """Leaves the check for overflows to the device's next wait."""
+        if self._report is not None and not self.unchecked:
+            self.unchecked = True
+            self.device.unchecked.append(self)
 
-    def _be_captured(self, frames: list[SimtFrame]) -> int:
-        """A launch as a part of what `capture` makes."""
+    def _capture(self, frames: list[SimtFrame]) -> int:
+        """Launches into the graph that `capture` makes."""
         if self._waits or self.exe.draws or not self._by_value or self._failed or self._grid_is_old:
             raise MustWait
-        if self._stacks:
-            _WORD.pack_into(self.view, L.HEAP, self.device.heap_address)
+        if self._has_stacks:
+            WORD_FORM.pack_into(self.view, L.HEAP, self.device.heap_address)
         self._start()
         frames.append(self)
         return 0
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
-        """What is left of a launch where nothing of the frame can have changed."""
+        """A function that launches again without looking for changes of the frame, of which there can be none."""
         device, signals, cost = self.device, self.exe.signals, self.cost
 
         def again() -> int:
@@ -206,28 +199,24 @@ class SimtFrame(GpuFrame):
             if result:
                 self._driver.check(result, f"launching kernel {self.exe.kernel.name}")
         if self._waits:
-            self.ask()
-
-    def make_graph(self) -> Any:
-        """All that a launch enqueues, as one."""
-        return self._driver.graph(self._start)
+            self.fetch_status()
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """See `quadrants_lab.backends.launch.Frame`. The status then stays in the state from launch to launch."""
-        if self.exe.asked_for_depths:
+        """See `quadrants_lab.backends.launch.Frame`. Launches then leave the status of earlier ones in the state."""
+        if self.exe.overflow_only:
             self._waits, self._report = False, report
             if self._graphs:
                 self._graphs.drop()
             head = self.exe.state.head
             self._cleared = self._state + head, self.exe.state.zeroed - head
 
-    def ask(self) -> None:
-        """Lets what programs left behind come back, by the time that the device is done."""
+    def fetch_status(self) -> None:
+        """Starts the copy of the status, and of results, to the host."""
         self._driver.start_download(self._back_at, self._state, self.exe.state.zeroed)
 
-    def settle(self) -> None:
-        """After `ask` and the end of what ran: raises where a launch found a stack too small."""
-        self.unsettled = False
+    def check_overflow(self) -> None:
+        """Raises where a launch found an adstack too small; to be called after `fetch_status` and a wait."""
+        self.unchecked = False
         self._take_back()
         if self.status:
             assert self._report is not None
@@ -245,12 +234,8 @@ class SimtFrame(GpuFrame):
             )
         self._graphs.always = True
 
-    @property
-    def launch_number(self) -> int:
-        return self._number
-
     def _fetch(self) -> int:
-        """Waits for the launch and takes what came back into the view."""
+        """Waits for the launch and copies its results to the view."""
         self._driver.wait(f"running kernel {self.exe.kernel.name}")
         self.device.running = False
         self._take_back()
@@ -263,18 +248,13 @@ class SimtFrame(GpuFrame):
         self._failed = self.status != 0
 
     def _set_grid(self) -> None:
-        """Prepares the launches: group counts from the tasks' bounds and from what runs at a time."""
+        """Prepares the launches, whose group counts follow from the tasks' bounds and from the device's size."""
         exe, driver = self.exe, self._driver
         self._launches = []
         if self._graphs:
             self._graphs.drop()
         for program, function in zip(exe.programs, self._functions, strict=True):
-            groups = 1
-            if program.kind == "range":
-                groups = self._most_groups(program, function)
-                if program.inline:
-                    each = function.block * exe.in_step[program.number]
-                    groups = min(groups, -(-self._total(program.number) // each))
+            groups = self._group_count(program, function.block, self._most_groups(program, function))
             if groups:
                 frame = self._host if self._by_value else self._copy
                 self._launches.append(driver.call(function, groups, self._state, frame, self._bytes))
@@ -296,7 +276,7 @@ class SimtFrame(GpuFrame):
         return int(function.blocks_at_once) * self._waves(program.number)
 
     def _waves(self, number: int) -> int:
-        """Groups of a task that are started for each that runs at a time."""
+        """The oversubscription factor of a task."""
         exe = self.exe
         if not exe.reducing[number]:
             return exe.shape.waves
@@ -305,7 +285,7 @@ class SimtFrame(GpuFrame):
     # --- arrays -------------------------------------------------------------------------------------------------
 
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """See `quadrants_lab.backends.launch.Frame`. Where nothing is passed, there is less to do."""
+        """See `quadrants_lab.backends.launch.Frame`. A kernel without parameters has a shorter entry."""
         if params or returns:
             return super().entry(params, returns)
 
@@ -320,12 +300,12 @@ class SimtFrame(GpuFrame):
         return entry
 
     def set_buffer(self, name: str, address: int) -> None:
-        """Device address of the first element of a field or ndarray buffer."""
+        """Sets the device address of the first element of a field or ndarray buffer."""
         super().set_buffer(name, address)
         self._again = None
 
     def bind_temp(self, name: str, array: Any) -> Callable[[], None] | None:
-        """Binds an array, the host's or one in memory of the device, to an ndarray buffer for the next launch."""
+        """See `GpuFrame.bind_temp`. A launch by graph takes no array of the host."""
         on_host = not isinstance(array, RemoteMemory)
         if on_host and self._graphs and self._graphs.always:
             raise QuadrantsRuntimeError(

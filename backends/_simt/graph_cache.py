@@ -1,38 +1,37 @@
-"""Launches that repeat an earlier one: the driver starts them all as one graph, in less time than one program.
+"""Repeated launches with equal words become a graph of the driver, which starts faster than a single program.
 
-A graph holds the frame's words as they were when it was made or last updated.
+A graph contains the frame's words at the time when it was made or last updated.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-if TYPE_CHECKING:
-    from quadrants_lab.backends._simt.executable import SimtFrame
-
-AFTER = 32  # equal launches in a row: making a graph takes about as long as it saves in a hundred
+AFTER = 32  # equal launches in a row before a graph is made, which takes as long as it saves in about a hundred
 
 
 class GraphCache:
-    """The graph of a frame. ``always``: from the first launch on (`qd.kernel(graph=True)`). ``made`` counts graphs."""
+    """The graph of a frame, which ``make`` captures. ``always``: launch by graph from the first launch on
+    (`qd.kernel(graph=True)`). ``made`` counts the graphs that were made."""
 
-    def __init__(self, frame: SimtFrame) -> None:
-        self.frame = frame
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
         self.always = False
         self.made = 0
         self._graph: Any = None
-        self._held = b""  # the words that the graph holds
-        self._last = b""  # those of the last launch
+        self._held = b""  # the words in the graph
+        self._last = b""  # the words of the last launch
         self._equal = 0
 
     def drop(self) -> None:
-        """The programs or their group counts are not those of the graph any more."""
+        """Drops the graph, because the programs or their group counts have changed."""
         self._graph = None
         self._held = self._last = b""
         self._equal = 0
 
     def graph(self, words: bytes) -> Any:
-        """The graph for a frame with these words; None where its programs are better started one by one."""
+        """The graph for these words; None where the programs are to be launched one by one."""
         if words == self._held:
             return self._graph
         if words != self._last:
@@ -42,7 +41,7 @@ class GraphCache:
         if not self.always and self._equal <= AFTER:
             return None
         if self._graph is None:
-            self._graph = self.frame.make_graph()
+            self._graph = self._make()
             self.made += 1
         else:
             self._graph.update()

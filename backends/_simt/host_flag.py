@@ -1,7 +1,7 @@
-"""A flag in memory of the host that kernels set when they are done.
+"""A flag in the host's memory that a kernel sets when it is done, if its last program has one thread.
 
-Kernels whose last program is one thread do so. The host sees the flag sooner than the driver knows of the end: a wait
-for such a launch, where nothing else runs, looks at the flag first.
+The host sees the flag earlier than the driver reports the end of the launch. So a wait for such a launch, if nothing
+else runs, polls the flag first.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ import ctypes
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.programs import answers, programs
+from quadrants_lab.backends._gpu.programs import programs, returns_or_fails
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
-AT = L.PRINTS  # where a frame has the flag's address: a kernel that prints is waited for in any case
-ALONE = 2  # what `SimtDevice.running` is while nothing but such a launch runs
-_LOOKS = 300  # about 15 us
+AT = L.PRINTS  # the frame's word with the flag's address, which is free because kernels that print set no flag
+ALONE = 2  # the value of `SimtDevice.running` while one such launch and nothing else runs
+_SPINS = 300  # about 15 us
 
 
 def signals(kernel: N.Kernel) -> bool:
     """Whether the kernel sets the flag."""
     made = programs(kernel)
     stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
-    return bool(made) and made[-1].kind == "serial" and not stacks and not answers(kernel)
+    return bool(made) and made[-1].kind == "serial" and not stacks and not returns_or_fails(kernel)
 
 
 def signal(body: SimtBody) -> None:
-    """Sets the flag, after all that was written."""
+    """Emits the store that sets the flag, ordered behind all earlier writes."""
     fn, space = body.fn, body.target.global_space
     address = fn.let(f"load i64, ptr {body.at(AT)}")
     kind = f"ptr addrspace({space})" if space else "ptr"
@@ -38,7 +38,7 @@ def signal(body: SimtBody) -> None:
 
 
 class HostFlag:
-    """The flag, at an address of the host that programs know too."""
+    """The flag, at an address that is the same for the host and for programs."""
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -48,6 +48,6 @@ class HostFlag:
         self._there.value = 0
 
     def signaled(self) -> bool:
-        """Whether the launch since `clear` is done, as far as a short wait can tell."""
+        """Whether the launch since `clear` has set the flag within a short wait."""
         there = self._there
-        return any(there.value for _ in range(_LOOKS))
+        return any(there.value for _ in range(_SPINS))

@@ -1,5 +1,5 @@
-"""The drivers of a kind of GPU, one a device: each opened on first use, once a process; where there is no device, what
-stands in for it."""
+"""The drivers of a kind of GPU, one for each device, opened on first use; or registered stand-ins, where there is no
+device."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 
 
 class Opened:
-    """``open`` makes the driver of the device with a number, and raises OSError, AttributeError (a library without a
-    call that is needed), QuadrantsRuntimeError or MemoryError where it cannot."""
+    """``open`` makes the driver of the device with a number. It may raise OSError, AttributeError (the library lacks a
+    function), QuadrantsRuntimeError or MemoryError."""
 
     def __init__(self, open: Callable[[int], Any]) -> None:
         self._open = open
         self._drivers: dict[int, Any] = {}
         self._lock = forks.lock()
-        self._home: forks.Home | None = None  # where they were opened
+        self._home: forks.Home | None = None  # the process that opened them
         self._stand_ins: dict[int, Any] = {}
 
     def current(self, number: int | None = None) -> Any:
-        """The driver of the device with this number; without one that of QD_VISIBLE_DEVICE's, else of the first.
+        """The driver of the device with this number; by default that of QD_VISIBLE_DEVICE, or the first.
 
-        Raises OSError or QuadrantsRuntimeError where there is neither a device nor a stand-in, or where a parent of
-        this process had opened the device before the fork.
+        Raises OSError or QuadrantsRuntimeError where there is neither a device nor a stand-in, or where the device was
+        opened before this process was forked.
         """
         with self._lock:
             try:
@@ -55,11 +55,11 @@ class Opened:
         return driver
 
     def register(self, stand_in: Any) -> None:
-        """Puts something in the place of a driver that is not there: it has its methods and attributes."""
+        """Registers an object with a driver's methods and attributes, for use where the device is missing."""
         self._stand_ins[stand_in.ordinal] = stand_in
 
     def stand_in(self) -> Any:
-        """What was registered, the first of these, or None."""
+        """The stand-in that was registered first, or None."""
         return next(iter(self._stand_ins.values()), None)
 
     def probe(self) -> Exception | None:

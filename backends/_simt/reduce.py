@@ -1,4 +1,4 @@
-"""Reductions: threads of a warp bring what they have together by shuffling, warps of a group through shared memory."""
+"""Reductions: the threads of a warp combine their values by shuffles, the warps of a group through shared memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 
-# operation on memory -> by which threads bring their values together
-TOGETHER = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+# an atomic operation -> the operation that combines the values of several threads
+COMBINED_BY = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
 
 
 def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
-    """What the group has together; right in its first thread. All threads of the group come here."""
+    """The reduction over the group, which its first thread gets. All threads of the group must reach this code."""
     fn, target = b.fn, b.target
     if target.warp == 1:
         return value
@@ -50,7 +50,8 @@ def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
 
 
 def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
-    """What the first ``lanes`` threads of a warp have together; right in the first one. All of the warp come here."""
+    """The reduction over the first ``lanes`` threads of a warp, which the first one gets. All threads of the warp must
+    reach this code."""
     distance = lanes // 2
     while distance:
         value = memory.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
@@ -59,7 +60,7 @@ def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
 
 
 def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
-    """The value of the thread that is ``distance`` further in this warp."""
+    """The value of the thread ``distance`` lanes further in this warp."""
     fn, bits, text = b.fn, t.bits, ty(t).text
     if t.is_float:
         value = fn.let(f"bitcast {text} {value} to i{bits}")
@@ -73,14 +74,15 @@ def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
     return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value
 
 
-def change_together(b: SimtBody, s: N.Atomic) -> None:
-    """An atomic operation at the place of which threads may meet: one of `_gpu.meetings`."""
+def aggregated_atomic(b: SimtBody, s: N.Atomic) -> None:
+    """An atomic operation of `_gpu.aggregated_atomics`: where all threads of the warp have the same address, their
+    first one applies the combined value."""
     fn, t, buffer = b.fn, s.type, b.kernel.buffers[s.buffer]
     ptr, tag, value = memory.address(b, buffer, s.index), b.tag(buffer), b.values[s.value]
     together, put, apart, done = (fn.label(name) for name in ("together", "put", "apart", "done"))
-    fn.branch(b.target.meet(fn, ptr), together, apart)
+    fn.branch(b.target.same_address(fn, ptr), together, apart)
     fn.start(together)
-    total = over_warp(b, TOGETHER[s.op], t, value, b.target.warp)
+    total = over_warp(b, COMBINED_BY[s.op], t, value, b.target.warp)
     lane = fn.let(f"and i32 {b.target.place(fn)}, {b.target.warp - 1}")
     fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, done)
     for label, own in ((put, total), (apart, value)):

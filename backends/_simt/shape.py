@@ -1,4 +1,4 @@
-"""How an API launches programs: threads of a group, how many groups, and how a frame gets to the device."""
+"""How programs are launched on a kind of device: threads of a group, number of groups, and the frame's way there."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from quadrants_lab.ir.options import CompileOptions
 
 @dataclass(slots=True)
 class Shape:
-    """``group``: threads of a group; ``stacked_group`` where each has adstacks, as many as `_gpu.programs.GROUP`, of
-    which they have room. ``waves``: oversubscription, how many groups of a task start for each that runs at a time.
-    ``signals``: whether kernels may set a flag in memory of the host when they are done (`_simt.host_flag`).
-    ``by_value``: bytes of a frame that goes along with a launch, as a parameter; a longer one is copied to the device
-    first. ``waits``: the threads of a group can wait for each other. ``together``: how many neighbouring threads run
-    together, and can shuffle; 1 where it is not known."""
+    """``group``: the threads of a group; ``stacked_group``: those of a group with adstacks, which is
+    `_gpu.programs.GROUP`, the unit in which the heap has room. ``waves``: the oversubscription factor, groups that
+    start for each that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
+    (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
+    copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
+    are sure to form a warp, 1 where that is not known."""
 
     group: int
     waves: int
     signals: bool
     stacked_group: int = 64
     by_value: int = 4000
-    waits: bool = True
-    together: int = 1
+    barriers: bool = True
+    warp: int = 1
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
-        """What is done to a kernel before all else, on the host's side too: it decides how many threads there are."""
-        blocks = lower_blocks(self.group if self.waits else 0)
-        return blocks, lower_long_sums(self.together if options.fast_math else 1)
+        """The passes that come first, and that the host runs too because they decide how many threads there are."""
+        blocks = lower_blocks(self.group if self.barriers else 0)
+        return blocks, lower_long_sums(self.warp if options.fast_math else 1)
 
     def group_of(self, program: Program, stacked: bool) -> int:
-        """Threads of a group of the program; ``stacked``: whether its task keeps values on adstacks."""
+        """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""
         if program.kind != "range":
             return 1
         if program.task.block_dim:

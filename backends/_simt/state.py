@@ -1,4 +1,4 @@
-"""The words of a frame that programs write, side by side in memory of their own."""
+"""The words of a frame that programs write, in device memory of their own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from quadrants_lab.ir import nodes as N
 
 
 class State:
-    """First status and failure, then "temp" and "ret" buffers, which begin each launch as zeros, then the boxes of
-    tasks. ``zeroed``: bytes that begin as zeros; ``size``: bytes of it all."""
+    """Status and failure, then "temp" and "ret" buffers, then the boxes of tasks. ``zeroed``: the bytes, from the
+    start, that are zero when a launch begins; ``size``: all bytes."""
 
-    head = L.SEED  # bytes of status and failure
+    head = L.SEED  # the bytes of status and failure
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.layout = L.gpu_layout(kernel)
         frame = self.layout.frame
         self.zeroed = self.head + frame.zero_bytes
-        self._boxes: list[tuple[int, int, int]] = []  # offset in the frame, its end, and where it is here
+        self._boxes: list[tuple[int, int, int]] = []  # begin and end in the frame, begin in the state
         at = self.zeroed
         for task, start in zip(kernel.tasks, frame.bounds, strict=True):
             nbytes = box_words(task) * WORD
@@ -26,7 +26,7 @@ class State:
         self.size = at
 
     def at(self, offset: int) -> int:
-        """Where a word is whose place in the frame is ``offset``."""
+        """The offset in the state of the word that has ``offset`` in the frame."""
         frame = self.layout.frame
         if offset < self.head:
             return offset

@@ -1,5 +1,5 @@
-"""What differs between the GPUs that LLVM compiles for: how a program begins, how a thread gets its number, how
-threads of a group exchange values, and what the math library calls its functions."""
+"""The interface to what differs between the GPUs that LLVM compiles for: the signature of a program, a thread's number,
+the exchange of values in a group, and the functions of a math library."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
 
 
-WIDE = (i32, u32, f32, i64, u64, f64)  # what shuffles move
+WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that shuffles move
 
 
 def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
-    """``math``: for a target without a math library."""
+    """The passes of a target. ``math``: the pass for elementary functions of a target without a math library."""
     in_step: list[bool] = []
 
     def layouts(kernel: N.Kernel) -> list[Layout]:
@@ -44,11 +44,13 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
 
 
 class Target(ABC):
-    """``name`` says for which chip. ``triple`` and ``layout`` are LLVM's. ``warp``: how many threads of a group run in
-    step and can `shuffle`, 1 where none can. ``global_space``: LLVM's number of the address space of device memory.
-    ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`. ``prologue``: what a program begins
-    with, where its parameters are not %state and %frame yet. ``meets``: threads can find out that they change the same
-    place."""
+    """A chip, ``name``, with LLVM's ``triple`` and data ``layout`` for it.
+
+    ``warp``: the threads that run in lockstep and can shuffle, 1 where none can. ``global_space``: LLVM's number of the
+    address space of device memory. ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`.
+    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves. ``aggregates``:
+    whether there is `same_address`.
+    """
 
     name: str
     triple: str
@@ -56,58 +58,58 @@ class Target(ABC):
     warp: int
     global_space: int
     private_space = 0
-    block_memory = 0  # bytes of shared memory that a group has for what the threads of a block share
+    block_memory = 0  # the bytes of shared memory of a group for the arrays that the threads of a block share
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
-    meets = False
+    aggregates = False
     shape: Shape
 
     def __init__(self) -> None:
         self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """What the target has no spelling for."""
+        """The passes that replace what the target has no instruction for."""
         return lowering(options, self.shape)
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
-        """The define line of a program: parameters %state (a pointer) and %frame (a pointer to what only is read)."""
+        """The define line of a program with the parameters %state, a pointer, and %frame, a pointer to read-only
+        memory."""
 
     @abstractmethod
     def thread(self, fn: Function) -> str:
-        """Number of this thread among all, an i32."""
+        """The number of this thread among all threads, an i32."""
 
     @abstractmethod
     def threads(self, fn: Function) -> str:
-        """How many threads there are, an i32."""
+        """The number of threads, an i32."""
 
     @abstractmethod
     def place(self, fn: Function) -> str:
-        """Number of this thread in its group, an i32."""
+        """The number of this thread in its group, an i32."""
 
     @abstractmethod
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
-        """The i32 ``word`` of the thread that is ``distance`` further in this warp."""
+        """The i32 ``word`` of the thread ``distance`` lanes further in this warp."""
 
     def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
-        """Emits a statement in the target's own way; False, and nothing, where it has none."""
+        """Emits a statement in a way of the target's own; emits nothing and returns False where there is none."""
         return False
 
-    def meet(self, fn: Function, address: str) -> str:
-        """Whether all threads of this warp come here together, with the same address: an i1. For targets that have
-        ``meets``."""
+    def same_address(self, fn: Function, address: str) -> str:
+        """An i1: whether all threads of this warp are active here and have the same address."""
         raise NotImplementedError
 
     @abstractmethod
     def barrier(self, fn: Function) -> None:
-        """Waits for all threads of the group, and for what they wrote to its shared memory."""
+        """Waits until all threads of the group are here and their writes to shared memory are visible."""
 
     def shared(self, mod: Module) -> str:
-        """A pointer (of address space 3) to a word of 64 bits for each warp of a group."""
+        """A pointer, in address space 3, to a 64-bit word for each warp of a group."""
         mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
         return "@qd.shared"
 
     @abstractmethod
     def finish(self, mod: Module, kernel: Any) -> None:
-        """Adds what the module's text needs at its end."""
+        """Adds the attributes and metadata that the module's text needs at its end."""

@@ -1,4 +1,4 @@
-"""Statements to instructions: the table of handlers, and what they share."""
+"""Statements to instructions: the table of handlers, and the state that they share."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Body:
-    """Emits blocks into ``fn``. ``frame`` reads the launch frame and ``plan`` has what its programs share (None in a
-    function that computes only).
+    """Emits blocks into ``fn``.
 
-    ``values`` maps ids to SPIR-V ids, ``types`` to dtypes, ``known`` to the values of constants. ``parallel``: other
-    iterations of the task may run at the same time. ``exact``: no contraction.
+    ``frame`` reads the launch frame, and ``plan`` is what the programs of a kernel share; both are None in a function
+    of the kernel that only computes. ``exact``: no contraction. ``parallel``: other iterations of the task may run at
+    the same time. ``values``, ``types`` and ``known`` map the ids of the IR to SPIR-V ids, dtypes and constant values.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Body:
         self.values: dict[int, int] = {}
         self.types: dict[int, DType] = {}
         self.known: dict[int, Any] = {}
-        self.offsets: dict[tuple[Any, ...], int] = {}  # of elements, computed in this block or one around it
+        self.offsets: dict[tuple[Any, ...], int] = {}  # offsets of elements that dominate the current block
         self.chunks = plan.chunks if plan else {}
         self.runs = plan.runs if plan else {}
-        self.row: list[int] = []  # values of a slot that are to be stored with others
-        self.whole: dict[tuple[str, int], int] = {}  # first buffer of a chunk, slot -> all of the slot, in this block
-        self.counts: dict[str, int] = {}  # what locals are known to hold here
-        self.locals: dict[str, int] = {}  # their variables
-        self.slots: dict[tuple[str, ...], int] = {}  # pointers to the first slots that a function was given
+        self.pending: list[int] = []  # values of a chunk whose store is still to come
+        self.loaded: dict[tuple[str, int], int] = {}  # (first buffer of a chunk, slot) -> the chunk, in this block
+        self.counts: dict[str, int] = {}  # the current values of locals, where they are known
+        self.locals: dict[str, int] = {}  # the variables of locals
+        self.slots: dict[tuple[str, ...], int] = {}  # parameters of a function that point to a chunk's first slot
 
     @property
     def frame(self) -> FrameReader:
@@ -54,7 +54,7 @@ class Body:
 
     @property
     def lane(self) -> int:
-        """The number of the thread, a u32; there is one where nothing runs in parallel."""
+        """The number of the thread, a u32; 0 where the program has one thread."""
         return self.frame.builtin("GlobalInvocationId") if self.parallel else self.m.const(u32, 0)
 
     def define(self, id: int, type: DType, value: int) -> None:
@@ -62,7 +62,7 @@ class Body:
         self.types[id] = type
 
     def operate(self, prim: str, out: DType, type: DType, *args: int) -> int:
-        """A primitive on values of one dtype that are not in the IR."""
+        """Emits a primitive on values of one dtype that have no ids in the IR."""
         return ops.emit(self.fn, prim, out, (type,) * len(args), args, (None,) * len(args), self.exact)
 
     def local(self, buffer: N.Buffer) -> int:
@@ -72,17 +72,17 @@ class Body:
         return self.locals[buffer.name]
 
     def block(self, block: N.Block) -> tuple[int, ...]:
-        """Emits a block; returns the values that its Yield hands on."""
+        """Emits a block and returns the operands of its Yield."""
         fn = self.fn
-        outer = self.offsets, self.counts, self.whole
-        self.offsets, self.counts, self.whole = dict(self.offsets), dict(self.counts), {}
+        outer = self.offsets, self.counts, self.loaded
+        self.offsets, self.counts, self.loaded = dict(self.offsets), dict(self.counts), {}
         owner, span = fn.stmt, fn.span
         left = 0
         for stmt in block[:-1]:
             if left:
                 left -= 1
                 continue
-            if self._frame is not None:  # a function of the library belongs to the statement that first called it
+            if self._frame is not None:  # the code of a kernel's function belongs to the statement that calls it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
             if stmt.id in self.runs:
                 outline.call(self, self.runs[stmt.id])
@@ -94,21 +94,19 @@ class Body:
             HANDLERS[type(stmt)](self, stmt)
             self._forget(stored)
         last = block[-1]
-        self.offsets, self.counts, self.whole = outer
+        self.offsets, self.counts, self.loaded = outer
         fn.stmt, fn.span = owner, span
         if type(last) is not N.Yield:
-            raise TypeError(
-                f"a block ends in {type(last).__name__}; exits must be structured before emission"
-            )
+            raise TypeError(f"a block ends in {type(last).__name__}; exits must be structured before emission")
         return tuple(self.values[i] for i in last.values)
 
     def run(self, stmts: Iterable[N.Stmt]) -> None:
-        """Emits statements of a block."""
+        """Emits statements without opening a scope."""
         for s in stmts:
             HANDLERS[type(s)](self, s)
 
     def _stored(self, s: N.Stmt) -> list[str]:
-        """Locals that a statement's blocks store to."""
+        """The locals to which the blocks of a statement store."""
         return [x.buffer for x in walk((s,)) if isinstance(x, N.Write) and x.buffer in self.counts]
 
     def _forget(self, names: list[str]) -> None:
@@ -149,7 +147,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 
 
 def _together(b: Body, s: N.Together) -> None:
-    """Those that are not at this place together form groups of their own: the result does not depend on it."""
+    """The IR leaves open which threads sum together, so whichever threads of a subgroup are active here do."""
     b.define(s.id, s.type, memory.subgroup_sum(b, s.type, b.values[s.value]))
 
 
@@ -174,5 +172,5 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
     N.Together: _together,
     N.Barrier: _barrier,
-    N.Leave: lambda b, s: None,  # the If that it stands in does it
+    N.Leave: lambda b, s: None,  # the enclosing If emits the return
 }

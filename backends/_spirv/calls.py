@@ -1,4 +1,4 @@
-"""Functions of a lowered kernel: each is one of the module, made where it is first called."""
+"""Calls of a lowered kernel's functions, each of which is emitted where it is first called."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def call(b: Body, s: N.Call) -> None:
 
 
 def _made(caller: Body, f: N.Function) -> int:
-    """The function, without contraction: sums that catch the rounding of others stay as they are."""
+    """Emits a function, without contraction: error-compensated sums must stay exactly as they are."""
     m = caller.m
     fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
     fn.stmt, fn.span = caller.fn.stmt, caller.fn.span

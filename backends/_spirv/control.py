@@ -1,4 +1,4 @@
-"""Control flow: the structured statements are SPIR-V's structured control flow, carried values and results its phis."""
+"""Structured statements as SPIR-V's structured control flow; results and loop-carried values become phis."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def if_(b: Body, s: N.If) -> None:
         b.define(r.id, r.type, fn.phi(b.m.type(r.type), (v0[k], from0), (v1[k], from1)))
 
 
-Carried = list[tuple[DType, int]]  # dtype and first value
+Carried = list[tuple[DType, int]]  # dtype and initial value
 Values = tuple[int, ...]
 
 
@@ -45,17 +45,17 @@ def loop(
     fn: Function, carried: Carried, test: Callable[[Values], int], body: Callable[[Values], Values],
     unfinished: Callable[[Values], int] | None = None,
 ) -> Values:  # fmt: skip
-    """While ``test`` of the carried values holds, ``body`` makes the next ones. Returns the last ones.
+    """Emits a loop: while ``test`` of the carried values holds, ``body`` computes the next ones. Returns the last ones.
 
-    ``unfinished`` says of the last ones whether the driver ended the loop. It must not be the test itself, which Mesa
-    knows to be false behind the loop.
+    ``unfinished`` tells from the last ones whether the driver ended the loop too early. It must differ from ``test``,
+    which Mesa knows to be false behind the loop.
     """
     header, into, more, after = fn.label(), fn.label(), fn.label(), fn.label()
     before = fn.block
     fn.jump(header)
     fn.start(header)
-    phis = [fn.open_phi(fn.module.type(t), first, before) for t, first in carried]
-    values = tuple(id for id, _ in phis)
+    phis = [fn.put("Phi", fn.module.type(t), fn.module.fresh(), first, before) for t, first in carried]
+    values = tuple(phi[2] for phi in phis)
     start = fn.label()
     fn.put("LoopMerge", after, more, 0)
     fn.jump(start)
@@ -65,8 +65,8 @@ def loop(
     nexts = body(values)
     fn.jump(more)
     fn.start(more)
-    for (_, phi), value in zip(phis, nexts, strict=True):
-        phi += [value, more]
+    for phi, value in zip(phis, nexts, strict=True):
+        phi += [value, more]  # only now known
     fn.jump(header)
     fn.start(after)
     if fn.module.target.cuts_loops and unfinished is not None:
@@ -93,7 +93,8 @@ def _bind(b: Body, s: N.While, values: Values) -> int:
 
 
 def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
-    """The loop goes round once more after its condition failed, and carries that it did."""
+    """A While for drivers that cut loops: whether the condition failed is a carried value, so the loop takes one more
+    trip after it did."""
     fn, m, zero = b.fn, b.m, b.m.const(i32, 0)
 
     def body(values: Values) -> Values:
@@ -118,14 +119,8 @@ def _watched_while(b: Body, s: N.While, carried: Carried) -> Values:
     return loop(fn, [(i32, m.const(i32, 1)), *carried], test, body, unfinished)[1:]
 
 
-def difference_is_negative(fn: Function, t: DType, a: int, b: int) -> int:
-    """a < b for integers that are less than half the range apart."""
-    less = fn.let("ISub", fn.module.type(t), a, b)
-    return fn.let("SLessThan", fn.module.bool, less, fn.module.const(t, 0))
-
-
 def for_(b: Body, s: N.For) -> None:
-    """Forwards the counter is the index; backwards it is one more, so that it never passes the least number."""
+    """The carried counter is the index; in a reversed loop it is the index plus one, so that it never underflows."""
     fn, t = b.fn, s.index.type
     begin, end = b.values[s.begin], b.values[s.end]
     one = b.m.const(t, 1) if s.step == N.NO_ID else b.values[s.step]
@@ -144,11 +139,12 @@ def for_(b: Body, s: N.For) -> None:
 
     carried = [(t, end if s.reverse else begin)]
     carried += [(p.type, b.values[i]) for p, i in zip(s.carried, s.inits, strict=True)]
-    # an empty range ends where it begins, which may be far behind its end
+    # an empty range is never unfinished, however far its begin lies behind its end
     some = fn.let(less, b.m.bool, begin, end) if b.m.target.cuts_loops else 0
 
     def unfinished(values: Values) -> int:
-        return fn.let("LogicalAnd", b.m.bool, some, difference_is_negative(fn, t, *sides(values)))
+        less = fn.let("ISub", b.m.type(t), *sides(values))  # not the test itself: see `loop`
+        return fn.let("LogicalAnd", b.m.bool, some, fn.let("SLessThan", b.m.bool, less, b.m.const(t, 0)))
 
     last = loop(fn, carried, lambda values: fn.let(less, b.m.bool, *sides(values)), body, unfinished)
     for r, v in zip(s.results, last[1:], strict=True):

@@ -1,8 +1,8 @@
-"""Slots of adstacks: where a thread's lie in the heap, and the accesses that move what lies beside each other.
+"""The slots of adstacks in the heap, laid out as [block of threads][slot][chunk][thread of the block].
 
-They lie as [block of threads][slot][element][thread of the block], so that what neighbours touch at once is side by
-side, and what one thread touches in a row is near. An element is what one access moves: up to four values of a slot. A
-store of them is made when the last value is there, and a load reads all.
+The threads of a block touch adjacent addresses at the same time, and one thread touches nearby addresses in sequence.
+A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector access moves: stores are collected
+until the last value is known, and a load reads all of them.
 """
 
 from __future__ import annotations
@@ -23,38 +23,27 @@ if TYPE_CHECKING:
 def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
     fn, m, t, chunk = b.fn, b.m, buffer.dtype, b.chunks[s.buffer]
     width, key = len(chunk.buffers), (chunk.buffers[0], s.index[0])
-    if key not in b.whole:
-        kept = _kept(b, chunk, t)
-        whole = fn.let("Load", m.wide(*kept), _element(b, s, chunk, t), C.ALIGNED, t.nbytes * width)
-        b.whole[key] = whole if kept[0] is t else fn.let("Bitcast", m.wide(t, width), whole)
-    whole = b.whole[key]
+    if key not in b.loaded:
+        b.loaded[key] = fn.let("Load", m.wide(t, width), _element(b, s, chunk, t), C.ALIGNED, t.nbytes * width)
+    value = b.loaded[key]
     if width > 1:
-        whole = fn.let("CompositeExtract", m.type(t), whole, chunk.buffers.index(s.buffer))
-    b.define(s.id, s.type, whole)
+        value = fn.let("CompositeExtract", m.type(t), value, chunk.buffers.index(s.buffer))
+    b.define(s.id, s.type, value)
 
 
 def store(b: Body, s: N.Store, buffer: N.Buffer) -> None:
     fn, m, t, chunk = b.fn, b.m, buffer.dtype, b.chunks[s.buffer]
-    b.row.append(b.values[s.value])
+    b.pending.append(b.values[s.value])
     if s.buffer != chunk.buffers[-1]:
         return
-    width, kept = len(chunk.buffers), _kept(b, chunk, t)
-    whole = fn.let("CompositeConstruct", m.wide(t, width), *b.row) if width > 1 else b.row[0]
-    if kept[0] is not t:
-        whole = fn.let("Bitcast", m.wide(*kept), whole)
-    fn.put("Store", _element(b, s, chunk, t), whole, C.ALIGNED, t.nbytes * width)
-    b.row, b.whole = [], {}
-
-
-def _kept(b: Body, chunk: Chunk, t: DType) -> tuple[DType, int]:
-    """What an element is in memory: so many values of a dtype."""
     width = len(chunk.buffers)
-    whole = t.nbytes * width
-    return (u64, whole // 8) if b.m.target.pairs and t.bits < 64 and whole % 8 == 0 else (t, width)
+    value = fn.let("CompositeConstruct", m.wide(t, width), *b.pending) if width > 1 else b.pending[0]
+    fn.put("Store", _element(b, s, chunk, t), value, C.ALIGNED, t.nbytes * width)
+    b.pending, b.loaded = [], {}
 
 
 def _element(b: Body, s: N.Access, chunk: Chunk, t: DType) -> int:
-    """Pointer to this thread's element of the slot."""
+    """A pointer to this thread's chunk of the slot."""
     key = (chunk.buffers, s.index[0])
     if key not in b.offsets:
         b.offsets[key] = b.fn.let("PtrAccessChain", pointer(b, chunk, t), first(b, chunk, t), b.values[s.index[0]])
@@ -62,39 +51,39 @@ def _element(b: Body, s: N.Access, chunk: Chunk, t: DType) -> int:
 
 
 def pointer(b: Body, chunk: Chunk, t: DType) -> int:
-    """Type of a pointer to an element, which steps by slots."""
-    return b.m.memory_pointer(*_kept(b, chunk, t), b.m.target.block * chunk.count)
+    """The type of a pointer to a chunk, whose stride is that between slots."""
+    return b.m.memory_pointer(t, len(chunk.buffers), b.m.target.block * chunk.count)
 
 
 def first(b: Body, chunk: Chunk, t: DType) -> int:
-    """Pointer to the element of this thread's first slot, made once, at the function's start."""
-    fn, m, kept = b.fn, b.m, _kept(b, chunk, t)
+    """A pointer to the chunk in this thread's first slot, computed once, at the function's start."""
+    fn, m, width = b.fn, b.m, len(chunk.buffers)
     if chunk.buffers in b.slots:
         return b.slots[chunk.buffers]
 
     def make() -> int:
         at = b.frame.word(b.frame.layout.frame.buffers[chunk.first])
-        start = b.frame.pointer_to(kept[0], fn.let("IAdd", m.type(u64), b.frame.word(L.HEAP), at), kept[1])
-        to = pointer(b, chunk, t) if chunk.count == 1 else m.memory_pointer(*kept)
+        start = b.frame.pointer_to(t, fn.let("IAdd", m.type(u64), b.frame.word(L.HEAP), at), width)
+        to = pointer(b, chunk, t) if chunk.count == 1 else m.memory_pointer(t, width)
         return fn.let("PtrAccessChain", to, start, _before(b, chunk))
 
-    mine = b.frame.once((chunk.first, "slots"), make)
+    mine = b.frame.kept((chunk.first, "slots"), make)
     if chunk.count == 1:
         return mine
     place = m.const(u32, chunk.number * m.target.block)
-    return b.frame.once(chunk.buffers, lambda: fn.let("PtrAccessChain", pointer(b, chunk, t), mine, place))
+    return b.frame.kept(("chunk", *chunk.buffers), lambda: fn.let("PtrAccessChain", pointer(b, chunk, t), mine, place))
 
 
 def _before(b: Body, chunk: Chunk) -> int:
-    """How many elements there are before this thread's first."""
+    """How many chunks lie in the heap before this thread's first one."""
     fn, frame, word, block = b.fn, b.frame, b.m.type(u32), b.m.target.block
     last = frame.word(frame.layout.frame.buffers[chunk.lead] - STACK_AT + STACK_LAST, u32)
     if frame.kernel.buffers[chunk.first].role == "flags":
         before = last
-        last = frame.once(("words", before), lambda: fn.let("ShiftRightLogical", word, before, b.m.const(u32, 5)))
-    slots = frame.once(("slots", last), lambda: fn.let("IAdd", word, last, b.m.const(u32, 1)))
-    within = frame.once("in block", lambda: fn.let("BitwiseAnd", word, b.lane, b.m.const(u32, block - 1)))
-    blocks = frame.once("blocks", lambda: fn.let("BitwiseAnd", word, b.lane, b.m.const(u32, -block)))
+        last = frame.kept(("words", before), lambda: fn.let("ShiftRightLogical", word, before, b.m.const(u32, 5)))
+    slots = frame.kept(("slots", last), lambda: fn.let("IAdd", word, last, b.m.const(u32, 1)))
+    within = frame.kept("in block", lambda: fn.let("BitwiseAnd", word, b.lane, b.m.const(u32, block - 1)))
+    blocks = frame.kept("blocks", lambda: fn.let("BitwiseAnd", word, b.lane, b.m.const(u32, -block)))
 
     def make() -> int:
         before = fn.let("IMul", word, blocks, slots)
@@ -102,4 +91,4 @@ def _before(b: Body, chunk: Chunk) -> int:
             before = fn.let("IMul", word, before, b.m.const(u32, chunk.count))
         return fn.let("IAdd", word, before, within)
 
-    return frame.once(("before", slots, chunk.count), make)
+    return frame.kept(("before", slots, chunk.count), make)

@@ -1,4 +1,4 @@
-"""A module as text, one instruction a line, in the manner of spirv-dis; types and constants go by what they are."""
+"""A module as text, one instruction a line, like spirv-dis; types and constants are shown by their meaning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_CODE = {"Label", "Line", "Function", "FunctionParameter", "FunctionEnd", "Va
 
 
 def listing(module: Module, code_bytes: int) -> Stage:
-    """The module as a stage; ``code_bytes``: size of its words."""
+    """The module as a stage. ``code_bytes``: the size of its binary."""
     instructions, ids = module.instructions()
     names = _names(instructions)
     lines: list[str] = []
@@ -37,17 +37,13 @@ def listing(module: Module, code_bytes: int) -> Stage:
 
 
 def text_at(words: Instruction, at: int) -> tuple[str, int]:
-    """The string that begins at a word, and the place behind it."""
-    data = b""
-    while True:
-        data += struct.pack("<I", words[at])
-        at += 1
-        if b"\0" in data[-4:]:
-            return data.split(b"\0")[0].decode(), at
+    """The string that begins at the word with index ``at``, and the index behind it."""
+    text = struct.pack(f"<{len(words) - at}I", *words[at:]).split(b"\0")[0]
+    return text.decode(), at + len(text) // 4 + 1
 
 
 def _names(instructions: list[Instruction]) -> dict[int, str]:
-    """What to call ids that have more than a number."""
+    """The names of the ids that are not shown as numbers."""
     names: dict[int, str] = {}
     spelled_before: set[str] = set()
     strings: dict[int, str] = {}
@@ -60,7 +56,7 @@ def _names(instructions: list[Instruction]) -> dict[int, str]:
         elif name in _SPELLED:
             result = ins[2] if name.startswith("Constant") else ins[1]
             spelled = _SPELLED[name](ins, names)
-            if spelled in spelled_before:  # pointers that step differently
+            if spelled in spelled_before:  # pointer types that differ in their stride alone
                 spelled = f"{spelled}_{result}"
             spelled_before.add(spelled)
             names.setdefault(result, spelled)
@@ -96,7 +92,7 @@ _SPELLED = {
 
 
 def _line(ins: Instruction, names: dict[int, str]) -> str:
-    """The instruction's operands by its form."""
+    """The line of an instruction, whose form says how its operands are shown."""
     op, form = _OPS[ins[0]]
     result, operands = "", []
     at, n = 1, 0

@@ -1,4 +1,4 @@
-"""Memory: pointers, loads, stores, atomics."""
+"""Loads, stores and atomic operations, and the pointers that they take."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
-    """Pointer to an element. Indices are taken to be in range: what is not is an error that only checks can see."""
-    if buffer.in_frame and index:  # a constant
+    """A pointer to an element, whose index is assumed to be in range (in debug mode it is checked)."""
+    if buffer.in_frame and index:  # the index is a constant
         return b.frame.at(b.frame.layout.frame.buffers[buffer.name] + WORD * b.known[index[0]], buffer.dtype)
     base = b.frame.buffer(buffer.name)
     if not index:
@@ -34,13 +34,13 @@ def element(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
-    """Row-major element offset: in 32 bits where the buffer is known to need no more."""
+    """The row-major offset of an element, an i32 where the buffer is known to have less than 2**31 elements."""
     shape, count = buffer.shape, 1
     for n in shape or ():
         count *= n
     t = i32 if shape is not None and count < 1 << 31 else i64
     if len(index) == 1 and b.types[index[0]] in (i32, i64):
-        return b.values[index[0]]  # the instruction extends it
+        return b.values[index[0]]  # PtrAccessChain takes both widths
     offset = 0
     for axis, i in enumerate(index):
         value = resize(b, i, t)
@@ -53,7 +53,7 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
 
 
 def resize(b: Body, id: int, t: DType) -> int:
-    """An integer or truth value as i32 or i64."""
+    """An integer or u1 as i32 or i64."""
     value, source = b.values[id], b.types[id]
     if source is u1:
         return b.fn.let("Select", b.m.type(t), value, b.m.const(t, 1), b.m.const(t, 0))
@@ -71,22 +71,16 @@ def resize(b: Body, id: int, t: DType) -> int:
 
 
 def read(b: Body, t: DType, in_memory: DType, pointer: int) -> int:
+    """Loads a value of dtype ``t``."""
     value = b.fn.let("Load", b.m.type(in_memory), pointer, C.ALIGNED, in_memory.nbytes)
-    return _as_truth(b, value, in_memory) if t is u1 else value
+    return b.fn.let("INotEqual", b.m.bool, value, b.m.const(in_memory, 0)) if t is u1 else value
 
 
 def write(b: Body, t: DType, in_memory: DType, pointer: int, value: int) -> None:
-    b.fn.put("Store", pointer, _as_stored(b, t, in_memory, value), C.ALIGNED, in_memory.nbytes)
-
-
-def _as_truth(b: Body, value: int, t: DType) -> int:
-    return b.fn.let("INotEqual", b.m.bool, value, b.m.const(t, 0))
-
-
-def _as_stored(b: Body, t: DType, in_memory: DType, value: int) -> int:
-    if t is not u1:
-        return value
-    return b.fn.let("Select", b.m.type(in_memory), value, b.m.const(in_memory, 1), b.m.const(in_memory, 0))
+    """Stores a value of dtype ``t``."""
+    if t is u1:
+        value = b.fn.let("Select", b.m.type(in_memory), value, b.m.const(in_memory, 1), b.m.const(in_memory, 0))
+    b.fn.put("Store", pointer, value, C.ALIGNED, in_memory.nbytes)
 
 
 def load(b: Body, s: N.Load) -> None:
@@ -114,7 +108,7 @@ def store(b: Body, s: N.Store) -> None:
 
 # --- atomics --------------------------------------------------------------------------------------------------
 
-# instructions for (signed, unsigned); `lower.atomics` makes loops of what is not here
+# instructions for (signed, unsigned); `lower.atomics` replaces every other operation by a loop
 _NATIVE: dict[str, tuple[str, str]] = {
     "add": ("AtomicIAdd", "AtomicIAdd"),
     "sub": ("AtomicISub", "AtomicISub"),
@@ -128,31 +122,32 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    if b.parallel and b.plan is not None and s in b.plan.meetings and all(b.types[i].bits == 32 for i in s.index):
-        _change_together(b, s)
+    if b.parallel and b.plan is not None and s in b.plan.aggregated and all(b.types[i].bits == 32 for i in s.index):
+        _aggregated(b, s)
         return
     t, value = s.type, b.values[s.value]
     pointer = element(b, b.frame.kernel.buffers[s.buffer], s.index)
     if s.op == "cas":
-        old = compare_exchange(b, t, pointer, value, b.values[s.expected])
+        old = at_once(b, "AtomicCompareExchange", t, pointer, b.m.const(u32, C.RELAXED), value, b.values[s.expected])
     else:
         old = at_once(b, "AtomicFAddEXT" if t.is_float else _NATIVE[s.op][t.kind == "u"], t, pointer, value)
     b.define(s.id, t, old)
 
 
-def _change_together(b: Body, s: N.Atomic) -> None:
-    """An addition at the place of which threads may meet: one of `_gpu.meetings`."""
+def _aggregated(b: Body, s: N.Atomic) -> None:
+    """An addition of `_gpu.aggregated_atomics`: where all threads of the subgroup have the same element, one of them
+    adds their sum."""
     fn, m, scope = b.fn, b.m, b.m.const(u32, C.SUBGROUP_SCOPE)
     m.need("GroupNonUniform")
     m.need("GroupNonUniformVote")
     pointer, value = element(b, b.frame.kernel.buffers[s.buffer], s.index), b.values[s.value]
     same = [fn.let("GroupNonUniformAllEqual", m.bool, scope, b.values[i]) for i in s.index]
-    meet = same[0] if same else m.const(u1, True)
+    uniform = same[0] if same else m.const(u1, True)
     for more in same[1:]:
-        meet = fn.let("LogicalAnd", m.bool, meet, more)
+        uniform = fn.let("LogicalAnd", m.bool, uniform, more)
     together, put, on, apart, done = (fn.label() for _ in range(5))
     add = "AtomicFAddEXT" if s.type.is_float else _NATIVE["add"][0]
-    fn.branch(meet, together, apart, done)
+    fn.branch(uniform, together, apart, done)
     fn.start(together)
     total = subgroup_sum(b, s.type, value)
     fn.branch(fn.let("GroupNonUniformElect", m.bool, scope), put, on, on)
@@ -168,29 +163,19 @@ def _change_together(b: Body, s: N.Atomic) -> None:
 
 
 def subgroup_sum(b: Body, t: DType, value: int) -> int:
-    """Of the threads that are at this place together."""
+    """The sum over the active threads of the subgroup."""
     b.m.need("GroupNonUniform")
     b.m.need("GroupNonUniformArithmetic")
     op = "GroupNonUniformFAdd" if t.is_float else "GroupNonUniformIAdd"
     return b.fn.let(op, b.m.type(t), b.m.const(u32, C.SUBGROUP_SCOPE), C.REDUCE, value)
 
 
-def at_once(b: Body, op: str, t: DType, pointer: int, value: int) -> int:
-    _need(b, t)
-    scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
-    return b.fn.let(op, b.m.type(t), pointer, scope, relaxed, value)
-
-
-def compare_exchange(b: Body, t: DType, pointer: int, new: int, expected: int) -> int:
-    """Returns what was there."""
-    _need(b, t)
-    scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
-    return b.fn.let("AtomicCompareExchange", b.m.type(t), pointer, scope, relaxed, relaxed, new, expected)
-
-
-def _need(b: Body, t: DType) -> None:
+def at_once(b: Body, op: str, t: DType, pointer: int, *operands: int) -> int:
+    """Emits an atomic instruction; returns the old value of the element."""
     if t.is_float:
         b.m.need(f"AtomicFloat{t.bits}AddEXT")
         b.m.extensions["SPV_EXT_shader_atomic_float_add"] = None
     elif t.bits == 64:
         b.m.need("Int64Atomics")
+    scope, relaxed = b.m.const(u32, C.DEVICE_SCOPE), b.m.const(u32, C.RELAXED)
+    return b.fn.let(op, b.m.type(t), pointer, scope, relaxed, *operands)

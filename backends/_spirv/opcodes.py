@@ -1,59 +1,49 @@
-"""The part of SPIR-V that we write: opcodes with the form of their operands, and enumerants (SPIR-V 1.5 unified).
+"""The subset of SPIR-V 1.5 that the emitter writes: opcodes with the forms of their operands, and enumerants.
 
-A form has a letter an operand: ``t`` result type, ``r`` result, ``i`` id, ``n`` number, ``s`` string, and the capital
-letters below for enumerants; the last letter repeats where operands are left.
+A form has one letter for each operand: ``t`` result type, ``r`` result, ``i`` id, ``n`` number, ``s`` string, or a key
+of `ENUMERANTS`. The last letter also stands for all further operands.
 """
 
 from __future__ import annotations
 
 MAGIC, VERSION, GENERATOR = 0x07230203, 0x00010500, 0
 
-OPS: dict[str, tuple[int, str]] = {
-    # module
+_VALUES = {  # instructions of ids alone: result type, result, operands
+    "FunctionCall": 57, "AccessChain": 65, "PtrAccessChain": 67, "CompositeConstruct": 80, "ConvertFToU": 109,
+    "ConvertFToS": 110, "ConvertSToF": 111, "ConvertUToF": 112, "UConvert": 113, "SConvert": 114,
+    "FConvert": 115, "ConvertUToPtr": 120, "Bitcast": 124, "SNegate": 126, "FNegate": 127, "IAdd": 128,
+    "FAdd": 129, "ISub": 130, "FSub": 131, "IMul": 132, "FMul": 133, "UDiv": 134, "SDiv": 135, "FDiv": 136,
+    "UMod": 137, "IsNan": 156, "IsInf": 157, "LogicalEqual": 164, "LogicalNotEqual": 165, "LogicalOr": 166,
+    "LogicalAnd": 167, "LogicalNot": 168, "Select": 169, "IEqual": 170, "INotEqual": 171, "UGreaterThan": 172,
+    "SGreaterThan": 173, "UGreaterThanEqual": 174, "SGreaterThanEqual": 175, "ULessThan": 176,
+    "SLessThan": 177, "ULessThanEqual": 178, "SLessThanEqual": 179, "FOrdEqual": 180, "FUnordNotEqual": 183,
+    "FOrdLessThan": 184, "FOrdGreaterThan": 186, "FOrdLessThanEqual": 188, "FOrdGreaterThanEqual": 190,
+    "ShiftRightLogical": 194, "ShiftRightArithmetic": 195, "ShiftLeftLogical": 196, "BitwiseOr": 197,
+    "BitwiseXor": 198, "BitwiseAnd": 199, "Not": 200, "BitCount": 205, "AtomicExchange": 229,
+    "AtomicCompareExchange": 230, "AtomicIAdd": 234, "AtomicISub": 235, "AtomicSMin": 236, "AtomicUMin": 237,
+    "AtomicSMax": 238, "AtomicUMax": 239, "AtomicAnd": 240, "AtomicOr": 241, "AtomicXor": 242, "Phi": 245,
+    "GroupNonUniformElect": 333, "AtomicFAddEXT": 6035,
+}  # fmt: skip
+OPS: dict[str, tuple[int, str]] = {name: (number, "tri") for name, number in _VALUES.items()} | {
+    # modules and debug information
     "Name": (5, "is"), "String": (7, "rs"), "Line": (8, "inn"), "Extension": (10, "s"),
-    "ExtInstImport": (11, "rs"), "ExtInst": (12, "triGi"), "MemoryModel": (14, "nn"), "EntryPoint": (15, "nisi"),
-    "ExecutionMode": (16, "iMn"), "Capability": (17, "C"), "Decorate": (71, "iDn"), "MemberDecorate": (72, "inDn"),
+    "ExtInstImport": (11, "rs"), "ExtInst": (12, "triGi"), "MemoryModel": (14, "nn"),
+    "EntryPoint": (15, "nisi"), "ExecutionMode": (16, "iMn"), "Capability": (17, "C"),
+    "Decorate": (71, "iDn"), "MemberDecorate": (72, "inDn"),
     # types and constants
     "TypeVoid": (19, "r"), "TypeBool": (20, "r"), "TypeInt": (21, "rn"), "TypeFloat": (22, "rn"),
     "TypeVector": (23, "rin"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
-    "TypeFunction": (33, "ri"), "ConstantTrue": (41, "tr"), "ConstantFalse": (42, "tr"), "Constant": (43, "trn"),
+    "TypeFunction": (33, "ri"), "ConstantTrue": (41, "tr"), "ConstantFalse": (42, "tr"),
+    "Constant": (43, "trn"),
     # functions and memory
-    "Function": (54, "trni"), "FunctionParameter": (55, "tr"), "FunctionEnd": (56, ""), "FunctionCall": (57, "tri"),
-    "Variable": (59, "trS"), "Load": (61, "triAn"), "Store": (62, "iiAn"), "AccessChain": (65, "tri"),
-    "PtrAccessChain": (67, "tri"), "CompositeConstruct": (80, "tri"), "CompositeExtract": (81, "trin"),
-    # conversions
-    "ConvertFToU": (109, "tri"), "ConvertFToS": (110, "tri"), "ConvertSToF": (111, "tri"), "ConvertUToF": (112, "tri"),
-    "UConvert": (113, "tri"), "SConvert": (114, "tri"), "FConvert": (115, "tri"),
-    "ConvertUToPtr": (120, "tri"), "Bitcast": (124, "tri"),
-    # arithmetic
-    "SNegate": (126, "tri"), "FNegate": (127, "tri"), "IAdd": (128, "tri"), "FAdd": (129, "tri"), "ISub": (130, "tri"),
-    "FSub": (131, "tri"), "IMul": (132, "tri"), "FMul": (133, "tri"), "UDiv": (134, "tri"), "SDiv": (135, "tri"),
-    "FDiv": (136, "tri"), "UMod": (137, "tri"),
-    # truth and comparison
-    "IsNan": (156, "tri"), "IsInf": (157, "tri"), "LogicalEqual": (164, "tri"), "LogicalNotEqual": (165, "tri"),
-    "LogicalOr": (166, "tri"), "LogicalAnd": (167, "tri"), "LogicalNot": (168, "tri"), "Select": (169, "tri"),
-    "IEqual": (170, "tri"), "INotEqual": (171, "tri"), "UGreaterThan": (172, "tri"), "SGreaterThan": (173, "tri"),
-    "UGreaterThanEqual": (174, "tri"), "SGreaterThanEqual": (175, "tri"), "ULessThan": (176, "tri"),
-    "SLessThan": (177, "tri"), "ULessThanEqual": (178, "tri"), "SLessThanEqual": (179, "tri"),
-    "FOrdEqual": (180, "tri"), "FUnordNotEqual": (183, "tri"), "FOrdLessThan": (184, "tri"),
-    "FOrdGreaterThan": (186, "tri"), "FOrdLessThanEqual": (188, "tri"), "FOrdGreaterThanEqual": (190, "tri"),
-    # bits
-    "ShiftRightLogical": (194, "tri"), "ShiftRightArithmetic": (195, "tri"), "ShiftLeftLogical": (196, "tri"),
-    "BitwiseOr": (197, "tri"), "BitwiseXor": (198, "tri"), "BitwiseAnd": (199, "tri"), "Not": (200, "tri"),
-    "BitCount": (205, "tri"),
-    # atomics: pointer, scope, semantics, value
-    "AtomicExchange": (229, "tri"), "AtomicCompareExchange": (230, "tri"), "AtomicIAdd": (234, "tri"),
-    "AtomicISub": (235, "tri"), "AtomicSMin": (236, "tri"), "AtomicUMin": (237, "tri"), "AtomicSMax": (238, "tri"),
-    "AtomicUMax": (239, "tri"), "AtomicAnd": (240, "tri"), "AtomicOr": (241, "tri"), "AtomicXor": (242, "tri"),
-    "AtomicFAddEXT": (6035, "tri"),
-    # among the threads of a group: who waits, who sees what was written, and where
-    "ControlBarrier": (224, "iii"),
-    # among the threads of a subgroup: scope, and how; value
-    "GroupNonUniformElect": (333, "tri"), "GroupNonUniformAllEqual": (336, "trii"),
+    "Function": (54, "trni"), "FunctionParameter": (55, "tr"), "FunctionEnd": (56, ""),
+    "Variable": (59, "trS"), "Load": (61, "triAn"), "Store": (62, "iiAn"), "CompositeExtract": (81, "trin"),
+    # barriers (execution scope, memory scope, semantics) and subgroups (scope, group operation, value)
+    "ControlBarrier": (224, "iii"), "GroupNonUniformAllEqual": (336, "trii"),
     "GroupNonUniformIAdd": (349, "trini"), "GroupNonUniformFAdd": (350, "trini"),
     # control flow
-    "Phi": (245, "tri"), "LoopMerge": (246, "iiO"), "SelectionMerge": (247, "iO"), "Label": (248, "r"),
-    "Branch": (249, "i"), "BranchConditional": (250, "iii"), "Return": (253, ""), "ReturnValue": (254, "i"),
+    "LoopMerge": (246, "iiO"), "SelectionMerge": (247, "iO"), "Label": (248, "r"), "Branch": (249, "i"),
+    "BranchConditional": (250, "iii"), "Return": (253, ""), "ReturnValue": (254, "i"),
 }  # fmt: skip
 
 CAPABILITIES = {

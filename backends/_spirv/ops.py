@@ -1,7 +1,7 @@
-"""Scalar primitives: from the table's meaning (`ir.prims`) to instructions.
+"""Scalar primitives (`ir.prims`) to SPIR-V instructions.
 
-`SPELLINGS` has a row a primitive: for (float, signed, unsigned and u1) an instruction, ``glsl Name`` for one of
-GLSL.std.450, or ``@name``, a row of `SEQUENCES`. What has no row `backends.lower` has put something else in place of.
+`SPELLINGS` gives for each kind of dtype and primitive an instruction, ``glsl Name`` for an instruction of GLSL.std.450,
+or ``@name`` for a row of `SEQUENCES`. The passes of `lowering` replace every other primitive.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, f32, i32, i64, u1, u32, u64
+from quadrants_lab.ir.types import DType, f32, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.assembler import Function
 
-def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, ...]:
-    """What has no spelling here, or not on this device.
 
-    GLSL.std.450's own functions are as accurate as the device likes: asin and exp of Mesa 22.3 are off by 3800 and 14
-    units in the last place, log near 1 and tanh near 0 by more, and no faster.
+def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, ...]:
+    """The passes that replace what SPIR-V, or this device, does not have.
+
+    Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
+    are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
     """
     in_step: list[bool] = []
 
@@ -50,10 +51,8 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_adstacks(layouts),
         shallow,
         lower_random,
-        lower_math(*MATH, near=options.fast_math, unit=target.unit),
-        lower_formulas(
-            "rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING
-        ),
+        lower_math(*MATH, near=options.fast_math, unit=target.native_sine),
+        lower_formulas("rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING),
         lower_division(remainder=False),
         lower_integers,
         lower_counts,
@@ -65,59 +64,41 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
     )
 
 
-SPELLINGS: dict[str, tuple[str, str, str]] = {
-    "add": ("FAdd", "IAdd", "IAdd"),
-    "sub": ("FSub", "ISub", "ISub"),
-    "mul": ("FMul", "IMul", "IMul"),
-    "div": ("FDiv", "", ""),
-    "raw_div": ("FDiv", "", ""),
-    "quot": ("", "SDiv", "UDiv"),
-    "rem": ("", "UMod", "UMod"),  # of what is not negative: SRem and SMod have no defined result otherwise
-    "neg": ("FNegate", "SNegate", "SNegate"),
-    "abs": ("glsl FAbs", "", ""),
-    "min": ("glsl NMin", "@least", "glsl UMin"),
-    "max": ("glsl NMax", "@greatest", "@greatest"),
-    "sqrt": ("glsl Sqrt", "", ""),
-    "rsqrt": ("glsl InverseSqrt", "", ""),
-    "sin": ("glsl Sin", "", ""),  # on devices whose own are accurate
-    "cos": ("glsl Cos", "", ""),
-    "floor": ("glsl Floor", "", ""),
-    "ceil": ("glsl Ceil", "", ""),
-    "trunc": ("glsl Trunc", "", ""),
-    "and": ("", "BitwiseAnd", "BitwiseAnd"),
-    "or": ("", "BitwiseOr", "BitwiseOr"),
-    "xor": ("", "BitwiseXor", "BitwiseXor"),
-    "not": ("", "Not", "Not"),
-    "shl": ("", "ShiftLeftLogical", "ShiftLeftLogical"),
-    "shr": ("", "ShiftRightArithmetic", "ShiftRightLogical"),
-    "lshr": ("", "ShiftRightLogical", "ShiftRightLogical"),
-    "popcnt": ("", "", "BitCount"),
-    "clz": ("", "", "@clz"),
-    "lt": ("FOrdLessThan", "SLessThan", "ULessThan"),
-    "le": ("FOrdLessThanEqual", "SLessThanEqual", "ULessThanEqual"),
-    "gt": ("FOrdGreaterThan", "SGreaterThan", "UGreaterThan"),
-    "ge": ("FOrdGreaterThanEqual", "SGreaterThanEqual", "UGreaterThanEqual"),
-    "eq": ("FOrdEqual", "IEqual", "IEqual"),
-    "ne": ("FUnordNotEqual", "INotEqual", "INotEqual"),
-    "isnan": ("IsNan", "", ""),
-    "isinf": ("IsInf", "", ""),
-    "select": ("@select", "@select", "@select"),
-    "cast": ("@cast", "@cast", "@cast"),
-    "fptoint": ("@fptoint", "", ""),
-    "bitcast": ("@bitcast", "@bitcast", "@bitcast"),
-}
-# on truth values
-TRUTH = {
-    "and": "LogicalAnd", "or": "LogicalOr", "xor": "LogicalNotEqual", "not": "LogicalNot", "eq": "LogicalEqual",
-    "ne": "LogicalNotEqual", "select": "@select", "bitcast": "@bitcast",
+_ANY = {name: f"@{name}" for name in ("cast", "select", "bitcast")}
+_INTEGERS = _ANY | {
+    "add": "IAdd", "sub": "ISub", "mul": "IMul", "neg": "SNegate", "and": "BitwiseAnd", "or": "BitwiseOr",
+    "xor": "BitwiseXor", "not": "Not", "shl": "ShiftLeftLogical", "lshr": "ShiftRightLogical", "eq": "IEqual",
+    "ne": "INotEqual", "rem": "UMod",  # of operands that are not negative: SRem and SMod have no defined result else
 }  # fmt: skip
-_COLUMN = {"f": 0, "i": 1, "u": 2}
+SPELLINGS: dict[str, dict[str, str]] = {  # by the kind of the dtype
+    "f": _ANY | {
+        "add": "FAdd", "sub": "FSub", "mul": "FMul", "div": "FDiv", "raw_div": "FDiv", "neg": "FNegate",
+        "abs": "glsl FAbs", "min": "glsl NMin", "max": "glsl NMax", "sqrt": "glsl Sqrt", "rsqrt": "glsl InverseSqrt",
+        "sin": "glsl Sin", "cos": "glsl Cos",  # on devices that are accurate there
+        "floor": "glsl Floor", "ceil": "glsl Ceil", "trunc": "glsl Trunc", "lt": "FOrdLessThan",
+        "le": "FOrdLessThanEqual", "gt": "FOrdGreaterThan", "ge": "FOrdGreaterThanEqual", "eq": "FOrdEqual",
+        "ne": "FUnordNotEqual", "isnan": "IsNan", "isinf": "IsInf", "fptoint": "@fptoint",
+    },
+    "i": _INTEGERS | {
+        "quot": "SDiv", "min": "@least", "max": "@greatest", "shr": "ShiftRightArithmetic", "lt": "SLessThan",
+        "le": "SLessThanEqual", "gt": "SGreaterThan", "ge": "SGreaterThanEqual",
+    },
+    "u": _INTEGERS | {
+        "quot": "UDiv", "min": "glsl UMin", "max": "@greatest", "shr": "ShiftRightLogical", "popcnt": "BitCount",
+        "clz": "@clz", "lt": "ULessThan", "le": "ULessThanEqual", "gt": "UGreaterThan", "ge": "UGreaterThanEqual",
+    },
+    "b": _ANY | {
+        "and": "LogicalAnd", "or": "LogicalOr", "xor": "LogicalNotEqual", "not": "LogicalNot", "eq": "LogicalEqual",
+        "ne": "LogicalNotEqual",
+    },
+}  # fmt: skip
 _EXACT = ("FAdd", "FSub", "FMul", "FDiv", "FNegate")
 
 
 @dataclass(slots=True)
 class Ctx:
-    """What a sequence sees: the function, operands with their dtypes, known constants, and the result's dtype."""
+    """The arguments of a row of `SEQUENCES`: the function, operands with their dtypes and with their values where these
+    are constants (else None), and the result's dtype. ``exact``: no contraction."""
 
     fn: Function
     out: DType
@@ -149,16 +130,13 @@ class Ctx:
 
 def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tuple[int, ...],
          known: tuple[Any, ...], exact: bool) -> int:  # fmt: skip
-    """Emits ``prim`` and returns the result's id. ``known``: values of operands that are constants, else None.
-
-    ``exact``: no contraction.
-    """
+    """Emits ``prim`` and returns the id of its result; the arguments are those of `Ctx`."""
     t = types[1] if PRIMS[prim].rule == "select" else types[0]
-    spelling = TRUTH[prim] if t is u1 else SPELLINGS[prim][_COLUMN[t.kind]]
+    spelling = SPELLINGS[t.kind][prim]
     c = Ctx(fn, out, types, args, known, exact)
     head, _, rest = spelling.partition(" ")
     if head[0] == "@":
-        return SEQUENCES[head](c, *([rest] if rest else []))
+        return SEQUENCES[head](c)
     if head == "glsl":
         return c.glsl(rest, *args)
     if spelling in _ORDER:
@@ -169,9 +147,11 @@ def emit(fn: Function, prim: str, out: DType, types: tuple[DType, ...], args: tu
 
 
 def _of_zero(c: Ctx, op: str, args: tuple[int, ...], known: tuple[Any, ...]) -> int:
-    """A product or quotient of a number and a constant zero. Mesa 22.3 takes each of them to be zero, whatever the
-    number is: NaN, infinite, or the one that is divided. So the zero that it gets has the number's sign, which no
-    compiler knows, and the number is without it."""
+    """A product or quotient of a number and a constant zero.
+
+    Mesa 22.3 folds both to zero even where the number is NaN, infinite, or the dividend. Giving the zero the number's
+    sign, and the operation the number's absolute value, hides the constant from it and yields the same result.
+    """
     at = next(n for n, k in enumerate(known) if k == 0)
     other, t = args[1 - at], c.t if c.t.bits > 16 else f32
     if t is not c.t:
@@ -190,9 +170,8 @@ _ORDER = ("SLessThan", "SLessThanEqual", "SGreaterThan", "SGreaterThanEqual")
 
 
 def _order(c: Ctx, op: str, args: Iterable[int], known: tuple[Any, ...]) -> int:
-    """A signed comparison. That of 64 bits with a constant becomes the unsigned one of both with their sign bits
-    flipped: Mesa 22.3 takes the comparison of an extended i32 with a small constant to be always true or always
-    false."""
+    """A signed comparison. A 64-bit comparison with a constant flips the sign bits and compares unsigned, because
+    Mesa 22.3 folds the comparison of an extended i32 with a small constant to always true or always false."""
     if c.t is not i64 or all(k is None for k in known):
         return c.test(op, *args)
     flipped = [
@@ -212,7 +191,7 @@ def _extreme(name: str) -> Callable[[Ctx], int]:
 
 
 def _clz(c: Ctx) -> int:
-    """31 less the place of the highest one, which is -1 where there is none."""
+    """31 minus the index of the highest set bit, which is -1 where no bit is set."""
     return c.let("ISub", c.const(31), c.glsl("FindUMsb", *c.args))
 
 
@@ -232,7 +211,7 @@ def _bitcast(c: Ctx) -> int:
     return a if s.is_float == d.is_float else c.let("Bitcast", a, t=d)
 
 
-SEQUENCES: dict[str, Callable[..., int]] = {
+SEQUENCES: dict[str, Callable[[Ctx], int]] = {
     "@least": _extreme("LessThan"),
     "@greatest": _extreme("GreaterThan"),
     "@clz": _clz,

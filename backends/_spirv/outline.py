@@ -1,9 +1,8 @@
-"""Runs of statements that push, pop or read a slot, as functions of the module, which drivers inline: a call is a fifth
-of what it stands for.
+"""Outlining: pushes, pops and reads of adstack slots become calls of shared functions, which makes modules shorter.
 
-A run is what an adstack statement became (`lower.adstacks`): statements behind each other that go to one counter and
-one chunk of slots, and the arithmetic in between. Runs of one shape call one function, where they are enough for that
-to be shorter; it takes pointers to the counter and to this thread's first slot.
+A run is the code that lowering made of one adstack statement (`lower.adstacks`): consecutive accesses to one counter
+and one chunk of slots, and the arithmetic between them. Runs of the same shape call one function where that saves
+words. The function takes pointers to the counter and to the thread's first slot. Drivers inline it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._gpu.meetings import Meetings
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregatedAtomics
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
 from quadrants_lab.backends._spirv import heap
 from quadrants_lab.backends._spirv.assembler import Function
@@ -26,13 +25,14 @@ from quadrants_lab.ir.walk import types_of, uses, walk
 if TYPE_CHECKING:
     from quadrants_lab.backends._spirv.body import Body
 
-# about how many words a statement is in line: a count that was loaded or stored before is known there
+# the approximate number of words of a statement in line, where most counts are known and need no load
 _WORDS = {(N.Load, "local"): 2, (N.Store, "local"): 3, (N.Load, "heap"): 11, (N.Store, "heap"): 10}
 
 
 @dataclass(slots=True)
 class Run:
-    """``takes``: values from outside, but for constants; ``gives``: the one that is read behind it, NO_ID for none."""
+    """``takes``: the ids of the values from outside, except constants, which become parameters. ``gives``: the id of
+    the value that is used after the run, NO_ID for none. ``key``: equal for runs that can share a function."""
 
     stmts: list[N.Stmt] = field(default_factory=list)
     local: str = ""
@@ -46,12 +46,12 @@ class Run:
 
 
 class Plan:
-    """What a lowered kernel's programs share: its chunks, its runs by the id of their first statement, and where
-    threads look whether they ``meet``."""
+    """What the programs of a lowered kernel share: its chunks of adstack slots, the runs to outline by the id of
+    their first statement, and, if ``aggregate``, the atomic operations of `_gpu.aggregated_atomics`."""
 
-    def __init__(self, kernel: N.Kernel, meet: bool = False) -> None:
+    def __init__(self, kernel: N.Kernel, aggregate: bool = False) -> None:
         self.kernel = kernel
-        self.meetings = Meetings(kernel, Ranges(kernel), SUMMED, ("add",)) if meet else ()
+        self.aggregated = AggregatedAtomics(kernel, Ranges(kernel), SUMMED, ("add",)) if aggregate else ()
         self.chunks = chunks(kernel)
         self.runs: dict[int, Run] = {}
         if not self.chunks:
@@ -60,7 +60,7 @@ class Plan:
         self._uses = uses(kernel.body)
         self._known = {s.id: s.value for s in walk(kernel.body) if isinstance(s, N.Const)}
         found = [run for task in kernel.body for block in task.blocks() for run in self._within(block)]
-        found = [run for run in found if self._settle(run)]
+        found = [run for run in found if self._describe(run)]
         count = Counter(run.key for run in found)
         self.runs = {run.stmts[0].id: run for run in found if self._pays(run, count[run.key])}
 
@@ -79,7 +79,7 @@ class Plan:
                 yield from self._within(inner)
 
     def _extends(self, run: Run, s: N.Stmt) -> bool:
-        """Adds the statement to the run where it belongs there."""
+        """Appends the statement to the run; False where it is not a part of it."""
         if isinstance(s, (N.Load, N.Store)):
             buffer = self.kernel.buffers[s.buffer]
             if buffer.kind == "local":
@@ -102,14 +102,14 @@ class Plan:
         return True
 
     def _is_own(self, s: N.Stmt) -> bool:
-        """Whether the value is a count, the number of a slot, or a word of flags."""
+        """Whether the value is a count, a slot index, or a word of flags."""
         if isinstance(s, N.Load):
             buffer = self.kernel.buffers[s.buffer]
             return buffer.kind == "local" or buffer.role == "flags"
         return isinstance(s, N.Op) and s.type is not u1
 
-    def _settle(self, run: Run) -> bool:
-        """Whether the run can be a function, which then has its key."""
+    def _describe(self, run: Run) -> bool:
+        """Sets what the run takes and gives, and its key; False where it cannot be a function."""
         work = run.work()
         number = {s.id: n for n, s in enumerate(work)}
         inside = uses(tuple(work))
@@ -139,7 +139,7 @@ class Plan:
         return True
 
     def _lane(self, s: N.Stmt) -> int:
-        """The index of a slot that says whose it is."""
+        """The id of the thread's number in a slot's index."""
         return s.index[1] if isinstance(s, (N.Load, N.Store)) and len(s.index) > 1 else N.NO_ID
 
     def _words(self, s: N.Stmt) -> int:
@@ -152,7 +152,7 @@ class Plan:
 
 
 def call(b: Body, run: Run) -> None:
-    """Emits the run as a call of its function, which is made where the first of its kind is."""
+    """Emits the run as a call of its function, which the first run of each shape emits."""
     m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
     b.run(s for s in run.stmts if isinstance(s, N.Const))
     args: list[tuple[int, int]] = []
@@ -171,7 +171,7 @@ def call(b: Body, run: Run) -> None:
     if given:
         b.define(given.id, given.type, made)
     b.counts.pop(local, None)
-    b.whole = {}
+    b.loaded = {}
 
 
 def _made(caller: Body, run: Run, types: list[int], result: int) -> int:

@@ -1,4 +1,4 @@
-"""What the emitter may count on beyond Vulkan 1.2 with 64-bit integers and buffer device addresses."""
+"""Device capabilities beyond the required minimum: Vulkan 1.2, 64-bit integers and buffer device addresses."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from quadrants_lab.ir.types import DType, f32, f64
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A device's abilities. The defaults are what code is shown for where there is no device.
+    """A device's capabilities. The defaults are those for which code is shown where there is no device.
 
-    ``preserve``, ``nearest``, ``flush``: float widths for which the device can be told to keep NaN and infinity, to
-    round to nearest even, and to flush denormals. ``cuts_loops``: the driver ends loops on its own after a while, so
-    that code has to look whether it did. ``subgroups``: threads that run together can add up their values. ``block``:
-    how many threads have the slots of their adstacks side by side, a power of two up to 64. ``pairs``: two values of 32
-    bits move faster as one of 64. ``waits``: the threads of a group wait for each other in less time than one of them
-    takes for the work of all. ``in_step``: a thread runs several short iterations at once, and waits for their loads
-    together. ``meets``: threads that run together look whether they change the same element.
-    ``unit``: the device's own sine and cosine of f32 are off by 2**-21 at most between -pi and pi.
-    ``together``: how many neighbouring threads of a group run together, for sure.
+    - ``preserve``, ``nearest``, ``flush``: the float widths for which the execution modes exist that keep NaN and
+      infinity, round to nearest even, and flush denormals.
+    - ``cuts_loops``: the driver ends long loops on its own, so code has to check whether it did.
+    - ``subgroups``: subgroup additions exist.
+    - ``block``: the number of threads whose adstack slots are interleaved, a power of two up to 64.
+    - ``barriers``: they are cheap enough for the threads of a group to share work.
+    - ``in_step``: a thread runs several short iterations at once, so that their loads overlap.
+    - ``aggregates``: the threads of a subgroup check whether they change the same element (`_gpu.aggregated_atomics`).
+    - ``native_sine``: the device's own sine and cosine of f32 are off by at most 2**-21 between -pi and pi.
+    - ``subgroup``: the number of neighbouring threads of a group that are sure to form a subgroup.
     """
 
     f64: bool = True
@@ -42,26 +43,25 @@ class Target:
     cuts_loops: bool = False
     subgroups: bool = False
     block: int = 32
-    pairs: bool = False
-    waits: bool = True
+    barriers: bool = True
     in_step: bool = False
-    meets: bool = False
-    unit: bool = False
-    together: int = 1
+    aggregates: bool = False
+    native_sine: bool = False
+    subgroup: int = 1
 
     def first(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """What is done to a kernel before all else, on the host's side too: it decides how many threads there are."""
-        return lower_blocks(GROUP if self.waits else 0), lower_long_sums(self.together if options.fast_math else 1)
+        """The passes that come first, and that the host runs too because they decide how many threads there are."""
+        return lower_blocks(GROUP if self.barriers else 0), lower_long_sums(self.subgroup if options.fast_math else 1)
 
     @property
     def float_adds(self) -> list[DType]:
-        """What the device adds atomically."""
+        """The float dtypes with an atomic addition."""
         return [t for t, can in ((f32, self.atomic_f32_add), (f64, self.atomic_f64_add)) if can]
 
 
 GENERIC = Target()
 
-# capability of a module -> the field of Target that allows it, and what needs it, in words
+# a capability of a module -> the field of Target that says whether the device has it, and what needs it, in words
 NEEDS: dict[str, tuple[str, str]] = {
     "Float64": ("f64", "values of dtype f64"),
     "Float16": ("f16", "values of dtype f16"),
@@ -74,6 +74,6 @@ NEEDS: dict[str, tuple[str, str]] = {
 
 
 def missing(capabilities: list[str], target: Target) -> str:
-    """What a module needs and the device does not have, in words; "" where nothing is missing."""
+    """What a module needs and the device lacks, in words; "" where nothing is missing."""
     lacking = [NEEDS[c] for c in capabilities if c in NEEDS and not getattr(target, NEEDS[c][0])]
     return ", ".join(dict.fromkeys(words for _, words in lacking))

@@ -1,7 +1,7 @@
-"""AMDGPU: kernels become code objects for AMD's GPUs, which the HIP runtime launches.
+"""AMDGPU: kernels are compiled to code objects for AMD's GPUs, which the HIP runtime launches.
 
-ISA and its sizes are made on any machine, with LLVM alone; elementary functions are our own (`lower.functions`). A code
-object needs LLVM's linker. No kernel has ever run on an AMD GPU: what can be tested without one is.
+Assembly can be made on any machine with LLVM alone; a code object needs LLVM's linker. Elementary functions are our own
+(`lower.functions`). No kernel has run on a real AMD GPU yet; everything that can be tested without one is.
 """
 
 from __future__ import annotations

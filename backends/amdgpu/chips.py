@@ -1,4 +1,4 @@
-"""AMD's chips: for which of them code is made, and which one is shown where there is no device."""
+"""The AMD chips that code can be made for, and the one whose code is shown where there is no device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-# chip -> threads of a wave, which run in step. Tests look at the code of the first three.
+# chip -> threads of a wave. Tests check the code of the first three.
 WAVES = {
     "gfx90a": 64, "gfx942": 64, "gfx1100": 32,
     "gfx906": 64, "gfx908": 64, "gfx950": 64, "gfx1030": 32, "gfx1101": 32, "gfx1102": 32, "gfx1200": 32, "gfx1201": 32,
@@ -15,7 +15,7 @@ DEFAULT = "gfx942"
 
 
 def known(chip: str) -> str:
-    """The chip; "gfx90a" also for a device's whole name, "gfx90a:sramecc+:xnack-".
+    """The key of `WAVES` for a chip or a device's full name: "gfx90a" for "gfx90a:sramecc+:xnack-".
 
     Raises QuadrantsRuntimeError where no code can be made for it.
     """

@@ -1,4 +1,4 @@
-"""An AMD device of one session."""
+"""A session's AMD device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMD's GPUs as a target of `_simt`, and LLVM for them: optimisation, assembly, object code."""
+"""AMD's GPUs as a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from quadrants_lab.ir.options import CompileOptions
 
 TRIPLE = "amdgcn-amd-amdhsa"
 OBJECT_VERSION = 5
-_ROW = 16  # lanes among which a shuffle needs no address
-_GRID_SIZE_AT = 12  # of the dispatch packet: threads along x, u32
-_NOTE = 900_000  # first number of our metadata
-# our atomics are on memory of the device's own, and need not keep denormals
+_ROW = 16  # lanes of a row, within which DPP instructions shuffle
+_GRID_SIZE_AT = 12  # the offset in the dispatch packet of the number of threads along x, a u32
+_NOTE = 900_000  # the first number of our metadata
+# our atomics access the device's own memory alone, and may flush denormals
 _NATIVE = ("amdgpu.no.fine.grained.memory", "amdgpu.no.remote.memory", "amdgpu.ignore.denormal.mode")
 _lock = forks.lock()
 
@@ -40,7 +40,7 @@ def machine(chip: str) -> Any:
 
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
-    """Elementary functions are our own."""
+    """The passes of `_simt.target.lowering`, with elementary functions of our own."""
     return target.lowering(options, shape, lower_math(*MATH, near=options.fast_math))
 
 
@@ -88,7 +88,7 @@ class Gcn(Target):
         return fn.call("i32", "llvm.amdgcn.workitem.id.x")
 
     def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
-        if distance < _ROW:  # lanes beyond the row's end give 0, which nobody looks at
+        if distance < _ROW:  # lanes beyond the row's end give 0, which reductions do not use
             control = 0x100 + distance  # row_shl
             how = (("i32", str(control)), ("i32", "15"), ("i32", "15"), ("i1", "true"))
             return fn.call("i32", "llvm.amdgcn.update.dpp.i32", ("i32", "0"), ("i32", word), *how)
@@ -122,7 +122,7 @@ def emitted(kernel: Kernel, options: CompileOptions, chip: str) -> Module:
 
 
 def optimised(text: str, chip: str) -> Any:
-    """LLVM's module, optimised."""
+    """The optimised LLVM module."""
     with _lock:
         machine(chip)
         made = llvm.parse_assembly(text)
@@ -135,7 +135,7 @@ def optimised(text: str, chip: str) -> Any:
         return made
 
 
-# emission changes a module and cannot be done twice: each works on a copy
+# emission changes a module, so each works on a copy
 
 
 def assembly(made: Any, chip: str) -> str:

@@ -1,5 +1,5 @@
-"""AMD's HIP runtime, through ctypes. Written to AMD's documentation of HIP; it has never met a device. `current()` is
-the driver of this process. Tests register a stand-in."""
+"""AMD's HIP runtime through ctypes, written after AMD's documentation and not yet tried on a device. `current` gives
+the driver of a device. Tests `register` a stand-in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quadrants_lab.backends.amdgpu.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
-_PROPERTIES = 16384  # bytes that hipDeviceProp_t does not fill in any version
+_PROPERTIES = 16384  # bytes, more than hipDeviceProp_t has in any version
 
 
 @cache
@@ -69,7 +69,8 @@ class Driver(simt.Driver):
         return (self.hipGetErrorName(result) or b"").decode(), (self.hipGetErrorString(result) or b"").decode()
 
     def _chip_name(self) -> str:
-        """gcnArchName, the only text of hipDeviceProp_t that reads "gfx...": where it stands depends on the version."""
+        """The field gcnArchName of hipDeviceProp_t, found as the only text that begins with "gfx", because its offset
+        depends on HIP's version."""
         call = getattr(self.library, "hipGetDevicePropertiesR0600", None) or self.library.hipGetDeviceProperties
         call.argtypes = (C.c_void_p, C.c_int)
         properties = C.create_string_buffer(_PROPERTIES)
@@ -103,7 +104,7 @@ def shown() -> str:
 
 
 def probe() -> str:
-    """Why kernels cannot run on a device here, "" where they can."""
+    """Why kernels cannot run here, "" where they can."""
     try:
         _library()
     except OSError:

@@ -1,6 +1,6 @@
 """Code objects (HSACO), the ELF files that AMD's runtime loads: linking, reading, disassembly.
 
-What a file says of itself is described in LLVM's "User Guide for AMDGPU Backend", under code object metadata.
+Their metadata is described in LLVM's "User Guide for AMDGPU Backend".
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NOTE = 7  # a section's kind
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a program needs: registers of a thread (``vgprs``, ``agprs``) and of a wave (``sgprs``); how many of them
-    are spilled, to scratch memory those of a thread and to lanes of a VGPR those of a wave; bytes of a thread's scratch
-    memory, of a group's LDS, of arguments; threads of a wave; ``code``: bytes of its instructions."""
+    """What a program uses: registers of a thread (``vgprs``, ``agprs``) and of a wave (``sgprs``); spilled registers of
+    a thread (to scratch memory) and of a wave (to lanes of a VGPR); bytes of a thread's scratch memory, of a group's
+    LDS, and of arguments; threads of a wave; ``code``: bytes of instructions."""
 
     name: str
     vgprs: int
@@ -40,7 +40,7 @@ class Resources:
     code: int
 
     def words(self) -> str:
-        """A line."""
+        """All of it in one line."""
         accumulators = f" and {self.agprs} AGPRs" if self.agprs else ""
         registers = f"{self.vgprs} VGPRs{accumulators} ({self.spilled} spilled)"
         registers += f", {self.sgprs} SGPRs ({self.sgprs_spilled} spilled)"
@@ -49,7 +49,7 @@ class Resources:
 
 
 class Symbol(NamedTuple):
-    """``section``: its number, 0 where the symbol is not defined; ``at``: its address."""
+    """``section``: the index of its section, 0 where the symbol is undefined; ``at``: its address."""
 
     name: str
     kind: int
@@ -60,7 +60,7 @@ class Symbol(NamedTuple):
 
 class CodeObject:
     """A code object, or the relocatable object that it is linked from. ``chip_flags``: the ELF header's flags;
-    ``metadata``: what its note says; ``programs``."""
+    ``metadata``: the content of its note; ``programs``: the resources of each program."""
 
     def __init__(self, data: bytes) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
@@ -90,15 +90,13 @@ class CodeObject:
         raise ValueError("no metadata of AMD's")
 
     def symbols(self) -> list[Symbol]:
-        """Those of the symbol table."""
+        """The entries of the symbol table."""
         out = []
         for section in self.sections:
             if section.kind == SYMBOLS:
-                names = self.sections[section.link].offset
-                for at in range(section.offset, section.offset + section.size, SYMBOL.size):
-                    name, info, _, where, place, size = SYMBOL.unpack_from(self.data, at)
-                    start = names + name
-                    text = self.data[start : self.data.index(b"\0", start)].decode()
+                names = self.sections[section.link].of(self.data)
+                for name, info, _, where, place, size in SYMBOL.iter_unpack(section.of(self.data)):
+                    text = names[name : names.index(b"\0", name)].decode()
                     out.append(Symbol(text, info & 15, where, place, size))
         return out
 
@@ -116,9 +114,9 @@ def _resources(kernel: dict[str, Any], code: dict[str, int]) -> Resources:
 
 
 def linked(obj: bytes) -> bytes:
-    """The code object of a relocatable object.
+    """Links a relocatable object to a code object.
 
-    Raises QuadrantsRuntimeError where there is no linker, or with its words where it refuses.
+    Raises QuadrantsRuntimeError where there is no linker, or with its message where it fails.
     """
     lld = toolkit.linker()
     if not lld:
@@ -133,7 +131,7 @@ def linked(obj: bytes) -> bytes:
 
 
 def disassembled(code: bytes, chip: str) -> str:
-    """The instructions as llvm-objdump words them; "" where there is none that knows the chip."""
+    """The disassembly by llvm-objdump, "" where there is none that knows the chip."""
     objdump = toolkit.disassembler()
     if not objdump:
         return ""

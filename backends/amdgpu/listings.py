@@ -1,4 +1,4 @@
-"""AMDGPU's stages as text: LLVM IR, ISA, and the code object where LLVM's linker is found; each line with its
+"""AMDGPU's stages as text: LLVM IR, assembly, and the code object where LLVM's linker is found; each line with its IR
 statement."""
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def object_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
-    """A relocatable object for a chip (a key of `chips.WAVES`)."""
+    """The relocatable object for a chip, a key of `chips.WAVES`."""
     text = "\n".join(gcn.emitted(kernel, options, chip).lines()[0])
     return gcn.object_code(gcn.optimised(text, chip), chip)
 
 
 def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
-    """A code object; QuadrantsRuntimeError where it cannot be linked."""
+    """The code object for a chip; QuadrantsRuntimeError where it cannot be linked."""
     return hsaco.linked(object_of(kernel, options, chip))
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Callable[[], Stage]]:
     """ "llvm": as emitted; "llvm-opt": optimised; "isa": assembly; "hsaco": the code object, where LLVM's linker is
-    found. The last two say what each program needs of registers and memory."""
+    found. The last two begin with each program's use of registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
         return gcn.emitted(kernel, options, chip).lines()
@@ -59,12 +59,11 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
         made = hsaco.linked(plain())
         about = hsaco.CodeObject(made)
         lines = from_disassembly(hsaco.disassembled(made, chip))
+        count = ISA.count(lines) or isa().instructions
         ids = statements(lines, *instructions())
-        count = ISA.count(lines)
-        if not lines:  # without a disassembler, what the code object says of itself
+        if not lines:  # without a disassembler, the metadata of the code object
             lines = outline(about.metadata)
             ids = [NO_ID] * len(lines)
-            count = isa().instructions
         lines, ids = [f"// {len(made)} bytes for {chip}", *lines], [NO_ID, *ids]
         return _headed("hsaco", "//", about.programs, lines, ids, count)
 
@@ -74,7 +73,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 def _headed(
     name: str, comment: str, programs: tuple[hsaco.Resources, ...], lines: list[str], ids: list[int], count: int
 ) -> Stage:
-    """A stage that begins with what its programs need."""
+    """A stage that begins with the resources of its programs."""
     head = [f"{comment} {p.words()}" for p in programs]
     return Stage(name, "\n".join([*head, *lines]), (*[NO_ID] * len(head), *ids), count,
                  code_bytes=sum(p.code for p in programs), registers=_registers(programs))  # fmt: skip
@@ -88,13 +87,11 @@ def _registers(programs: Sequence[hsaco.Resources]) -> tuple[tuple[str, int], ..
 
 def outline(value: Any, depth: int = 0) -> list[str]:
     """Nested maps and lists as indented lines."""
-    pairs = list(value.items()) if isinstance(value, dict) else [("-", v) for v in value]
     out = []
-    for key, v in pairs:
+    for key, v in value.items() if isinstance(value, dict) else (("-", v) for v in value):
         nested = isinstance(v, (dict, list))
         out.append("  " * depth + (f"{key}:" if nested else f"{key}: {v}"))
-        if nested:
-            out += outline(v, depth + 1)
+        out += outline(v, depth + 1) if nested else []
     return out
 
 
@@ -108,9 +105,9 @@ _PADDING = re.compile(r"^\ts_(nop 0|code_end)\b")
 
 
 def from_disassembly(text: str) -> list[str]:
-    """Names of programs and instructions with their addresses and words."""
+    """The names of programs, and their instructions with addresses and encodings."""
     lines: list[str] = []
-    ended = False  # behind the last instruction of a program come padding and zeros
+    ended = False  # padding follows the last instruction of a program
     for line in text.splitlines():
         symbol = _SYMBOL.match(line)
         if symbol:
@@ -123,8 +120,8 @@ def from_disassembly(text: str) -> list[str]:
 
 
 def statements(lines: list[str], assembly: list[str], ids: list[int]) -> list[int]:
-    """The statement id of each line of a disassembly: the instructions are those of the assembly, in order, but for
-    s_nop, with which the assembler aligns loops."""
+    """The statement id of each line of a disassembly, whose instructions are those of the assembly in the same order,
+    except for s_nop, by which the assembler aligns loops."""
     pairs = iter([(line.split()[0], i) for line, i in zip(assembly, ids, strict=True) if _counts(line)])
     out = []
     for line in lines:

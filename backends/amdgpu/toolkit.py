@@ -1,5 +1,5 @@
-"""Where things of ROCm and LLVM lie: the linker, the disassembler, the HIP runtime. None of them is needed to import
-this package or to show ISA; what is missing is said in a sentence."""
+"""Finds LLVM's linker and disassembler and the HIP runtime. None of them is needed to import this package or to show
+assembly; a sentence says what is missing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from quadrants_lab.backends import tools
 
 _RUNTIMES = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5")
-_OLDEST_LINKER = 15  # LLVM's version; those before do not know code object version 5
-_PACKAGES = ("torch", "_rocm_sdk_core")  # those that carry parts of ROCm
+_OLDEST_LINKER = 15  # the first version of LLVM that supports code object version 5
+_PACKAGES = ("torch", "_rocm_sdk_core")  # packages that may have parts of ROCm
 
 
 def _installations() -> Iterator[Path]:
-    """Folders that look like ROCm, the one asked for first."""
+    """Candidates for the root of a ROCm installation, first those that environment variables name."""
     for name in ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"):
         if os.environ.get(name):
             yield Path(os.environ[name])
@@ -28,7 +28,7 @@ def _installations() -> Iterator[Path]:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """Paths of one of LLVM's programs (ld.lld, llvm-objdump): ROCm's own, then the newest."""
+    """The paths of one of LLVM's programs (ld.lld, llvm-objdump): those of ROCm, then the newest first."""
     for root in _installations():
         for folder in ("llvm/bin", "lib/llvm/bin"):
             if os.access(root / folder / name, os.X_OK):
@@ -47,24 +47,24 @@ def _candidates(name: str) -> Iterator[str]:
 
 @cache
 def linker() -> str:
-    """Path of a linker that knows our code objects, "" where there is none."""
+    """The path of a linker that supports our code objects, "" where there is none."""
     return next((path for path in _candidates("ld.lld") if _version(path) >= _OLDEST_LINKER), "")
 
 
 def _version(path: str) -> int:
-    """Major version of one of LLVM's programs."""
+    """The major version of one of LLVM's programs."""
     found = re.search(r"(?:LLD|version) (\d+)", tools.ran(path, "--version").stdout)
     return int(found[1]) if found else 0
 
 
 @cache
 def disassembler() -> str:
-    """Path of llvm-objdump, "" where there is none. An old one does not know all chips."""
+    """The path of llvm-objdump, "" where there is none. An old one may not know the chip."""
     return next(_candidates("llvm-objdump"), "")
 
 
 def missing_linker() -> str:
-    """"" or what to do about it."""
+    """What to do where the linker is missing, "" where it is there."""
     if linker():
         return ""
     return (
@@ -75,6 +75,6 @@ def missing_linker() -> str:
 
 @cache
 def runtimes() -> tuple[str, ...]:
-    """What the HIP runtime may be loaded as, best first."""
+    """The names by which to load the HIP runtime, best first."""
     found = [str(p) for root in _installations() for n in _RUNTIMES if (p := root / "lib" / n).exists()]
     return (*found, *_RUNTIMES)

@@ -1,7 +1,7 @@
-"""C: kernels become C11 that is meant to be read, compiled by the system's compiler and run on the calling thread.
+"""C: kernels become readable C11, which the system's compiler compiles and the calling thread runs.
 
-Memory, launches, prints and failures are the CPU backend's; what its functions do says
-`quadrants_lab.runtime.backend.Backend`.
+Memory, launches, prints and failures are the CPU backend's. `quadrants_lab.runtime.backend.Backend` documents the
+functions here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
 def load(
     kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget
 ) -> Executable:
-    """Raises QuadrantsRuntimeError where the compiler is missing, refuses the source or does not come to an end."""
+    """Raises QuadrantsRuntimeError where the compiler is missing, rejects the source or takes too long."""
     from quadrants_lab.backends.cpu.executable import load as make
 
     def compiled() -> bytes:

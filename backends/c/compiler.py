@@ -12,8 +12,8 @@ from pathlib import Path
 from quadrants_lab.backends import tools
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-# Integers wrap, floats are rounded after each operation, memory may be seen as any dtype; nothing in here is unwound.
-# GCC has functions for what a processor lacks, such as f16: what is called of them becomes part of the object.
+# Integers wrap, floats are rounded after each operation, memory may be accessed as any dtype, nothing is unwound.
+# GCC's library has functions for what a processor lacks, such as f16; those that are used become part of the object.
 _FLAGS = (
     "-std=c11", "-O2", "-fPIC", "-w", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing",
     "-fno-asynchronous-unwind-tables", *(("-c",) if sys.platform == "darwin" else ("-r", "-nostdlib")),
@@ -35,7 +35,7 @@ def probe() -> str:
 
 @cache
 def version() -> str:
-    """What the compiler says of itself."""
+    """The first line of what the compiler prints about its version."""
     return _run("--version").partition("\n")[0] if compiler() else "no compiler"
 
 
@@ -48,7 +48,7 @@ def compiled(text: str) -> bytes:
 
 
 def _run(*options: str, given: str = "") -> str:
-    """What the compiler writes."""
+    """Runs the compiler; returns its output."""
     if probe():
         raise QuadrantsRuntimeError(probe(), code="QL3030")
     try:

@@ -1,6 +1,6 @@
-"""A kernel's C: the launch frame as a struct, a function a task, and the entry that runs them in order.
+"""The C source of a kernel: the launch frame as a struct, a function for each task, and the entry, which calls them.
 
-One thread runs a kernel: what runs in parallel elsewhere runs here in the order of its numbers.
+One thread runs the kernel; the iterations of a parallel task run in row-major order.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ AVOID = re.compile("|".join((*WORDS.split(), *_WORDS.split(), *TYPES.values(), _
 
 
 def stage(kernel: N.Kernel, options: CompileOptions) -> Stage:
-    """The source, with a comment in front of what each of the user's lines became."""
+    """The source, with a comment in front of the lines that each line of the user's source became."""
     lines = commented(emitted(kernel, options), {s.id: s.span for s in walk(kernel.body)})
     count = sum(id != N.NO_ID and line.endswith((";", "{")) for line, id in lines)
     return Stage("c", "\n".join(line for line, _ in lines), tuple(id for _, id in lines), count)
 
 
 def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
-    """Lines, and the statement that each came from."""
+    """The lines, each with the statement that it came from."""
     kernel = lower(kernel, LOWERING, options)
     unit, out = Unit(kernel), Source()
     names = [unit.names.of(n, f"{kernel.name}_{n}") for n in range(len(kernel.body))]
@@ -100,14 +100,14 @@ def _task(unit: Unit, out: Source, name: str, task: N.Offload) -> None:
 
 
 def memory_type(t: DType) -> str:
-    """Of an element in memory: a u1 is a byte, 0 or not."""
+    """The type of an element in memory: a u1 is a byte, true where that is not 0."""
     return "uint8_t" if t is u1 else TYPES[t.name]
 
 
 class Unit:
-    """What the functions of one source share. ``members``: of the frame, by the name of a buffer or ``argument()``.
-    ``functions``: texts, each behind those that it calls. ``frame``: the structs, with what kernels use, each where the
-    CPU's runtime has it."""
+    """What the functions of one source share. ``members``: members of the frame, by the name of a buffer or
+    ``argument()``. ``functions``: their texts, each behind those that it calls. ``frame``: the structs, whose members
+    are those that kernels use, at the offsets of the CPU's runtime."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -141,7 +141,7 @@ class Unit:
 
 
 class Body(body.Body):
-    """Emits one function of a ``unit``. ``task``: it is one, and has a frame."""
+    """Emits one function of a ``unit``. ``task``: it is the function of a task, which has a frame."""
 
     type_names = TYPES
     named = True
@@ -163,13 +163,13 @@ class Body(body.Body):
         return self.base(b) if b and b.kind == "local" else None
 
     def once(self, key: str, t: str, declaration: str) -> str:
-        """A variable that is set when the function starts; ``{}`` in its declaration stands for its name."""
+        """A variable that is set at the start of the function; ``{}`` in its declaration stands for its name."""
         if key not in self.names.known:
             self.start.declare(t, declaration.replace("{}", self.names.of(key, key)))
         return self.names.known[key]
 
     def base(self, b: N.Buffer) -> str:
-        """The variable with the memory of a buffer: a pointer to its elements, or to rows of them."""
+        """The variable that points to the elements of a buffer, or to rows of them."""
         member, t = self.unit.members[b.name], memory_type(b.dtype)
         if b.kind == "local":
             return self.once(b.name, t, "{} = 0")
@@ -180,7 +180,7 @@ class Body(body.Body):
         return self.once(b.name, t, f"{f'(*{{}}){rows}' if rows else '*{}'} = {member}")
 
     def element(self, name: str, index: tuple[int, ...]) -> Expr:
-        """An element of a buffer, of its `memory_type`. Indices are taken to be in range."""
+        """An element of a buffer, which has its `memory_type`. Indices are taken to be in range."""
         b = self.unit.kernel.buffers[name]
         if b.kind in ("temp", "ret"):
             return X.variable(self.unit.members[name], "")
@@ -190,12 +190,12 @@ class Body(body.Body):
         return X.made(base + "".join(f"[{e.text}]" for e in places), X.PRIMARY, "", *places)
 
     def loaded(self, t: DType, e: Expr) -> Expr:
-        """What a load from the element gives."""
+        """The value that a load of the element gives."""
         e = X.binary("!=", "bool", e, ops.literal(u1, False)) if t is u1 else e
         return Expr(e.text, e.level, TYPES[t.name], None, e.reads, True)
 
     def raw(self, ids: tuple[int, ...]) -> str:
-        """How many values there are, and they as words."""
+        """The arguments of a report: the number of values, and the values as words."""
         words = [f"{{.{self.types[i] if self.types[i].is_float else 'i64'} = {self.values[i].text}}}" for i in ids]
         return f"{len(ids)}, " + (f"(Word[]){{{', '.join(words)}}}" if ids else "0")
 

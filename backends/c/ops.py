@@ -1,7 +1,7 @@
-"""Scalar primitives: from the table's meaning (`ir.prims`) to expressions of C.
+"""Primitives (`ir.prims`) as expressions of C.
 
-Signed integers wrap (-fwrapv). C computes what is shorter than an int as int, and f16 as float: such results are
-converted back, each by itself.
+Signed integers wrap (-fwrapv). C computes integers that are shorter than an int as int, and f16 as float; each such
+result is converted back.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ OPERATORS = {
 }  # fmt: skip
 _ON_TRUTH = {**OPERATORS, "and": "&&", "or": "||", "xor": "!="}
 _SAME = "sqrt sin cos tan asin acos atan2 tanh exp log log1p pow floor ceil trunc round"
-# the C library's, whose names end in f where they take a float
+# functions of the C library, whose names get an f where they take a float
 FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "fmod", **{name: name for name in _SAME.split()}}
-_WRAP = ("add", "sub", "mul", "neg", "not", "shl")  # of short integers they may leave their dtype
+_WRAP = ("add", "sub", "mul", "neg", "not", "shl")  # operations whose results may not fit a short dtype
 _EXACT = ("cast", "bitcast", "select")
 
-LOWERING = lowering("isnan", "isinf")  # what has no spelling here
+LOWERING = lowering("isnan", "isinf")  # takes away what has no spelling here
 
 
 def literal(t: DType, value: Any) -> Expr:
@@ -53,7 +53,7 @@ def convert(t: DType, e: Expr) -> Expr:
 
 
 def emit(prim: str, out: DType, t: DType, *args: Expr) -> Expr:
-    """The primitive's result; ``t``: the dtype of its operands, of select that of the last one."""
+    """The primitive's result; ``t``: the dtype of the last operand."""
     own = TYPES[out.name]
     if prim in OPERATORS:
         e = X.binary((_ON_TRUTH if t is u1 else OPERATORS)[prim], own, *args)

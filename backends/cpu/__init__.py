@@ -1,4 +1,4 @@
-"""The CPU: kernels become machine code in this process, run by the calling thread and worker threads."""
+"""The CPU: kernels become machine code in this process, which the calling thread and worker threads run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadrants_lab.backends.lazily import lazily
 from quadrants_lab.ir.importing import importing
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.cpu.device import Device
+    from quadrants_lab.backends.cpu.device import CpuDevice
 
 STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the machine code, with its size
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True)
@@ -22,7 +22,7 @@ load = lazily("cpu.executable", "load")
 
 
 def probe() -> str:
-    """Empty when kernels can run here, else the sentence why not."""
+    """The empty string where kernels can run on this machine, else the reason why not."""
     if find_spec("llvmlite") is None:
         return "The cpu backend needs the package llvmlite: pip install llvmlite."
     machine = platform.machine().lower().replace("amd64", "x86_64")
@@ -38,16 +38,16 @@ def devices() -> list[str]:
     return [f"{platform.machine()}, {processors()} threads"]
 
 
-def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
+def open_device(threads: int = 0, cache: DiskCache | None = None) -> CpuDevice:
     """This process's processors. ``threads``: most threads of a launch, 0 for all. ``cache``: the runtime's code."""
     with importing():
-        from quadrants_lab.backends.cpu.device import Device
+        from quadrants_lab.backends.cpu.device import CpuDevice
 
-    return Device(threads, cache)
+    return CpuDevice(threads, cache)
 
 
 def begin(cache: DiskCache) -> None:
-    """Begins what opening a device would wait for."""
+    """Begins the work that opening a device would wait for."""
     from quadrants_lab.backends.cpu import jit
 
     jit.begin(cache)
@@ -55,7 +55,7 @@ def begin(cache: DiskCache) -> None:
 
 @cache
 def target_key() -> str:
-    """What object code depends on besides kernel and options: processor, LLVM, frame layout, and our own sources."""
+    """What object code depends on besides kernel and options: the processor, LLVM, and the sources of the compiler."""
     from quadrants_lab.backends.cpu import jit
     from quadrants_lab.backends.sources import digest
 

@@ -1,40 +1,45 @@
-"""Where a task's code on the CPU finds what it works on: its frame, its worker's share of the heap."""
+"""The code of a task on the CPU: where its buffers, its adstacks and its reports are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import body, memory
-from quadrants_lab.backends._llvm.text import Function, memory_type
+from quadrants_lab.backends._llvm.body import Unit
+from quadrants_lab.backends._llvm.text import Function, Module, memory_type
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 
 
 class CpuBody(body.Body):
-    """A task's code. The frame is the parameter %frame; ``device`` and ``worker`` are values."""
+    """The code of a task. ``device`` is the address of the device block, ``worker`` the number of the worker thread, an
+    i64."""
 
-    def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout, parallel: bool,
-        scopes: memory.Scopes, ranges: Ranges,
-    ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, frame, parallel, scopes, ranges)
-        self.options = options
+    def __init__(self, fn: Function, unit: Unit, parallel: bool) -> None:
+        super().__init__(fn, unit, parallel)
+        self.exit = "leave"
         self.device = "%device"
         self.worker = "0"
-        self.alone = ""  # whether no other thread runs iterations of the task meanwhile, an i1
-        self.copies: dict[str, tuple[str, str]] = {}  # what `sums` says of buffers that workers may have copies of
-        self.indices: tuple[N.Param, ...] = ()  # of a parallel task, and where its bounds are
-        self.bounds_at = 0
-        self.scratch = ""  # room for the values that an assert or a print hands over
+        self.alone = ""  # an i1: no other thread runs iterations of the task meanwhile
+        self.copies: dict[str, tuple[str, str]] = {}  # what `sums` returns for buffers that workers may have copies of
+        self.indices: tuple[N.Param, ...] = ()  # of a parallel task
+        self.bounds_at = 0  # where its bounds are in the frame
+        self.scratch = ""  # room for the values that an assert or a print reports
+
+    def begin_chunk(self, task: N.Offload, number: int) -> None:
+        """Begins a chunk function of the parallel task with that number, which has a parameter %worker."""
+        fn = self.fn
+        self.alone = fn.let("icmp slt i64 %worker, 0")
+        self.worker = fn.call("i64", "llvm.smax.i64", ("i64", "%worker"), ("i64", "0"))
+        self.indices, self.bounds_at = task.indices, self.frame.bounds[number]
+        self.device = fn.let("load ptr, ptr %frame")
 
     def open(self, *blocks: N.Block) -> None:
         super().open(*blocks)
-        said = (s for block in blocks for s in walk(block) if isinstance(s, (N.Assert, N.Print)))
-        words = max((len(s.operands()) for s in said), default=0)
+        reports = (s for block in blocks for s in walk(block) if isinstance(s, (N.Assert, N.Print)))
+        words = max((len(s.operands()) for s in reports), default=0)
         if words:
             self.scratch = self.fn.let(f"alloca [{words} x i64]")
 
@@ -48,12 +53,11 @@ class CpuBody(body.Body):
         return self.fn.let(f"getelementptr inbounds i8, ptr {self.opened('slab', self._slab)}, i64 {place}")
 
     def in_slab(self, at: str) -> str:
-        """Where a stack begins that has the place ``at`` in the slab of one iteration."""
+        """The place in the worker's slab of a stack that has the place ``at`` in the slab of one iteration."""
         return at
 
     def _slab(self) -> str:
-        heap = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.HEAP}")
-        base = self.fn.let(f"load ptr, ptr {heap}")
+        base = self.fn.word(L.HEAP, "ptr", self.device)
         offset = self.fn.let(f"mul i64 {self.worker}, {self.word(L.SLAB_BYTES)}")
         return self.fn.let(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
 
@@ -75,37 +79,32 @@ class CpuBody(body.Body):
     def statement(self, stmt: N.Stmt) -> None:
         HANDLERS[type(stmt)](self, stmt)
 
-    # --- what a thread leaves behind for the host ---------------------------------------------------------------
+    # --- reports to the host ------------------------------------------------------------------------------------
 
     def fail(self, stmt: N.Assert) -> None:
         """Records a failed assert and leaves the task."""
-        number = self.frame.numbers[stmt.id]
-        values = self._raw_values(stmt.args[: L.VALUES])
-        count = min(len(stmt.args), L.VALUES)
-        self.fn.call(
-            "void", "qd_assert", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(count)), ("ptr", values)
-        )
+        self._report("qd_assert", stmt, stmt.args[: L.VALUES])
         self.fn.jump(self.exit)
 
     def print(self, stmt: N.Print) -> None:
-        ids, number = stmt.operands(), self.frame.numbers[stmt.id]
-        values = self._raw_values(ids)
-        self.fn.call(
-            "void", "qd_print", ("ptr", "%frame"), ("i64", str(number)), ("i64", str(len(ids))), ("ptr", values)
-        )
+        self._report("qd_print", stmt, stmt.operands())
+
+    def _report(self, function: str, stmt: N.Stmt, ids: tuple[int, ...]) -> None:
+        number, values = self.frame.numbers[stmt.id], self._raw_values(ids)
+        counts = ("i64", str(number)), ("i64", str(len(ids)))
+        self.fn.call("void", function, ("ptr", "%frame"), *counts, ("ptr", values))
 
     def overflow(self, stack: str, depth: str) -> None:
-        """Records that a stack (its number in the kernel, an i64) went over capacity."""
+        """Records that the stack with that number in the kernel, an i64, went over capacity."""
         self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
 
     def builtin(self, what: str) -> str:
         if what == "seed":
-            at = self.fn.let(f"getelementptr inbounds i8, ptr {self.device}, i64 {L.SEED}")
-            return self.fn.let(f"load i64, ptr {at}")
+            return self.fn.word(L.SEED, base=self.device)
         return self.word(L.LAUNCH) if what == "launch" else self.iteration()
 
     def iteration(self) -> str:
-        """Number of the parallel iteration within its task, row by row."""
+        """The row-major number of the parallel iteration within its task."""
         number = "0"
         for n, p in enumerate(self.indices):
             at = self.bounds_at + 2 * n * L.WORD
@@ -117,15 +116,15 @@ class CpuBody(body.Body):
                 number = place
         return number
 
-    def one(self, id: int) -> str:
-        """A value of the iteration that has something to say."""
+    def reported(self, id: int) -> str:
+        """A value in the iteration whose assert, print or overflow is reported."""
         return self.values[id]
 
     def _raw_values(self, ids: tuple[int, ...]) -> str:
-        """Address of the values' words."""
+        """Address of words that hold the values."""
         for n, i in enumerate(ids):
             at = self.fn.let(f"getelementptr inbounds i64, ptr {self.scratch}, i64 {n}")
-            t, value = self.types[i], self.one(i)
+            t, value = self.types[i], self.reported(i)
             self.fn.put(f"store {memory_type(t)} {memory.stored(self, t, value)}, ptr {at}")
         return self.scratch if ids else "null"
 
@@ -144,3 +143,18 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = body.HANDLERS | {
     N.Print: lambda b, s: b.print(s),
     N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
 }
+
+
+# --- functions of the module ------------------------------------------------------------------------------------
+
+
+def chunk_function(mod: Module, name: str) -> Function:
+    """A function that runs the iterations %begin to %end, one at least, of a task."""
+    head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
+    return mod.function(name, head)
+
+
+def call_parallel(fn: Function, name: str, total: str, grain: int, timed: int, unit: str) -> str:
+    """Calls the runtime's `qd_parallel` with a chunk function; returns how many workers took part."""
+    numbers = (("i64", x) for x in (total, str(grain), str(timed), unit))
+    return fn.call("i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), *numbers)

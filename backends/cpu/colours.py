@@ -2,8 +2,8 @@
 
 The adjoint of a stencil adds to the elements around its own. Iterations of a parallel loop are cut along its first axis
 into blocks, and the blocks get two colours in turn. A block has at least as many rows as the sums reach, so blocks of
-one colour touch no common element: first those of one colour run in parallel, then those of the other, and each sum is
-a plain read, addition and write. What comes out does not depend on the number of threads.
+one colour touch no common element. Those of one colour run in parallel, then those of the other, and each sum is a
+plain read, addition and write. The result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.body import call_parallel, chunk_function
 from quadrants_lab.backends.cpu.shares import Shares
 from quadrants_lab.backends.cpu.steps import steps
 from quadrants_lab.ir import nodes as N
@@ -23,9 +24,9 @@ from quadrants_lab.ir.walk import rewrite_in, walk
 
 @dataclass(frozen=True, slots=True)
 class Coloured:
-    """A kernel whose sums into neighbours are private, provided that blocks of at least ``rows`` of a task, by its
-    number, run in two colours. ``steps``: bodies that each row of such a task runs one after the other instead of its
-    own."""
+    """A kernel whose sums into neighbours are private. ``rows``: by the number of a task, the least rows of the blocks
+    that must run in two colours for that. ``steps``: by the number of a task, the bodies that each of its rows runs one
+    after the other instead of the task's own."""
 
     kernel: N.Kernel
     rows: Mapping[int, int]
@@ -36,9 +37,9 @@ _last: tuple[N.Kernel, Coloured] | None = None
 
 
 def coloured(kernel: N.Kernel) -> Coloured:
-    """See `Coloured`; that of the last kernel is kept, for several ask."""
+    """See `Coloured`. The result of the last kernel is kept, because compiling a kernel asks several times."""
     global _last
-    last = _last  # another thread may ask for another kernel meanwhile
+    last = _last  # another thread may replace it meanwhile
     if last is None or last[0] is not kernel:
         _last = last = kernel, _coloured(kernel)
     return last[1]
@@ -63,7 +64,7 @@ def _coloured(kernel: N.Kernel) -> Coloured:
 
 
 def _private(s: N.Stmt, own: bool) -> N.Stmt:
-    """A sum as a private one; ``own``: those of every iteration are."""
+    """Makes a sum private. ``own``: no other iteration adds to its element at all."""
     if not isinstance(s, N.Atomic) or s.reach < 0:
         return s
     return replace(s, private=True, reach=-1 if own else s.reach)
@@ -82,23 +83,16 @@ def launch(shared: Shares, mod: Module, number: int, axes: int, at: int, rows: i
         _, size, blocks = _sizes(fn, axes, at, rows, grain)
         mine = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
         unit = shared.begin(mine, 1, fn.let(f"shl i64 {size}, 1"))
-        fn.call(
-            "i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), ("i64", mine), ("i64", "1"),
-            ("i64", str(timed)), ("i64", unit),
-        )  # fmt: skip
+        call_parallel(fn, name, mine, 1, timed, unit)
         shared.end(mine, unit)
 
 
 def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str, str, str]:
-    """All iterations, those of a block, and the number of blocks."""
-
-    def extent(axis: int) -> str:
-        place = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {at + (2 * axis + 1) * L.WORD}")
-        return fn.let(f"load i64, ptr {place}")
-
-    first, row = extent(0), "1"
-    for axis in range(1, axes):
-        row = fn.let(f"mul i64 {row}, {extent(axis)}")
+    """The number of iterations, of iterations in a block, and of blocks."""
+    first, *others = (fn.word(at + (2 * axis + 1) * L.WORD) for axis in range(axes))
+    row = "1"
+    for extent in others:
+        row = fn.let(f"mul i64 {row}, {extent}")
     first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")  # no rows without iterations
     row = fn.call("i64", "llvm.umax.i64", ("i64", row), ("i64", "1"))
     wanted = fn.let(f"udiv i64 {fn.let(f'add i64 {row}, {grain - 1}')}, {row}")
@@ -109,21 +103,14 @@ def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str
 
 
 def _blocks(mod: Module, name: str, number: int, axes: int, at: int, rows: int, grain: int, colour: int) -> None:
-    """A function of the blocks %begin to %end of one colour."""
-    head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
-    fn = mod.function(name, head)
+    """A chunk function over the blocks of one colour."""
+    fn = chunk_function(mod, name)
     total, size, _ = _sizes(fn, axes, at, rows, grain)
-    before, loop, done = fn.block, fn.label("block"), fn.label("done")
-    fn.branch(fn.let("icmp ult i64 %begin, %end"), loop, done)
-    fn.start(loop)
-    n, hole = fn.hole()
-    place = fn.let(f"add i64 {fn.let(f'shl i64 {n}, 1')}, {colour}")
-    low = fn.let(f"mul i64 {place}, {size}")
-    high = fn.call("i64", "llvm.umin.i64", ("i64", fn.let(f"add i64 {low}, {size}")), ("i64", total))
-    fn.put(f"call void @task{number}(ptr %frame, i64 {low}, i64 {high}, i64 %worker)")
-    step = fn.let(f"add i64 {n}, 1")
-    fn.patch(hole, f"{n} = phi i64 [%begin, %{before}], [{step}, %{fn.block}]")
-    fn.branch(fn.let(f"icmp ult i64 {step}, %end"), loop, done)
-    fn.start(done)
+    with fn.loop("block", "i64", "%begin", "%end", "done", less="ult") as n:
+        place = fn.let(f"add i64 {fn.let(f'shl i64 {n}, 1')}, {colour}")
+        low = fn.let(f"mul i64 {place}, {size}")
+        high = fn.call("i64", "llvm.umin.i64", ("i64", fn.let(f"add i64 {low}, {size}")), ("i64", total))
+        fn.put(f"call void @task{number}(ptr %frame, i64 {low}, i64 {high}, i64 %worker)")
+    fn.start("done")
     fn.put("ret void")
     fn.close()

@@ -1,15 +1,13 @@
 """Sums at places from data without atomics: each worker thread but the first adds to a zeroed copy of its own.
 
-What iterations add to elements that nobody can tell in advance (particles to a grid, the adjoint of a gather) takes an
-atomic step each as long as threads may meet. A plain addition is several times cheaper. A launch that one thread runs
-alone needs no more than that. Where several run, the entry asks for copies of the elements that the sums can reach, if
-these are few beside the sums; the launching thread adds to the elements themselves, and in the end the copies are added
-to them and are zero again. (Array privatization, as in Tu and Padua 1993, with the choice made at each launch.)
+Additions to elements whose place only the data decides (particles to a grid, the adjoint of a gather) must be atomic
+where several threads run them. A plain addition is several times cheaper, and enough where one thread runs the launch.
+Where several do, the entry asks for copies of the elements that the sums can reach, if these are few beside the sums.
+The launching thread adds to the elements themselves. In the end the copies are added to them and zeroed. (Array
+privatization, as in Tu and Padua 1993, with the choice made at each launch.)
 """
 
 from __future__ import annotations
-
-from itertools import islice
 
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import Function
@@ -19,26 +17,23 @@ from quadrants_lab.backends.lower import sums
 from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.ir import nodes as N
 
-# by which function of the runtime they are added
+# the number of the function of the runtime that adds them (runtime/copies.c)
 _KINDS = {"f32": 0, "f64": 1, "i32": 2, "u32": 2, "i64": 3, "u64": 3}
-_BYTES_A_SUM = 16  # of copies that a sum may cost: what is added up and zeroed in the time of an atomic step
+_BYTES_A_SUM = 16  # bytes of copies for each sum: so many are added up and zeroed in the time of an atomic step
 _MOST = 1 << 28  # bytes of copies
 
 
 def targets(kernel: N.Kernel, task: N.Offload) -> tuple[Target, ...]:
-    """What copies may be asked for in a task; at most as many as a frame has room for."""
-    found = (t for t in sums.targets(kernel, task) if t.buffer.dtype.name in _KINDS)
-    return tuple(islice(found, L.COPIES))
+    """The buffers of a task of which workers may have copies; at most as many as a frame has room for."""
+    return tuple(t for t in sums.targets(kernel, task) if t.buffer.dtype.name in _KINDS)[: L.COPIES]
 
 
 # --- the code -------------------------------------------------------------------------------------------------------
 
 
-def ask(
-    body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: str
-) -> list[tuple[Target, str, str, str]]:
-    """In the entry, before the task: asks for copies. Returns, for `add`, of each target the address of the first
-    element that it may reach, where in a copy that is, and how many elements follow."""
+def ask(body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: str) -> list[tuple[Target, str, str, str]]:
+    """In the entry, before the task: asks for copies. Returns for each target the address of the first element that its
+    sums may reach, the place of that element in a copy, and how many elements they may reach."""
     fn, shared = body.fn, sums.uniform(task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
@@ -76,7 +71,8 @@ def ask(
 
 
 def add(body: CpuBody, reached: list[tuple[Target, str, str, str]], helpers: str) -> None:
-    """In the entry, behind the task, in which so many workers but the first took part: adds up their copies."""
+    """In the entry, behind the task: adds up the copies of the ``helpers``, the number of workers that took part beside
+    the launching thread."""
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
     none = fn.let(f"icmp eq ptr {base}, null")
@@ -94,18 +90,10 @@ def add(body: CpuBody, reached: list[tuple[Target, str, str, str]], helpers: str
     fn.start(done)
 
 
-def worker(body: CpuBody) -> None:
-    """At the start of a chunk function: which worker it runs on, and whether that is alone (`qd_parallel`)."""
-    fn = body.fn
-    body.alone = fn.let("icmp slt i64 %worker, 0")
-    body.worker = fn.call("i64", "llvm.smax.i64", ("i64", "%worker"), ("i64", "0"))
-
-
 def choose(fn: Function, number: int) -> None:
-    """The chunk function of a task whose sums are all plain or all atomic: it calls the one for either. A short loop
-    takes a quarter less time than with a choice at each sum."""
-    at = fn.let(f"getelementptr inbounds i8, ptr %frame, i64 {L.COPIES_AT}")
-    none = fn.let(f"icmp eq ptr {fn.let(f'load ptr, ptr {at}')}, null")
+    """A chunk function that calls the one with plain sums or the one with atomic sums. A short loop takes a quarter
+    less time than with a choice at each sum."""
+    none = fn.let(f"icmp eq ptr {fn.word(L.COPIES_AT, 'ptr')}, null")
     together = fn.let("icmp sge i64 %worker, 0")
     fn.branch(fn.let(f"select i1 {none}, i1 {together}, i1 false"), "atomic", "plain")
     for name in ("plain", "atomic"):
@@ -116,8 +104,9 @@ def choose(fn: Function, number: int) -> None:
 
 
 def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
-    """In a chunk function, once buffers are open: where the worker adds to, and whether plainly. ``known``: "plain" or
-    "atomic" by `choose`; "alone" where one thread runs the whole task, to the elements themselves."""
+    """In a chunk function, once its buffers are open: tells `CpuBody.sums` where the worker adds to, and whether
+    plainly. ``known``: "plain" or "atomic" in a function that `choose` calls, "alone" where one thread runs the whole
+    task, else ""."""
     if known == "atomic":
         body.alone = ""
     if known == "alone":

@@ -1,7 +1,7 @@
-"""The CPU as a session sees it: adstack heap, cancel flag, print buffer, and a share in the worker threads.
+"""The CPU as the device of a session: its adstack heap, cancel flag and print buffer.
 
-Worker threads are of the process, and devices share them. They start with the first device, end when the interpreter
-exits, and start anew in a child after fork.
+All devices of a process share its worker threads. These start with the first device, end when the interpreter exits,
+and start again in the child of a fork.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import atexit
 import ctypes
 import os
 import time
-from _signal import SIG_SETMASK  # type: ignore[import-not-found]  # what `signal` is made of, at half a millisecond
+from _signal import SIG_SETMASK  # type: ignore[import-not-found]  # importing `signal` takes half a millisecond more
 from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.heap import StackHeap
 from quadrants_lab.backends.host import Block, HostMemory
+from quadrants_lab.backends.launch import Device
 
 MOST_THREADS = 1024
 
@@ -30,10 +30,10 @@ _add_type = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Runtime:
-    """The runtime's functions, and the threads that they start."""
+    """The functions of the C runtime, and the threads that they start."""
 
     def __init__(self, cache: DiskCache | None) -> None:
-        self.code = jit.runtime(cache)  # for as long as a device or a thread needs it, at the end of the process, too
+        self.code = jit.runtime(cache)  # devices and threads need it, also when the process ends
         address = self.code.address
         self.launch = _launch_type(address["qd_launch"])
         self._reset = _reset_type(address["qd_reset"])
@@ -42,14 +42,14 @@ class _Runtime:
         self.add_device = _add_type(address["qd_add_device"])
         self.drop_copies = _add_type(address["qd_drop_copies"])
         self.call = address["qd_call"]
-        self.blocks: list[Block] = []  # of devices; the monitor reads them, so they are never freed
-        self.free: list[Block] = []
+        self.blocks: list[Block] = []  # of all devices; they are never freed, because the monitor reads them
+        self.free: list[Block] = []  # those of devices that are gone
         self.workers = 0
         self.reset()
         forks.in_child(self._forked)
         atexit.register(self.stop)
 
-    def __del__(self) -> None:  # where atexit began without it
+    def __del__(self) -> None:  # stops the threads of a runtime that was made after atexit had begun
         if hasattr(self, "workers"):
             self.stop()
 
@@ -63,7 +63,7 @@ class _Runtime:
             self.want(wanted)
 
     def want(self, workers: int) -> None:
-        """At least this many workers, if the system gives them."""
+        """Starts threads until there are at least this many workers, as far as the system allows."""
         self.workers = max(self.workers, workers)
         self.start(min(self.workers, MOST_THREADS))
 
@@ -88,10 +88,9 @@ def processors() -> int:
         return os.cpu_count() or 1
 
 
-class Device(StackHeap):
-    """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are
-    processors. ``heap_bytes``: size of the adstack heap, which only grows, by doubling. ``cache``: see
-    `jit.runtime`."""
+class CpuDevice(Device):
+    """``threads``: how many threads a launch uses, the launching one included; 0 for as many as there are processors.
+    ``cache``: see `jit.runtime`."""
 
     def __init__(self, threads: int = 0, cache: DiskCache | None = None) -> None:
         super().__init__()
@@ -117,22 +116,20 @@ class Device(StackHeap):
             self.runtime.free.append(self._block)
 
     def finish(self) -> None:
-        """Launches return when they are done."""
+        """A launch returns only when it is done."""
 
     def forked(self) -> bool:
         return True
 
     def set_seed(self, seed: int) -> None:
-        """Seed of the random draws of launches to come; any 64-bit integer."""
         self._block.set_word(L.SEED, seed)
         self._block.set_word(L.LAUNCHES, 0)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> HostMemory:
-        """Zeroed memory of a C-contiguous array."""
         return HostMemory(shape, dtype)
 
     def cancel(self) -> None:
-        """Stops the launch in flight; does nothing when there is none."""
+        """Stops the launch in flight, if there is one."""
         self._block.or_word32(L.CANCEL, 1)
 
     def _make_heap(self, nbytes: int) -> None:
@@ -142,7 +139,7 @@ class Device(StackHeap):
             self._block.set_word(L.HEAP, self.heap_address)
 
     def take_prints(self) -> tuple[bytes, int]:
-        """What kernels printed since the last call, and how many prints found no room."""
+        """The records of prints since the last call, and how many prints were lost for lack of room."""
         b = self._block
         size, lost = b.word(L.PRINT_BYTES), b.word(L.PRINT_LOST)
         data = ctypes.string_at(b.word(L.PRINT_DATA), size) if size else b""

@@ -1,16 +1,16 @@
-"""A loaded kernel on the CPU and its launch frames; `backends.launch` says what holds of both.
+"""A loaded kernel on the CPU and its launch frames. Beside what `backends.launch` says, on the CPU
 
-What holds here besides: field memory should be 64-byte aligned (`host.zeros`). The GIL is released during a launch,
-unless the kernel is known to take a few microseconds at most. Ctrl-C during a launch on the main thread stops it:
-`launch` (or the fast entry) raises what the signal handler raised, KeyboardInterrupt by default, and the next launch
-works. Memory that the interrupted kernel writes is left as it was at that moment. `device.cancel()` from another thread
-stops the launch in flight, which then returns Status.CANCELLED. Denormals are flushed during a launch, in workers too;
-the caller's floating-point environment is restored. Launches on several devices may overlap: one of them gets the
-worker threads, the others run on their own thread.
+- field memory should be 64-byte aligned (`host.zeros`);
+- a launch releases the GIL, unless the kernel is known to take a few microseconds at most;
+- Ctrl-C during a launch on the main thread stops it: `launch` (or the fast entry) raises what the signal handler
+  raised, KeyboardInterrupt by default, memory stays as the kernel left it at that moment, and the next launch works;
+- `device.cancel()` from another thread stops the launch in flight, which then returns Status.CANCELLED;
+- denormals are flushed during a launch, in workers too, and the caller's floating-point environment is restored;
+- launches on several devices may overlap: one of them gets the worker threads, the others run on their own thread.
 
-The fast entry is a builtin. For a float dtype it takes a Python int or float, for an integer dtype an int in range, for
-u1 a bool, and a numpy array of exactly the buffer's dtype and ndim, C-contiguous, aligned, and writable where the
-kernel writes it. A call costs about 0.1 us and what the kernel takes.
+The fast entry (`Frame.entry`) is a builtin, a call of which costs about 0.1 us beside the kernel. For a float dtype it
+takes a Python int or float, for an integer dtype an int in range, for u1 a bool, and for a buffer a numpy array of
+exactly its dtype and ndim, C-contiguous, aligned, and writable where the kernel writes it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,23 @@ import numpy as np
 
 from quadrants_lab.backends.cpu import fast, jit
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.device import Device
+from quadrants_lab.backends.cpu.device import CpuDevice
 from quadrants_lab.backends.disk_cache import Keep, forget
-from quadrants_lab.backends.frame import FrameWords, LoadedKernel
 from quadrants_lab.backends.host import Block
-from quadrants_lab.backends.launch import AssertFailed, Overflow, Param, Status
+from quadrants_lab.backends.launch import Executable, Frame, Param
 from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 
-__all__ = ["AssertFailed", "Executable", "Frame", "Overflow", "Status", "load"]
 _KEPT = struct.Struct("=q?")  # lanes, releases_gil
-LINE = 64  # bytes of a cache line, at which stacks begin
-_MOST_IN_LANES = 1 << 26  # bytes of adstacks up to which workers run as many iterations side by side as they have lanes
+LINE = 64  # bytes of a cache line; stacks begin at multiples of it
+_MOST_IN_LANES = 1 << 26  # bytes of adstacks beyond which workers run fewer iterations side by side
 
 
-class Executable(LoadedKernel):
-    """A kernel's machine code. ``object`` is what it was linked from; ``layout`` says where a frame keeps what.
-    ``lanes``: iterations that a worker has side by side at most where there are stacks."""
+class CpuExecutable(Executable):
+    """A kernel's machine code. ``object`` is what it was linked from, ``layout`` the layout of a frame, ``lanes`` the
+    most iterations that a worker runs side by side in tasks that have adstacks."""
 
     def __init__(
         self, kernel: N.Kernel, layout: L.FrameLayout, lanes: int, releases_gil: bool, obj: bytes, code: jit.Code
@@ -54,23 +52,23 @@ class Executable(LoadedKernel):
         self.entry = code.address[jit.ENTRY_NAME]
         self.releases_gil = releases_gil
 
-    def frame(self, device: Device) -> Frame:
-        return Frame(self, device)
+    def frame(self, device: CpuDevice) -> CpuFrame:
+        return CpuFrame(self, device)
 
 
 def load(
     kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget,
     compiled: Callable[[], bytes] | None = None,
-) -> Executable:  # fmt: skip
-    """``compiled``: makes the object instead of LLVM; it runs one iteration at a time. What is kept begins with the
-    executable's ``lanes`` and ``releases_gil``: only the emitter can tell them, and it is not imported for them."""
+) -> CpuExecutable:  # fmt: skip
+    """``compiled``: makes the object instead of LLVM, with code that runs one iteration at a time. What is kept begins
+    with the executable's ``lanes`` and ``releases_gil``, so that loading it does not import the emitter."""
     layout = L.frame_layout(kernel)
     if cached is not None:
         obj = cached[_KEPT.size :]
         code = jit.relink(obj, jit.ENTRY_NAME, jit.kernel_imports())
         if code is not None:
             lanes, releases_gil = _KEPT.unpack_from(cached)
-            return Executable(kernel, layout, lanes, releases_gil, obj, code)
+            return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)
     if compiled is None:
         jit.load_ahead()
     with importing():
@@ -82,17 +80,17 @@ def load(
     obj = compiled() if compiled else tasks.machine_code(kernel, options, widths)
     code = jit.link(obj, (jit.ENTRY_NAME,), jit.kernel_imports())
     keep(_KEPT.pack(lanes, releases_gil) + obj)
-    return Executable(kernel, layout, lanes, releases_gil, obj, code)
+    return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)
 
 
-class Frame(FrameWords):
-    """See `launch.Frame` and the module's docstring."""
+class CpuFrame(Frame):
+    """See `launch.Frame` and the docstring of this module."""
 
-    exe: Executable
-    device: Device
+    exe: CpuExecutable
+    device: CpuDevice
     failed_at = L.FAILED
 
-    def __init__(self, exe: Executable, device: Device) -> None:
+    def __init__(self, exe: CpuExecutable, device: CpuDevice) -> None:
         layout = exe.layout
         b = self._block = Block(layout.size)
         super().__init__(exe, device, layout, b.view)
@@ -114,17 +112,17 @@ class Frame(FrameWords):
         struct.pack_into(f"={len(shape)}q", self.view, self.words.extents[name], *shape)
 
     def bind_temp(self, name: str, array: np.ndarray[Any, Any]) -> None:
-        """Here the array is used where it lies."""
+        """The kernel uses the memory of the array itself."""
         self.set_buffer(name, array.ctypes.data)
         self.set_extents(name, array.shape)
 
     def set_stacks(self, caps: list[int], budget: int = 0, passing: Mapping[int, int] | None = None) -> None:
-        """A worker has as many iterations in flight as the code has lanes, or a half, a quarter, ... of them where the
-        heap would pass ``budget`` or `_MOST_IN_LANES`, but one at least; ``passing`` changes nothing."""
+        """A worker has as many iterations in flight as the code has lanes, or half, a quarter, ... as many where the
+        heap would exceed ``budget`` or `_MOST_IN_LANES`. ``passing`` changes nothing."""
         key = (budget, *caps)
         if key != self._caps:
             slab, places = self._slab(caps)
-            if slab >> 62:  # no word holds it, let alone a heap
+            if slab >> 62:  # it would overflow a word of the frame
                 raise MemoryError(f"{slab} bytes a thread are more than can be addressed")
             for stack, cap, place in zip(self.words.stacks, caps, places, strict=True):
                 self.place_stack(stack, cap, place)
@@ -135,7 +133,7 @@ class Frame(FrameWords):
         self.device.need_heap(self._block.word(L.SLAB_BYTES) * self.device.threads, budget)
 
     def _lanes(self, lane: int, budget: int) -> int:
-        """Iterations that a worker has room for, a lane taking so many bytes."""
+        """Iterations that a worker has room for, where each takes ``lane`` bytes of adstacks."""
         most = min(budget or _MOST_IN_LANES, _MOST_IN_LANES)
         lanes = self.exe.lanes
         while lanes > 1 and lane * lanes * self.device.threads > most:
@@ -143,8 +141,8 @@ class Frame(FrameWords):
         return lanes
 
     def _slab(self, caps: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes of a worker's slab, which its tasks use one after the other; where in it the slots of each stack
-        begin."""
+        """Bytes of adstacks of one iteration, and where in them the slots of each stack begin. The tasks use the same
+        memory one after the other."""
         layout, size, at = self.exe.layout, 0, 0
         places: list[int] = []
         task = -1
@@ -178,15 +176,9 @@ class Frame(FrameWords):
     def replay(self, launch_number: int) -> None:
         self._block.set_word(L.REPLAY, launch_number)
 
-    def as_graph(self) -> None:
-        """Here a launch is one call."""
-
-    def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
-        """Here every launch is waited for."""
-
     def launch(self) -> int:
         return int(self._launch(self.address))
 
     def entry(self, params: list[Param], returns: str = "") -> Any:
-        """The fast entry; see the module's docstring. It keeps the frame alive."""
+        """The fast entry. It keeps the frame alive."""
         return fast.make_entry(self, params, returns)

@@ -1,8 +1,8 @@
-"""The fast entry of a frame: a builtin function whose code is the runtime's `qd_call`, driven by a plan.
+"""The fast entry of a frame: a builtin function whose code is the runtime's `qd_call`, with a plan of its arguments.
 
-The plan is a block of words: frame, number of parameters, kind and offset of the returned value, then seven words a
-parameter (runtime/entry.c). Arrays are read through the fixed head of numpy's PyArrayObject, which every extension
-module compiled against numpy relies on; `_numpy_head_is_known` checks it once against a real array.
+The plan is a block of words (runtime/entry.c): frame, number of parameters, kind and offset of the returned value, then
+seven words for each parameter. Arrays are read through the fixed head of numpy's PyArrayObject, on which every
+extension module that is compiled against numpy relies; `_numpy_head_is_known` checks it once against a real array.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quadrants_lab.backends.launch import ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.cpu.executable import Frame
+    from quadrants_lab.backends.cpu.executable import CpuFrame
 
 
 PARAM_BYTES = 56
@@ -32,22 +32,17 @@ _C_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400
 
 class _MethodDef(ctypes.Structure):
     _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
+        ("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p),
+    ]  # fmt: skip
 
 
 _METH_FASTCALL = 0x80
-_defs: list[_MethodDef] = []  # CPython keeps their addresses
 
 
 @cache
 def _method(function: int) -> _MethodDef:
-    d = _MethodDef(b"launch", function, _METH_FASTCALL, None)
-    _defs.append(d)
-    return d
+    """The definition, which the cache keeps alive because CPython keeps its address."""
+    return _MethodDef(b"launch", function, _METH_FASTCALL, None)
 
 
 @cache
@@ -66,7 +61,7 @@ def _numpy_head_is_known() -> bool:
     return tuple(extents) == (3, 5) and descr == id(a.dtype) and flags & a.flags.num == a.flags.num
 
 
-def make_entry(frame: Frame, params: list[Param], returns: str) -> Any:
+def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
     """The builtin; it takes as many positional arguments as there are params."""
     if any(b.wide for b in frame.exe.kernel.buffers.values()):
         return lambda *args: NotImplemented
@@ -87,12 +82,10 @@ def make_entry(frame: Frame, params: list[Param], returns: str) -> Any:
     return new(ctypes.addressof(method), (plan.address, plan, frame), None)
 
 
-def _words(frame: Frame, p: Param) -> tuple[int, ...]:
-    """A parameter's words: kind, offset of its value in the frame, then
-
-    float: bytes; integer: least and greatest value;
-    array: ndim, flags it must have, address of its dtype, address of its type, offset of its extents.
-    """
+def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
+    """The words of a parameter: kind, offset of its value in the frame, then for a float its bytes, for an integer the
+    least and greatest value, for an array ndim, the flags that it must have, the addresses of its dtype and of its
+    type, and the offset of its extents."""
     layout = frame.exe.layout
     if isinstance(p, ConstParam):
         return (_CONST,)

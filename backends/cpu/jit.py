@@ -1,7 +1,7 @@
-"""Machine code for this process: target machine, optimisation, object code, linking. All of it is made on first use.
+"""Machine code for this process: LLVM's target machine, optimisation, object code, linking, each made on first use.
 
-LLVM is loaded for what has to be compiled. Where all code comes from the disk cache, what LLVM says of the processor
-and the runtime's object come from there, too.
+LLVM is loaded only where something has to be compiled. Where all code comes from the disk cache, the description of the
+processor and the runtime's object come from there, too.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.ir.importing import importing
 
-# Without these LLVM takes a time that is quadratic in the ifs of a kernel: blocks over which it looks for a register at
-# a time (10,000), and blocks of one successor among which it looks for equal ends (150).
+# The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers
+# at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150).
 _LINEAR = ("-grow-region-complexity-budget=100", "-tail-merge-threshold=20")
-ENTRY_NAME = "entry"  # of a kernel's code
+ENTRY_NAME = "entry"  # the symbol of a kernel's code
 _names = itertools.count()
-_lock = forks.lock()  # LLVM's JIT and our start-up are used by one thread at a time
+_lock = forks.lock()  # one thread at a time uses LLVM's JIT and the start-up code
 
 
-class _Late:
-    """llvmlite's binding of LLVM, imported when something of it is asked for."""
+class _LazyModule:
+    """llvmlite.binding, imported when one of its attributes is first used."""
 
     def __getattr__(self, name: str) -> Any:
         load_ahead()
@@ -46,13 +46,13 @@ class _Late:
 
 @cache
 def load_ahead() -> None:
-    """Begins to load LLVM."""
+    """Begins to load LLVM on a thread."""
     forks.start(_load_library, name="LLVM")
 
 
 def _load_library() -> None:
-    """Loads LLVM's 100 MB, while other threads run: where llvmlite does it, no thread runs Python. What fails here is
-    llvmlite's to tell."""
+    """Loads LLVM's 100 MB without holding the GIL, as the import of llvmlite would. A failure here shows again in that
+    import."""
     with suppress(AttributeError, OSError):
         found = find_spec("llvmlite")
         if found is not None and found.origin:
@@ -61,11 +61,11 @@ def _load_library() -> None:
             ctypes.CDLL(None).dlopen(os.fsencode(library), os.RTLD_NOW)
 
 
-llvm: Any = _Late()
+llvm: Any = _LazyModule()
 
 
 class Target(NamedTuple):
-    """What LLVM says of this process and its processor."""
+    """LLVM's description of this process and its processor."""
 
     triple: str
     layout: str
@@ -78,32 +78,27 @@ _target: list[Target] = []  # once it is known
 
 
 def target(cache: DiskCache | None = None) -> Target:
-    """As LLVM says, or said in another process of this system since it was started."""
+    """The target as LLVM describes it, or has described it to another process since this system was started."""
     with _lock:
         if not _target:
             name = _system() if cache is not None else None
             kept = cache.get(name) if cache is not None and name else None
-            if kept is not None:
-                triple, layout, processor, features, version = ast.literal_eval(kept.decode())
-                _target.append(Target(triple, layout, processor, features, tuple(version)))
-            else:
-                _target.append(_asked())
-                if cache is not None and name:
-                    cache.put(name, repr(tuple(_target[0])).encode())
+            _target.append(Target(*ast.literal_eval(kept.decode())) if kept is not None else _ask_llvm())
+            if cache is not None and name and kept is None:
+                cache.put(name, repr(tuple(_target[0])).encode())
         return _target[0]
 
 
-def _asked() -> Target:
+def _ask_llvm() -> Target:
     llvm.initialize_native_target()
-    features = str(llvm.get_host_cpu_features().flatten())
-    machine = _machine(str(llvm.get_host_cpu_name()), features)
-    triple, layout = str(llvm.get_process_triple()), str(machine.target_data)
-    return Target(triple, layout, str(llvm.get_host_cpu_name()), features, tuple(llvm.llvm_version_info))
+    processor, features = str(llvm.get_host_cpu_name()), str(llvm.get_host_cpu_features().flatten())
+    layout = str(_machine(processor, features).target_data)
+    return Target(str(llvm.get_process_triple()), layout, processor, features, tuple(llvm.llvm_version_info))
 
 
 def _system() -> str | None:
-    """A key for this start of this system, on which the processor stays what it is, and for LLVM; None where it has no
-    name."""
+    """A key for LLVM and for this boot of the system, during which the processor stays the same; None where the system
+    does not identify its boots."""
     with suppress(OSError):
         start = Path("/proc/sys/kernel/random/boot_id").read_text()
         found = find_spec("llvmlite")
@@ -115,7 +110,7 @@ def _system() -> str | None:
 
 @cache
 def target_machine() -> Any:
-    """The host's machine; position independent code, because JITed code may lie far from what it calls."""
+    """LLVM's target machine for this processor."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
@@ -125,13 +120,9 @@ def target_machine() -> Any:
 
 
 def _machine(processor: str, features: str, level: int = 2) -> Any:
+    """Its code is position independent, because it may lie far from what it calls."""
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=processor,
-        features=features,
-        opt=level,
-        reloc="pic",
-        codemodel="small",
-        jit=True,
+        cpu=processor, features=features, opt=level, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -141,13 +132,13 @@ def triple_and_layout() -> tuple[str, str]:
 
 @cache
 def vector_bytes() -> int:
-    """Width of the vectors that tasks run in lanes of; 0 where there are none that gather and mask."""
+    """Bytes of a vector register; 0 where the processor cannot gather and mask."""
     features = target().features.split(",")
     return 64 if {"+avx512f", "+avx512dq", "+avx512vl"} <= set(features) else 32 if "+avx2" in features else 0
 
 
 def target_key() -> str:
-    """What object code depends on besides the kernel and its options; part of a disk cache's key."""
+    """What object code depends on besides the kernel and its options, as part of a key of the disk cache."""
     known = target()
     return f"{known.triple}/{known.processor}/{known.features}/llvm{known.version}"
 
@@ -159,8 +150,8 @@ def parse(text: str) -> Any:
 
 
 def optimise(module: Any, vectorise: bool) -> None:
-    """In place. Without ``vectorise`` only what straight-line and loop code of our emitter gains from, at a quarter of
-    the time; with it LLVM's pipeline at -O2, for the loop vectoriser."""
+    """Optimises in place: with ``vectorise`` by LLVM's pipeline at -O2, for the sake of the loop vectoriser, else by
+    the three passes that improve the emitter's code, in a quarter of the time."""
     with _lock:
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = vectorise
@@ -184,7 +175,7 @@ def object_code(module: Any) -> bytes:
 
 
 def compiled(text: str, vectorise: bool) -> bytes:
-    """The object of a module's text."""
+    """The object code of a module's text."""
     module = parse(text)
     optimise(module, vectorise)
     return object_code(module)
@@ -196,24 +187,24 @@ def assembly(module: Any) -> str:
 
 
 class Code:
-    """Linked machine code; it stays while this object lives. ``address[name]`` of each exported symbol."""
+    """Linked machine code, which is freed with this object. ``address``: of each exported symbol."""
 
-    def __init__(self, held: Any, address: dict[str, int]) -> None:
-        self._held = held
+    def __init__(self, memory: Any, address: dict[str, int]) -> None:
+        self._memory = memory
         self.address = address
 
 
 @cache
 def _linker() -> Any:
-    """JITLink lays an object's sections side by side; the older linker may put them too far apart for their references,
-    as in a process in which CUDA has taken address space, and then ends the process."""
+    """LLVM's JITLink, which lays an object's sections side by side. The older linker may put them too far apart, as in
+    a process in which CUDA has taken address space, and then ends the process."""
     target_machine()
     return llvm.create_lljit_compiler(_machine(*target()[2:4]), use_jit_link=True)
 
 
 def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
     """Links an object against ``imports`` and the libraries of the process."""
-    if linker.usable(machine()):
+    if linker.usable(architecture()):
         with suppress(ValueError, LookupError, struct.error):
             return Code(*linker.linked(obj, exports, imports))
     with _lock:
@@ -227,7 +218,7 @@ def link(obj: bytes, exports: tuple[str, ...], imports: dict[str, int]) -> Code:
 
 
 def relink(obj: bytes, export: str, imports: dict[str, int]) -> Code | None:
-    """The same for a kernel's object that comes from a disk; None where it is none for this machine."""
+    """As `link`, for an object from the disk cache; None where it is not one for this machine."""
     try:
         return link(obj, (export,), imports)
     except RuntimeError:  # LLVM's
@@ -250,16 +241,16 @@ _PYTHON_SYMBOLS = (
 
 
 @cache
-def machine() -> str:
+def architecture() -> str:
     return "aarch64" if triple_and_layout()[0].split("-")[0] in ("aarch64", "arm64") else "x86_64"
 
 
-_runtime: list[Code] = []  # once it is there
+_runtime: list[Code] = []  # once it is linked
 
 
 def runtime(cache: DiskCache | None = None) -> Code:
-    """The runtime's code, for the life of the process. ``cache``: where its object and what LLVM says of the processor
-    may be; whoever asks first gives it."""
+    """The runtime's code, for the life of the process. ``cache``: where its object and LLVM's description of the
+    processor may be; only the first call uses it."""
     with _lock:
         if not _runtime:
             target(cache)
@@ -270,8 +261,8 @@ def runtime(cache: DiskCache | None = None) -> Code:
 
 
 def begin(cache: DiskCache) -> None:
-    """Begins to make the runtime's code, for a caller that has Python to run meanwhile: LLVM needs none. What fails
-    here fails again where the code is needed."""
+    """Begins to make the runtime's code on a thread, since LLVM does not need the GIL. An error here shows again where
+    the code is needed."""
     if not _runtime:
         with suppress(Exception):
             target(cache)
@@ -284,13 +275,14 @@ def _try_runtime(cache: DiskCache) -> None:
 
 
 def _runtime_object(cache: DiskCache) -> bytes:
-    """Instruction selection at level 0 costs a quarter of the usual and a launch 0.01 us."""
-    texts = _runtime_texts(machine())
+    """The object of the runtime. Instruction selection at level 0 takes a quarter of the time and costs 0.01 us a
+    launch."""
+    texts = _runtime_texts(architecture())
     name = disk_cache.key("runtime", target_key(), hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), *texts)
     kept = cache.get(name)
     if kept is not None:
         return kept
-    module = runtime_module(machine(), *triple_and_layout())
+    module = runtime_module(architecture(), *triple_and_layout())
     target_machine()
     obj = bytes(_machine(*target()[2:4], 0).emit_object(module))
     cache.put(name, obj)
@@ -303,7 +295,7 @@ def _runtime_texts(processor: str) -> list[str]:
 
 
 def runtime_module(processor: str, triple: str, layout: str) -> Any:
-    """runtime/*.c as a module for a system. ``processor``: x86_64 or aarch64."""
+    """The LLVM module of runtime/*.c for a system. ``processor``: x86_64 or aarch64."""
     head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
     module, differs = (parse(head + text) for text in _runtime_texts(processor))
     module.link_in(differs)

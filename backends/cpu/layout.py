@@ -1,6 +1,6 @@
-"""The launch frame: one block of 64-bit words that compiled code reads everything from. Offsets are in bytes.
+"""The launch frame and the device block on the CPU, as byte offsets. Compiled objects hold these offsets, no addresses.
 
-Compiled objects hold these offsets and no addresses.
+runtime/runtime.h has the same words as struct Frame and struct Device, in this order, and says what each of them is.
 """
 
 from __future__ import annotations
@@ -11,51 +11,22 @@ from quadrants_lab.ir import nodes as N
 
 __all__ = ["STACK_AT", "STACK_CAPACITY", "STACK_LAST", "VALUES", "WORD", "FrameLayout"]
 
-# the fixed head of a frame
-DEVICE = 0  # address of the device block
-ENTRY = 8  # address of the kernel's code
-STATUS = 16  # Status bits of the launch
-RELEASE_GIL = 24  # whether a launch releases the GIL
-ZERO_AT = 32  # offset and size of what a launch zeroes first
-ZERO_BYTES = 40
-FAILED = 48  # 0, or the Status bit of the failure that is recorded
-FAIL_WHAT = 56  # number of the assert or of the stack
-FAIL_COUNT = 64  # how many values, or the depth that the stack would have needed
-FAIL_VALUES = 72
-SLAB_BYTES = FAIL_VALUES + VALUES * WORD  # of the adstack heap, a worker
-LANES = SLAB_BYTES + 8  # most iterations that a worker's slab has room for
-LAUNCH = LANES + 8  # number of the launch on its device, for random draws
-REPLAY = LAUNCH + 8  # 0, or the number of the launch whose draws this one repeats
 COPIES = 8  # the most buffers of a task that workers have copies of, see `copies`
-COPIES_AT = REPLAY + 8  # where the copies of the running task begin, 0 where it has none
-COPIES_STRIDE = COPIES_AT + 8  # bytes of a worker's copies
-COPIES_SHIFT = COPIES_STRIDE + 8  # by buffer, where in a worker's copies its element 0 would be, in bytes
-SHARES_AT = COPIES_SHIFT + COPIES * WORD  # where the shares of the running task are, see `shares`
-SHARE = SHARES_AT + 8  # how far a share's iterations count
-HEAD_BYTES = SHARE + 8
+
+# the head of a frame
+(
+    DEVICE, ENTRY, STATUS, RELEASE_GIL, ZERO_AT, ZERO_BYTES, FAILED, FAIL_WHAT, FAIL_COUNT, FAIL_VALUES,
+) = range(0, 10 * WORD, WORD)  # fmt: skip
+_AT = FAIL_VALUES + VALUES * WORD
+SLAB_BYTES, LANES, LAUNCH, REPLAY, COPIES_AT, COPIES_STRIDE, COPIES_SHIFT = range(_AT, _AT + 7 * WORD, WORD)
+_AT = COPIES_SHIFT + COPIES * WORD
+SHARES_AT, SHARE, HEAD_BYTES = range(_AT, _AT + 3 * WORD, WORD)
 
 # the device block
-CANCEL = 0  # i32: 1 stop, 2 the launching thread should look for signals
-HEAP = 8
-THREADS = 16
-PRINT_LOCK = 24
-PRINT_BYTES = 32
-PRINT_ROOM = 40
-PRINT_DATA = 48
-PRINT_LOST = 56
-RUNNING = 64  # 1 while a launch is in flight
-AGE = 72  # ticks of the monitor since it began
-THREAD_STATE = 80  # the PyThreadState that the launch gave back, 0 while it holds the GIL
-FP_MODE = 88  # the caller's floating-point mode
-NEXT = 96  # the device made before
-LAUNCHES = 104
-SEED = 112
-COPIES_ROOM = 120  # what the workers' copies lie in, zero but while a task runs
-COPIES_BYTES = 128
-ADD_TO = 136  # of the addition of copies that runs: elements, first copy, bytes of a worker's copies, how many of them
-ADD_FROM = 144
-ADD_STRIDE = 152
-ADD_COPIES = 160
+(
+    CANCEL, HEAP, THREADS, PRINT_LOCK, PRINT_BYTES, PRINT_ROOM, PRINT_DATA, PRINT_LOST, RUNNING, AGE, THREAD_STATE,
+    FP_MODE, NEXT, LAUNCHES, SEED, COPIES_ROOM, COPIES_BYTES, ADD_TO, ADD_FROM, ADD_STRIDE, ADD_COPIES,
+) = range(0, 21 * WORD, WORD)  # fmt: skip
 DEVICE_BYTES = 192
 
 

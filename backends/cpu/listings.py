@@ -1,7 +1,4 @@
-"""The CPU's stages as text: LLVM IR as emitted and optimised, and assembly, each line with its statement.
-
-Statements travel through LLVM as debug locations whose line number is the statement's id.
-"""
+"""The stages of the CPU as text: LLVM IR as emitted and optimised, and assembly, with the IR statement of each line."""
 
 from __future__ import annotations
 

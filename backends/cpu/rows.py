@@ -1,4 +1,4 @@
-"""The order in which a chunk goes through a task's box of iterations."""
+"""The order in which a chunk function runs the iterations of a task's box."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ B = TypeVar("B", bound=CpuBody)
 
 
 def rows(
-    body: B, task: N.Offload, number: int, begin: str, end: str,
-    row_of: Callable[[B, N.Offload, str, str, str], None],
-) -> None:  # fmt: skip
-    """Iterations ``begin`` to ``end`` of the box in row-major order: ``row_of`` emits a run of the last index, and goes
-    on to a label. No division but for the first iteration."""
+    body: B, task: N.Offload, begin: str, end: str, row_of: Callable[[B, N.Offload, str, str, str], None]
+) -> None:
+    """Runs the iterations ``begin`` to ``end`` of the box in row-major order, and leaves to the label "leave".
+    ``row_of`` emits a run of the last index over a range, and goes on to a label. Only the first iteration's indices
+    take divisions."""
     fn, k = body.fn, len(task.indices)
-    at = body.frame.bounds[number]
-    begins = [body.word(at + 2 * n * L.WORD) for n in range(k)]
-    extents = [body.word(at + (2 * n + 1) * L.WORD) if k > 1 else "" for n in range(k)]
+    words = [body.bounds_at + 2 * n * L.WORD for n in range(k)]
+    begins = [body.word(at) for at in words]
+    extents = [body.word(at + L.WORD) if k > 1 else "" for at in words]
     for p in task.indices:
         body.types[p.id] = p.type
     if k == 1:
@@ -55,9 +55,8 @@ def rows(
     nexts[-1] = "0"
     for n in reversed(range(k - 1)):
         step = fn.let(f"add i64 {places[n][0]}, {fn.let(f'zext i1 {carry} to i64')}")
-        full = fn.let(f"icmp eq i64 {step}, {extents[n]}")
-        nexts[n] = fn.let(f"select i1 {full}, i64 0, i64 {step}")
-        carry = full
+        carry = fn.let(f"icmp eq i64 {step}, {extents[n]}")
+        nexts[n] = fn.let(f"select i1 {carry}, i64 0, i64 {step}")
     fn.patch(done_line, f"{done} = phi i64 [{begin}, %{before}], [{new_done}, %{after}]")
     for (name, line), start, step in zip(places, starts, nexts, strict=True):
         fn.patch(line, f"{name} = phi i64 [{start}, %{before}], [{step}, %{after}]")

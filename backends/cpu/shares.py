@@ -1,9 +1,10 @@
-"""Sums and products of parallel iterations into one element: the same bits in each run, and for any number of threads.
+"""Sums and products of parallel iterations into one element, with the same bits in each run and for any number of
+threads.
 
-Reals do not add up alike in every order, and which thread runs which iterations is chance. So a task's iterations are
-cut into shares, by their number alone. Each share has its result in a place of its own, an f64; when the task has run
-they are put together in order, rounded once, and go into the element. What cannot depend on the order (integers, the
-greatest, the least) goes into the element share by share.
+A sum of floats depends on the order of its terms, and which thread runs which iterations is chance. So a task's
+iterations are cut into shares, by their number alone. Each share has a partial result of its own, an f64. When the task
+has run these are combined in order, rounded once, and go into the element. Reductions that do not depend on the order
+(integers, minima, maxima) go into the element share by share.
 
 Sums at places from data have no such order: see `copies`.
 """
@@ -21,11 +22,11 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64
 
-MOST = 128  # shares of a task
-GRAINS = 4  # chunks that a share is, at least: what ends a vector's sum takes its time
-_NARROWER = {f64: (), f32: (f32,), f16: (f32, f16)}  # not every system has a function that makes an f64 an f16
+MOST = 128  # the most shares of a task
+GRAINS = 4  # the fewest chunks of a share: combining the lanes of a vector takes time
+_NARROWER = {f64: (), f32: (f32,), f16: (f32, f16)}  # not every system can convert an f64 to f16 in one step
 
-Ordered = Mapping[str, str]  # buffers that a task sums into in order -> add or mul
+Ordered = Mapping[str, str]  # buffers that a task reduces into in order -> add or mul
 
 
 def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
@@ -37,22 +38,22 @@ def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
 
 
 def room(fn: Function, tasks: list[Ordered]) -> str:
-    """Memory for the shares of any of these tasks; in the first block."""
+    """Memory for the shares of any of these tasks. Call it in the entry block."""
     most = max(map(len, tasks), default=0)
     return fn.let(f"alloca [{most * MOST} x double]") if most else ""
 
 
 @dataclass(slots=True)
 class Shares:
-    """Those of a task that begins; ``at``: their `room`."""
+    """The shares of one task; ``at``: their `room`."""
 
     entry: CpuBody
     found: Ordered
     at: str
 
     def begin(self, total: str, least: int, apart: str = "1") -> str:
-        """Before so many pieces of work run: how many of them are a share, an i64; "0" where there are none. The chunk
-        function's iterations are ``apart`` a piece."""
+        """Before the task, which is ``total`` pieces of work: returns how many pieces are a share, an i64; "0" where
+        there are no shares. ``apart``: iterations of the chunk function from one piece to the next."""
         if not self.found:
             return "0"
         fn = self.entry.fn
@@ -66,7 +67,7 @@ class Shares:
         return unit
 
     def end(self, total: str, unit: str) -> None:
-        """Behind them: puts the shares together."""
+        """Behind the task: combines the shares."""
         fn = self.entry.fn
         for n, (name, op) in enumerate(self.found.items()):
             function = "qd_sum_of_shares" if op == "add" else "qd_product_of_shares"
@@ -79,18 +80,18 @@ class Shares:
             memory.modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where the shares of a sum are, and how many."""
+        """Where the shares of a reduction are, and how many there are."""
         fn = self.entry.fn
         up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {unit}, 1')}")
         count = fn.let(f"udiv i64 {up}, {unit}")
         return ("ptr", fn.let(f"getelementptr inbounds double, ptr {self.at}, i64 {n * MOST}")), ("i64", count)
 
 
-# --- in a chunk function, which runs no more than a share ------------------------------------------------------------
+# --- in a chunk function, a call of which runs no more than a share --------------------------------------------------
 
 
 def open(b: CpuBody, task: N.Offload, width: int = 0) -> None:
-    """What the iterations of this call sum into, a lane where there are lanes; in the first block."""
+    """In the entry block: makes variables for what this call reduces, with as many lanes as ``width`` says."""
     for name, op in reductions(b.kernel, task.body).items():
         t = b.kernel.buffers[name].dtype
         v = ty(t, width) if width else ty(t)
@@ -104,7 +105,7 @@ def open(b: CpuBody, task: N.Offload, width: int = 0) -> None:
 
 
 def close(b: CpuBody, task: N.Offload, read: Callable[[memory.Partial], str]) -> None:
-    """Hands it over, as ``read`` has it, on every way out of the function."""
+    """At the end of the function: adds the partial results, which ``read`` loads, to their share or buffer."""
     fn, in_order = b.fn, list(ordered(b.kernel, task))
     if in_order:
         share = fn.let(f"udiv i64 %begin, {b.word(L.SHARE)}")

@@ -1,7 +1,7 @@
-"""Sums into neighbours' elements in loops of their own, which LLVM makes vectors of; see the ``sweep`` of an Atomic.
+"""Sums into neighbours' elements in separate loops, which LLVM vectorises; see the ``sweep`` of an Atomic.
 
-A row runs one sweep after the other and then the rest, each as a loop that computes again what it needs. In one loop
-the next iteration would read what this one has just written, and vectors would wait for stores that they half overlap.
+A row runs one sweep after the other and then the rest, each as a loop that recomputes what it needs. In a single loop
+an iteration would read what the one before has just written, and vectors would wait for stores that they half overlap.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import map_blocks, walk
 
-_MOST = 2  # times the work of the body that its steps may be
+_MOST = 2  # how many times the work of the body its steps may take together
 
 
 def steps(body: N.Block) -> tuple[N.Block, ...]:
-    """The sweeps of a task's body, and last the rest of it; the body alone where LLVM makes no vectors of it or too
-    much would be computed again."""
+    """The sweeps of a task's body, and last the rest of it; only the body where LLVM cannot vectorise it or too much
+    would be recomputed."""
     sweeps = sorted({s.sweep for s in walk(body) if isinstance(s, N.Atomic)} - {0})
     if not sweeps or any(isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm for s in walk(body)):
         return (body,)
@@ -25,7 +25,8 @@ def steps(body: N.Block) -> tuple[N.Block, ...]:
 
 
 def _step(block: N.Block, sweep: int, live: set[int]) -> N.Block:
-    """The atomics of one sweep, for 0 the stores too, and what they need. ``live``: ids that are read behind it."""
+    """The atomics of one sweep, and for sweep 0 the stores, with what they need. ``live``: ids that are read behind the
+    block."""
     out: list[N.Stmt] = []
     for s in reversed(block):
         if isinstance(s, N.If):

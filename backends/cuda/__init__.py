@@ -1,6 +1,6 @@
-"""CUDA: kernels become PTX, which NVIDIA's driver makes machine code of.
+"""CUDA: kernels are compiled to PTX, which NVIDIA's driver translates to machine code.
 
-PTX is made on any machine, with LLVM and, for elementary functions, with NVIDIA's library of them.
+PTX can be made on any machine. It needs LLVM and, for elementary functions, NVIDIA's math library.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def devices() -> list[str]:
 
 @cache
 def target_key() -> str:
-    """See `SimtBackend.key`; also the math library."""
+    """See `SimtBackend.key`; code also depends on the math library."""
     library = toolkit.libdevice()
     return _backend.key(library.read_bytes() if library is not None else b"")

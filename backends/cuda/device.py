@@ -1,4 +1,4 @@
-"""A CUDA device of one session, and memory on it."""
+"""A session's CUDA device, and memory on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab.backends.cuda.shape import FEW, LARGE_HEAP
 
 
 class CudaMemory(SimtMemory):
-    """Others see it as an array of their own, by ``__cuda_array_interface__``."""
+    """Memory that other libraries can use as an array through ``__cuda_array_interface__``."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -36,11 +36,11 @@ class Device(SimtDevice):
 
     @property
     def stream_number(self) -> int:
-        """The stream of all launches, as other libraries are told it."""
+        """The handle of the stream of all launches, for other libraries."""
         return int(self.driver.stream.value)
 
     def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> CudaMemory:
-        """Memory of another library, C-contiguous. ValueError where it is on another device, or on none."""
+        """Wraps C-contiguous memory of another library. Raises ValueError where it is not on this device."""
         self.driver.enter()
         if prod(shape):
             home = self.driver.home(address)
@@ -50,12 +50,12 @@ class Device(SimtDevice):
         return CudaMemory.over(self, address, shape, dtype, keep)  # type: ignore[return-value]  # of this class
 
     def wait_stream(self, stream: int) -> None:
-        """Lets what is launched from now on wait for what is in another library's stream."""
+        """Makes later launches wait for the work in another library's stream."""
         self.driver.enter()
         self.driver.wait_stream(stream)
         self.running = True
 
     def signal_stream(self, stream: int) -> None:
-        """Lets another library's stream wait for what was launched."""
+        """Makes another library's stream wait for all launches so far."""
         self.driver.enter()
         self.driver.signal_stream(stream)

@@ -1,5 +1,5 @@
-"""NVIDIA's driver, through ctypes. `current()` is the driver of a device in this process. Tests register a stand-in
-for machines without a device."""
+"""NVIDIA's driver through ctypes. `current` gives the driver of a device. Tests `register` a stand-in where there is no
+device."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from quadrants_lab.ir.options import CompileOptions
 
 _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
-_DEFAULT_STREAM = 1  # libraries number it so, or 0; 2 is the default stream of a thread
+_DEFAULT_STREAM = 1  # libraries denote it by 1 or 0; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _SECOND = ("DeviceTotalMem", "MemGetInfo", "MemAlloc", "MemFree", "MemcpyHtoDAsync", "MemcpyDtoHAsync",
-           "MemcpyDtoDAsync", "EventDestroy")  # fmt: skip  # calls in their second version
+           "MemcpyDtoDAsync", "EventDestroy")  # fmt: skip  # functions of which we use the second version
 _CALLS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGet": (_p, C.c_int),
     "cuDevicePrimaryCtxRetain": (_p, C.c_int),
@@ -64,7 +64,7 @@ class Driver(simt.Driver):
         super().__init__(library, ordinal)
         self.launch_graph_call = C.CDLL(library._name).cuGraphLaunch  # see `launch_call`
         self.capability = 10 * self.attribute(_MAJOR) + self.attribute(_MINOR)
-        self._event = self.new_mark()
+        self._event = self.new_event()
 
     def open(self) -> Any:
         device, self.context = C.c_int(), _p()
@@ -82,7 +82,7 @@ class Driver(simt.Driver):
         title, text = (w.value.decode() if w.value else "" for w in words)
         return title, text
 
-    # these two order themselves with our stream, which is a blocking one
+    # these synchronous copies need no stream: they wait for our stream, which is a blocking one
 
     def upload(self, address: int, host: int, nbytes: int) -> None:
         self.check(self.cuMemcpyHtoD_v2(address, host, nbytes), f"copying {nbytes} bytes to the device")
@@ -93,18 +93,18 @@ class Driver(simt.Driver):
     # --- other libraries ----------------------------------------------------------------------------------------
 
     def home(self, address: int) -> int:
-        """Number of the device that memory is on; -1 for memory that is on none."""
+        """The number of the device that has this memory, -1 where none does."""
         n = C.c_int()
         return -1 if self.cuPointerGetAttribute(C.byref(n), _DEVICE_OF_POINTER, address) else n.value
 
     def wait_stream(self, stream: int) -> None:
-        """Our stream waits for what is in another one. The default stream needs no telling."""
+        """Makes our stream wait for another one, unless that is the default stream, for which it waits anyway."""
         if stream > _DEFAULT_STREAM:
             self.check(self.EventRecord(self._event, stream), "marking a stream")
             self.check(self.cuStreamWaitEvent(self.stream, self._event, 0), "waiting for a stream")
 
     def signal_stream(self, stream: int) -> None:
-        """Another stream waits for what is in ours."""
+        """Makes another stream wait for ours."""
         if stream > _DEFAULT_STREAM:
             self.check(self.EventRecord(self._event, self.stream), "marking a stream")
             self.check(self.cuStreamWaitEvent(stream, self._event, 0), "waiting for a stream")
@@ -125,7 +125,7 @@ class Driver(simt.Driver):
         return ptx_of(kernel, options, chip_for(self.capability)).encode()
 
     def load(self, code: bytes, what: str) -> Any:
-        """A module; an error with the assembler's words where it does not build."""
+        """A module; the error of code that does not build has the assembler's message."""
         module = _p()
         log = C.create_string_buffer(8192)
         names = (C.c_int * 2)(_JIT_ERRORS, _JIT_ERROR_BYTES)
@@ -137,7 +137,7 @@ class Driver(simt.Driver):
         return module
 
     def graph(self, run: Callable[[], None]) -> Graph:
-        """All that ``run`` launches, clears and copies, as one."""
+        """A graph of all that ``run`` launches, clears and copies."""
         return Graph(self, run)
 
 
@@ -146,14 +146,14 @@ current, register, stand_in = _driver.current, _driver.register, _driver.stand_i
 
 
 def shown() -> int:
-    """The chip whose code is shown: the device's, or the default one."""
+    """The chip whose code is shown: that of the device, or the default one."""
     from quadrants_lab.backends.cuda.nvptx import DEFAULT_CHIP, chip_for
 
     return DEFAULT_CHIP if probe() else chip_for(current().capability)
 
 
 def probe() -> str:
-    """Why kernels cannot run on a device here, "" where they can."""
+    """Why kernels cannot run here, "" where they can."""
     try:
         _library()
     except OSError:

@@ -1,4 +1,4 @@
-"""CUDA graphs: what is put into the driver's stream, captured, to start in one call."""
+"""CUDA graphs: work that is captured from the driver's stream and starts by one call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cuda.driver import Driver
 
 _p = C.c_void_p
-_RELAXED = 2  # memory may come and go while a stream is captured
+_RELAXED = 2  # a capture mode that permits allocations meanwhile
 
-# the calls of the driver that are made here
+# the argument types of the driver's functions for graphs
 CALLS: dict[str, tuple[Any, ...]] = {
     "cuStreamBeginCapture_v2": (_p, C.c_int),
     "cuStreamEndCapture": (_p, _p),
@@ -27,8 +27,8 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 
 class Graph:
-    """All that ``run`` puts into the driver's stream, as one graph; nothing of it happens when it is made. ``launch()``
-    starts it after all that was launched before, from any thread."""
+    """A graph of all that ``run`` puts into the driver's stream, which capturing does not execute. ``launch()`` starts
+    it, from any thread, after all earlier launches."""
 
     def __init__(self, driver: Driver, run: Callable[[], None]) -> None:
         self._driver, self._run = driver, run
@@ -38,7 +38,7 @@ class Graph:
         finally:
             driver.cuGraphDestroy(graph)
         self.launch = _launcher(driver, self._exec)
-        forks.finalize(self.launch, driver.give_back, driver.cuGraphExecDestroy, self._exec)
+        forks.finalize(self.launch, driver.release, driver.cuGraphExecDestroy, self._exec)
 
     def _check(self, result: int) -> None:
         self._driver.check(result, "making a graph of launches")
@@ -57,7 +57,7 @@ class Graph:
         return graph
 
     def update(self) -> None:
-        """Takes the arguments of what ``run`` launches anew; it launches the same programs as before."""
+        """Replaces the arguments in the graph by those of now; ``run`` must launch the same programs as before."""
         graph, node, why = self._captured(), _p(), C.c_int()
         try:
             self._check(self._driver.cuGraphExecUpdate(self._exec, graph, C.byref(node), C.byref(why)))
@@ -66,7 +66,7 @@ class Graph:
 
 
 def _launcher(driver: Driver, running: Any) -> Callable[[], None]:
-    """What starts the graph after all that was launched before, from any thread."""
+    """The function that starts a graph."""
     call, stream, here = driver.launch_graph_call, driver.stream, driver.here
 
     def launch() -> None:

@@ -1,7 +1,7 @@
-"""NVIDIA's math library, cut to the functions that a kernel calls.
+"""NVIDIA's math library, reduced to the functions that a kernel calls.
 
-Reading all of it takes longer than compiling a kernel, so what was cut out of it is kept in the user's cache folder:
-first everything that primitives can call, then each function by itself, optimised.
+Parsing all of it takes longer than compiling a kernel. So the user's cache folder keeps the part that primitives can
+call, and each function by itself, optimised.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from quadrants_lab.backends.disk_cache import DiskCache, default_path, key
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.prims import PRIMS
 
-# spelling of a primitive -> that of its f64 function; the f32 one has an f at its end
+# a primitive -> its f64 function; the name of the f32 function has an additional f at its end
 NAMES = {p.name: f"__nv_{p.name}" for p in PRIMS.values() if p.llvm[0] == "@math"} | {"raw_mod": "__nv_fmod"}
 
 _lock = forks.lock()
 
-# asks for what flushes f32 denormals, as the kernels do
+# selects the variants of functions that flush f32 denormals, as the kernels do
 _FLUSH = """\
 target datalayout = "{layout}"
 target triple = "{triple}"
@@ -35,7 +35,7 @@ target triple = "{triple}"
 
 
 def function(name: str, machine: Any) -> str:
-    """The text of one function of the library, and of what it calls, optimised for the target machine.
+    """The LLVM IR of one function and of those that it calls, optimised for the target machine.
 
     Raises QuadrantsRuntimeError where there is no library, or no such function in it.
     """
@@ -58,7 +58,7 @@ def _function(name: str, machine: Any) -> str:
 
 
 def prepare(machine: Any) -> None:
-    """Cuts out what primitives can call, where that has not been done on this computer."""
+    """Extracts the functions that primitives can call, where the cache does not have them yet."""
     with _lock:
         _common(machine)
 
@@ -81,7 +81,7 @@ def _whole() -> bytes:
 
 
 def _cut(part: Any, names: Collection[str], machine: Any) -> Any:
-    """The library with no more than these functions and what they call."""
+    """Reduces the library to these functions and those that they call."""
     part.triple, part.data_layout = machine.triple, str(machine.target_data)
     missing = set(names)
     for fn in part.functions:
@@ -100,12 +100,12 @@ def _cut(part: Any, names: Collection[str], machine: Any) -> Any:
     return part
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------
+# --- the cache --------------------------------------------------------------------------------------------------
 
 
 @cache
 def _version() -> str:
-    """What a cut depends on: the library, LLVM, what is cut out of it, and how."""
+    """A hash of what the cached text depends on: the library, LLVM, the functions' names, and this file."""
     digest = hashlib.sha256(Path(__file__).read_bytes() + repr(NAMES).encode())
     digest.update(_whole())
     digest.update(repr(llvm.llvm_version_info).encode())
@@ -118,7 +118,7 @@ def _disk() -> DiskCache:
 
 
 def _kept(name: str, make: Callable[[], str]) -> str:
-    """What ``make`` returned in this or an earlier process."""
+    """The result of ``make`` in this or an earlier process."""
     kept = _disk().get(key(name))
     if kept is not None:
         return kept.decode()

@@ -27,8 +27,8 @@ def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:
-    """ "llvm": as emitted; "ptx": optimised; "sass", where ptxas and nvdisasm are found: the machine code, with what
-    it needs of registers and memory."""
+    """ "llvm": as emitted; "ptx": optimised; "sass", where ptxas and nvdisasm are found: machine code, with its use of
+    registers and memory."""
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int], list[str]]:
         made = module(kernel, options, nvptx.Nvptx(chip))
@@ -69,8 +69,8 @@ def has_assembler() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a program needs: registers of a thread; bytes of a thread's local memory, of them spilled; bytes of a
-    group's shared memory."""
+    """What a program uses: registers of a thread; bytes of a thread's local memory, and of those the spilled ones;
+    bytes of a group's shared memory."""
 
     name: str
     registers: int
@@ -81,13 +81,13 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """``code`` is a cubin."""
+    """``code``: a cubin."""
 
     code: bytes
     programs: tuple[Resources, ...]
 
     def words(self) -> list[str]:
-        """A comment line a program."""
+        """A comment line for each program."""
         return [
             f"// {p.name}: {p.registers} registers, {p.local} bytes local, {p.spilled} spilled, {p.shared} bytes shared"
             for p in self.programs
@@ -101,9 +101,9 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 
 def assembled(text: str, chip: int, lines: bool = False) -> Assembled:
-    """PTX through ptxas.
+    """Assembles PTX by ptxas.
 
-    Raises QuadrantsRuntimeError with its words where it refuses the PTX, or is not there.
+    Raises QuadrantsRuntimeError where there is no ptxas, or with its message where it refuses the PTX.
     """
     ptxas = toolkit.tool("ptxas")
     if not ptxas:
@@ -130,7 +130,7 @@ def _resources(words: str) -> list[Resources]:
 
 
 def disassembled(code: bytes) -> str:
-    """A cubin through nvdisasm, with the lines that instructions come from."""
+    """The disassembly of a cubin by nvdisasm, with line numbers."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(code)
         file.flush()

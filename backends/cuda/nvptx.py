@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs as a target of `_simt`, and LLVM for them: optimisation, the math library, PTX."""
+"""NVIDIA's GPUs as a target of `_simt`: intrinsics, the math library, and LLVM's optimisation and PTX."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_CHIP = 90
 
-# compute capability -> the oldest PTX that has it; code for one runs on all later ones
+# compute capability -> the oldest PTX version that supports it; code for one runs on all later ones
 PTX_VERSIONS = {75: 70, 80: 70, 86: 71, 89: 78, 90: 78, 100: 86, 120: 87}
 _lock = forks.lock()
 
 
 def chip_for(capability: int) -> int:
-    """The newest chip whose code a device of this compute capability (75 for 7.5) runs.
+    """The newest chip whose code runs on a device of this compute capability (75 for 7.5).
 
     Raises QuadrantsRuntimeError where there is none.
     """
@@ -48,8 +48,8 @@ def chip_for(capability: int) -> int:
 
 @cache
 def _compute_halves_in_f32() -> None:
-    """Instructions on f16 flush denormals together with those on f32, where f16 has to keep them; results of f32,
-    rounded, are the same otherwise. An option of the whole process, which LLVM takes once."""
+    """Makes LLVM compute f16 in f32. Flushing f32 denormals would otherwise flush those of f16 too, which have to be
+    kept; rounded results are the same. The option holds for the process and can be set once."""
     llvm.set_option("", "-nvptx-no-f16-math")
 
 
@@ -69,7 +69,7 @@ def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     return target.lowering(options, SHAPE)
 
 
-# where a part of the warp comes, its threads may be many ways: each goes by itself
+# match.all.sync needs the whole warp: where a part of it is active, the answer is no
 _MEET = """\
 define internal i1 @qd.meet(ptr %at) alwaysinline convergent nounwind {
   %address = ptrtoint ptr %at to i64
@@ -85,10 +85,10 @@ class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
-    meets = True
+    aggregates = True
     shape = SHAPE
     global_space = 1
-    block_memory = 40 << 10  # of the 48 KiB that a program may name; others hold what reductions hand over
+    block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions use some of the rest
     triple = TRIPLE
 
     def __init__(self, chip: int) -> None:
@@ -119,7 +119,7 @@ class Nvptx(Target):
         args = (("i32", "-1"), ("i32", word), ("i32", str(distance)), ("i32", "31"))
         return fn.call("i32", "llvm.nvvm.shfl.sync.down.i32", *args)
 
-    def meet(self, fn: Function, address: str) -> str:
+    def same_address(self, fn: Function, address: str) -> str:
         fn.module.helper("qd.meet", _MEET)
         return fn.call("i1", "qd.meet", ("ptr", address))
 
@@ -142,7 +142,7 @@ class Nvptx(Target):
 
 
 def _nv(name: str) -> Callable[[Ctx], str]:
-    """A call of libdevice's function."""
+    """Emits a call of libdevice's function."""
 
     def sequence(c: Ctx) -> str:
         t = c.t.text
@@ -157,12 +157,12 @@ OWN |= {prim: approximate.quick(prim, sine.short(prim, OWN[prim])) for prim in (
 
 # --- LLVM -------------------------------------------------------------------------------------------------------
 
-# NVIDIA's assembler does most of it over again: what it gets has to be short, for it and for LLVM's own sake
+# NVIDIA's assembler optimises again, so few passes suffice; they make the code short, which shortens both compilations
 PASSES = ("sroa", "simplify_cfg", "instruction_combine", "simplify_cfg", "loop_rotate", "simplify_cfg")
 
 
 def optimised(text: str, chip: int, calls: list[str]) -> Any:
-    """LLVM's module, with the functions ``calls`` of the math library inside, inlined and optimised."""
+    """The optimised LLVM module, with the functions ``calls`` of the math library inlined."""
     with _lock:
         target = machine(chip)
         module = llvm.parse_assembly(text)

@@ -1,5 +1,5 @@
-"""Where things of NVIDIA's lie: the math library, the assembler, the disassembler. None of them is needed to import
-this package; what is missing is said in a sentence."""
+"""Finds NVIDIA's math library, assembler and disassembler. None of them is needed to import this package; a sentence
+says what is missing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from quadrants_lab.backends import tools
 
 _LIBDEVICE = "libdevice.10.bc"
-_PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")  # those that carry parts of a toolkit
+_PACKAGES = ("nvidia", "triton", "cupy", "numba_cuda", "torch", "jaxlib")  # packages that may have parts of a toolkit
 
 
 def _toolkits() -> Iterator[Path]:
-    """Folders that look like a CUDA toolkit, the one asked for first."""
+    """Candidates for the root of a CUDA toolkit, first those that environment variables name."""
     for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
         if os.environ.get(name):
             yield Path(os.environ[name])
@@ -46,7 +46,7 @@ def libdevice() -> Path | None:
 
 
 def missing_libdevice() -> str:
-    """"" or what to do about it."""
+    """What to do where the math library is missing, "" where it is there."""
     if libdevice() is not None:
         return ""
     return (
@@ -57,7 +57,7 @@ def missing_libdevice() -> str:
 
 @cache
 def tool(name: str) -> str:
-    """Path of one of the toolkit's programs (ptxas, nvdisasm), "" where it is not found."""
+    """The path of one of the toolkit's programs (ptxas, nvdisasm), "" where it is not found."""
     for root in _toolkits():
         path = root / "bin" / name
         if path.exists():

@@ -1,5 +1,5 @@
-"""What the first kernel of a process would wait for, done while the device opens and while the user's program goes on:
-LLVM and NVIDIA's compiler are loaded, a code generator is made, and the math library is cut."""
+"""Work in background threads for which the first kernel of a process would otherwise wait: importing LLVM, loading
+NVIDIA's compiler, making a code generator, and extracting the math library's functions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _EMPTY = """\
 
 @cache
 def begin() -> None:
-    """Begins what needs no device."""
+    """Starts the work that needs no device."""
     forks.start(import_module, "quadrants_lab.backends.cuda.nvptx", name="imports")
 
 
 @cache
 def start(driver: Any) -> None:
-    """Begins it, once for a driver. What fails here fails again, with its words, where it is needed."""
+    """Starts the rest, once for each driver. Errors are ignored, because they recur where the result is needed."""
     for work in (_load_compiler, _make_generator):
         forks.start(work, driver, name="warm-up")
 

@@ -1,5 +1,5 @@
-"""What a statement means on a device, as passes from IR to IR. They stand on the IR alone; each backend names those
-that it needs, in order: `quadrants_lab.runtime.backend.Backend.lowering`."""
+"""Passes that replace statements which a device lacks by statements that it has. They depend on the IR alone. Each
+backend names the passes that it needs, in order: `quadrants_lab.runtime.backend.Backend.lowering`."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from quadrants_lab.passes import pipeline
 
 
 def lower(kernel: Kernel, passes: Iterable[Pass], options: CompileOptions) -> Kernel:
-    """The kernel as an emitter takes it; recorded and verified as other passes are."""
+    """Runs the passes, which are recorded and verified like all others; returns the kernel for an emitter."""
     return pipeline.run(kernel, passes, options.verify)

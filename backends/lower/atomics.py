@@ -1,4 +1,4 @@
-"""Atomics that a device lacks, as loops of compare and exchange on the word that holds the element.
+"""Lowers atomics that a device lacks to loops of compare and exchange on the word that holds the element.
 
     %2 = atomic mul @x[%0], %1    becomes    seen = load @x.words[%0]
                                              while again {
@@ -6,7 +6,7 @@
                                                again = now != seen; seen = now
                                              }
 
-A word has 32 bits, or 64 where the element has. Retries are unbounded. Buffers begin where a word does.
+A word has 32 bits, or 64 where the element has 64. Retries are unbounded. Buffers begin at a word.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
@@ -25,11 +26,11 @@ INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 
 
 def lower_atomics(native: Mapping[DType, Collection[str]] | None) -> N.Pass:
-    """``native``: the operations that the device has, by dtype; None where one thread runs the kernel."""
+    """``native``: by dtype, the operations that the device has; None where one thread runs the kernel."""
 
     def lower_atomics(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that an Atomic is one that the device has; those that are private, or of a serial task, are a
-        load, an operation and a store."""
+        """Guarantees that the device has all atomics that are left. Those that are private, or in a serial task, become
+        a load, an operation and a store."""
         b, read = Builder(kernel.next_id, types_of(kernel.body)), uses(kernel.body)
         buffers, ids = dict(kernel.buffers), dict[int, int]()
 
@@ -60,13 +61,14 @@ def lower_atomics(native: Mapping[DType, Collection[str]] | None) -> N.Pass:
 
 
 def _plain(b: Builder, s: N.Atomic, read: bool) -> None:
-    """The id stays that of the old value where that is ``read``, else it is that of the store."""
+    """A load, an operation and a store. The atomic's id goes to the old value where that is ``read``, else to the
+    store."""
     old = b.add(N.Load(s.id if read else b.fresh(), s.type, s.buffer, s.index, name=s.name))
     b.add(N.Store(b.fresh() if read else s.id, s.buffer, s.index, _new(b, s, old)))
 
 
 def _loop(b: Builder, s: N.Atomic, buffers: dict[str, N.Buffer], read: bool) -> int:
-    """Changes the element; returns its old value where that is ``read``."""
+    """A loop that changes the element. Returns the old value where that is ``read``."""
     buffer = buffers[s.buffer]
     word = u64 if s.type.bits == 64 else u32
     words = buffers[f"{s.buffer}.words"] = N.Buffer(f"{s.buffer}.words", "words", word, 1, None, of=s.buffer)
@@ -97,8 +99,8 @@ def _new(b: Builder, s: N.Atomic, old: int) -> int:
 
 
 def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X], X], Callable[[X, X], X]]:
-    """The number of the word that holds an element; what makes the element of the word; and what makes the word of the
-    element and of the word before."""
+    """The number of the word that holds an element, a function from the word to the element, and one from the new
+    element and the old word to the new word."""
     t, nbytes = buffer.dtype, buffer.dtype.nbytes
     bits, at = UNSIGNED[8 * nbytes], _offset(b, buffer, index)
     shift: X | None = None
@@ -120,11 +122,8 @@ def _place(b: Builder, buffer: N.Buffer, index: N.Ids) -> tuple[X, Callable[[X],
 
 
 def _offset(b: Builder, buffer: N.Buffer, index: N.Ids) -> X:
-    """The row-major number of an element: an i32 where the buffer is known to have few, else an i64."""
-    count = 1
-    for n in buffer.shape or ():
-        count *= n
-    t = i32 if buffer.shape is not None and count < 1 << 31 else i64
+    """The row-major number of an element: an i32 where all numbers of the buffer are known to fit, else an i64."""
+    t = i32 if buffer.shape is not None and prod(buffer.shape) < 1 << 31 else i64
     offset = None
     for axis, i in enumerate(index):
         part = X(b, i).cast(t)

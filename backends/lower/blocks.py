@@ -1,11 +1,11 @@
-"""Loops over the threads of a block as what the threads of a group do together, with barriers.
+"""Lowers loops over the threads of a block to work that the threads of a group share, with barriers.
 
     offload range_for .. do (block) { for threads t in 0..n { A } .. }    becomes, for groups of 64,
 
     offload range_for block_dim 64 .. do (block, w) { for t in w..n step 64 { A }  barrier .. }
 
-`split_blocks` made the loops; what stands between them all threads of a group compute, each for itself. They wait
-behind each loop, and behind each load between loops.
+The pass `split_blocks` has made these loops. Statements between them are computed by each thread of the group. The
+threads wait for each other behind each loop, and behind each load between loops.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from quadrants_lab.ir.walk import end_of, rewrite, types_of, walk
 
 
 def lower_blocks(group: int) -> N.Pass:
-    """``group``: threads of a group; 0 where they cannot wait for each other, and nothing is done."""
+    """``group``: threads of a group; 0 on devices where they cannot wait for each other: the pass does nothing then."""
 
     def lower_blocks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that a task over blocks, of which nothing but the loops over threads has an effect, is one of
-        groups of threads. The order of the threads is theirs then, so its atomics are none's own."""
+        """Guarantees that a task over blocks in which nothing but the loops over threads has an effect is one of groups
+        of threads. Several threads then run an iteration, so none of its atomics is private."""
         fits = [group > 0 and _fits(task) for task in kernel.tasks]
         if not any(fits):
             return kernel
@@ -35,8 +35,8 @@ def lower_blocks(group: int) -> N.Pass:
 
 
 def _fits(task: N.Offload) -> bool:
-    """Whether groups may run the task: all effects are in loops over threads, which hand nothing on, and no thread can
-    leave one early, or depends on how often another drew."""
+    """Whether groups may run the task: all effects are in loops over threads that carry no values, no thread can leave
+    such a loop early, and none depends on how many random numbers another has drawn."""
     alone = (N.Assert, N.Random, N.AdStackAlloca, N.StackUse)
     one = task.kind == "range_for" and len(task.indices) == 1  # as `split_blocks` makes them
     loops = [s for s in walk(task.body) if isinstance(s, N.For) and s.threads] if one else []
@@ -57,7 +57,7 @@ def _task(b: Builder, task: N.Offload, group: int) -> N.Offload:
     written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        if isinstance(s, N.Load) and s.buffer in written:  # all read it before the first of them changes it
+        if isinstance(s, N.Load) and s.buffer in written:  # all threads read it before the first one changes it
             return [s, N.Barrier(b.fresh(), span=s.span)]
         return b.made(_shared, b, s, place.id, group) if isinstance(s, N.For) and s.threads else s
 
@@ -66,8 +66,8 @@ def _task(b: Builder, task: N.Offload, group: int) -> N.Offload:
 
 
 def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
-    """The loop by all threads of a group, who wait for each other behind it. Loops in steps count without a sign, and
-    in a block that is not full a loop may end before 0."""
+    """The threads of the group share the loop and wait for each other behind it. A loop with a step compares unsigned
+    numbers, but in a block that is not full a loop may end before 0, hence the max."""
     b.span = loop.span
     first, end, step = b.op("add", loop.begin, place), b.op("max", loop.end, b.const(0, i32)), b.const(group, i32)
     body = rewrite(loop.body, met)
@@ -76,5 +76,5 @@ def _shared(b: Builder, loop: N.For, place: int, group: int) -> None:
 
 
 def met(s: N.Stmt) -> N.Stmt:
-    """The threads of one iteration meet at elements that were that iteration's own."""
+    """An atomic whose element only this iteration changed, but several threads run the iteration now."""
     return replace(s, private=False, reach=-1, sweep=0) if isinstance(s, N.Atomic) else s

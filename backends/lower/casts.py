@@ -1,4 +1,4 @@
-"""Conversions, and functions of one formula."""
+"""Lowers conversions, and primitives that one formula computes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32
 
 
 def _round_to_odd(a: X) -> X:
-    """An f64 as an f32, rounded so that rounding once more to f16 is right (Boldo and Melquiond, 2008)."""
+    """An f64 as an f32, rounded to odd, so that rounding it once more to f16 is correct (Boldo and Melquiond, 2008)."""
     near = a.cast(f32)
     back, size = near.cast(f64).abs(), a.abs()
     bits, up = near.bitcast(u32), back > size
@@ -23,7 +23,7 @@ def _round_to_odd(a: X) -> X:
 
 
 def _saturated(s: Site, a: X) -> X:
-    """Toward zero, saturating; 0 for NaN."""
+    """A float as an integer, rounded toward zero and saturating; 0 for NaN."""
     t, at = s.out, a.type
     low, high = (-(1 << (t.bits - 1)), 1 << (t.bits - 1)) if t.kind == "i" else (0, 1 << t.bits)
     first, past = s.lit(float(low), at), s.lit(float(high), at)
@@ -33,8 +33,8 @@ def _saturated(s: Site, a: X) -> X:
 
 
 def lower_casts(saturates: bool = False, calls: bool = False, short: bool = True) -> Pass:
-    """``saturates``: the device's conversions of floats to integers do. ``calls``: where they do not, each is a
-    function. ``short``: the device converts integers of 8 and 16 bits to floats."""
+    """``saturates``: the device's conversions of floats to integers saturate. ``calls``: where they do not, conversions
+    are calls of a function. ``short``: the device converts integers of 8 and 16 bits to floats."""
 
     def cast(s: Site, a: X) -> X | None:
         if s.t is s.out:
@@ -56,16 +56,16 @@ def lower_casts(saturates: bool = False, calls: bool = False, short: bool = True
         return s.shared(f"to_{s.out}", _saturated, wide) if calls else _saturated(s, wide)
 
     def lower_casts(kernel: Kernel) -> Kernel:
-        """Guarantees that casts convert between different numeric dtypes, and to f16 from f32 alone; and, unless the
-        device's conversions saturate, that those of floats to integers are fptoint, of what is in range."""
+        """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. Unless the device's
+        conversions saturate, those of floats to integers are fptoint of a value that is in range."""
         return rewrite(kernel, {"cast": cast})
 
     return lower_casts
 
 
 def _near_root(s: Site, a: X) -> X:
-    """The root of an f32 rounded to the nearest, from one that is off by a unit in the last place: of y and its
-    neighbours the one between whose midpoints the root lies. x - y*y is exact by Dekker's product (1971)."""
+    """The correctly rounded square root of an f32 on a device whose sqrt may be off by one unit in the last place. The
+    result is the sqrt y or one of its neighbours, whichever is nearest; x - y*y is exact by Dekker's product (1971)."""
     small, large, one = a < 2.0**-90, a > 2.0**90, a.like(1.0)
     x = a * small.select(a.like(2.0**48), large.select(a.like(2.0**-48), one))
     y = x.sqrt()
@@ -87,14 +87,14 @@ def _sqrt(s: Site, a: X) -> X | None:
 
 
 def _rsqrt(s: Site, a: X) -> X:
-    """An f16 by way of f32, so it is rounded once."""
+    """1 / sqrt; of an f16 in f32, so that it is rounded once."""
     wide = a.cast(f32) if s.t is f16 else a
     root = wide.like(1.0) / wide.sqrt()
     return root.cast(f16) if s.t is f16 else root
 
 
 def _round(s: Site, a: X) -> X:
-    """Ties away from zero; the sign survives in zeros."""
+    """Rounds to an integer, ties away from zero, and keeps the sign of zeros."""
     size = a.abs()
     whole = size.floor()
     return (size - whole >= 0.5).select(whole + 1.0, whole).copysign(a)
@@ -102,7 +102,7 @@ def _round(s: Site, a: X) -> X:
 
 FORMULAS: dict[str, Rule] = {
     "rsqrt": _rsqrt,
-    "sqrt": _sqrt,  # where the device's is not rounded to the nearest
+    "sqrt": _sqrt,  # for devices whose sqrt is not correctly rounded
     "round": _round,
     "isnan": lambda s, a: a != a,
     "isinf": lambda s, a: a.abs() == float("inf"),
@@ -125,7 +125,7 @@ _TINY = 2.0**-126  # the least normal f32
 
 
 def _least(s: Site, id: int, depth: int = 8) -> float:
-    """What an f32 is at least: 0 of a square, the constant of a sum with one; else minus infinity."""
+    """A lower bound of an f32: 0 for a square or an absolute value, the constant of a sum with one; else -inf."""
     d = s.ranges.defs.get(id)
     if isinstance(d, Const):
         return float(d.value)
@@ -137,18 +137,18 @@ def _least(s: Site, id: int, depth: int = 8) -> float:
 
 
 def _one_over_root(s: Site, a: X) -> X:
-    """What LLVM makes of this on x86 with approximate functions is NaN at 0 and infinity, for it is a step of Newton's
-    from an estimate: there it is infinity and 0, whose bits those of ``a`` tell."""
+    """1 / sqrt with the right values at 0 and infinity. With approximate functions on x86 LLVM computes it by a step of
+    Newton's method from an estimate, which gives NaN there."""
     value = a.like(1.0) / a.sqrt()
     infinite = a == float("inf")
     if _least(s, a.id) >= _TINY:
         return infinite.select(a.like(0.0), value)
-    signed = a.bitcast(u32) & 0xFF800000  # without the digits of a denormal, which is taken as 0
+    signed = a.bitcast(u32) & 0xFF800000  # a denormal counts as 0
     return ((a.abs() < _TINY) | infinite).select((signed ^ 0x7F800000).bitcast(f32), value)
 
 
 def _estimated_div(s: Site, a: X, b: X) -> X | None:
-    """LLVM looks for roots in a product too."""
+    """Replaces division by a square root, also where the root is a factor of a product, as LLVM does."""
     if s.t is not f32:
         return None
     roots, others = [], []
@@ -172,17 +172,17 @@ def _estimated_div(s: Site, a: X, b: X) -> X | None:
 
 
 NOTHING: Mapping[str, Rule] = {}
-ESTIMATED: dict[str, Rule] = {"rsqrt": _rsqrt, "div": _estimated_div}  # where LLVM takes the x86's estimates
+ESTIMATED: dict[str, Rule] = {"rsqrt": _rsqrt, "div": _estimated_div}  # where LLVM uses x86's estimates of 1 / sqrt
 
-NEAR: dict[str, Rule] = {"rsqrt": _near_rsqrt, "div": _near_div}  # for devices that have one over a root of f32
+NEAR: dict[str, Rule] = {"rsqrt": _near_rsqrt, "div": _near_div}  # for devices that have an rsqrt of f32
 
 
 def lower_formulas(*prims: str, own: Mapping[str, Rule] = NOTHING) -> Pass:
-    """``prims``: keys of `FORMULAS`. ``own``: rules of a device, which come before those: `NEAR`, `ESTIMATED`."""
+    """``prims``: keys of `FORMULAS`. ``own``: rules of the device, `NEAR` or `ESTIMATED`, which take precedence."""
     rules = {p: FORMULAS[p] for p in prims} | {**own}
 
     def lower_formulas(kernel: Kernel) -> Kernel:
-        """Guarantees that there are none of the primitives named in the backend's tuple that a formula stands for."""
+        """Guarantees that formulas have replaced the primitives which the backend names."""
         return rewrite(kernel, rules)
 
     return lower_formulas

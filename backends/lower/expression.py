@@ -1,4 +1,4 @@
-"""Writing IR as expressions: Python's operators on values of a block under construction."""
+"""Writing IR as Python expressions: operators on values append statements to a block under construction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _method(prim: str) -> Callable[..., X]:
 
 
 class X:
-    """A value. Python numbers beside it become constants of its dtype; comparisons give truth values."""
+    """A value of the IR. In expressions with it Python numbers become constants of its dtype; comparisons make u1s."""
 
     __slots__ = ("b", "id")
     __hash__ = None  # type: ignore[assignment]  # == makes a value
@@ -65,7 +65,7 @@ class X:
         return X(self.b, self.b.op("select", self.id, a.id, b.id))
 
     def copysign(self, sign: X) -> X:
-        """The size of this one with the sign of the other."""
+        """This value with the sign bit of the other."""
         whole = UNSIGNED[self.type.bits]
         top = 1 << (self.type.bits - 1)
         return ((self.bitcast(whole) & (top - 1)) | (sign.bitcast(whole) & top)).bitcast(self.type)
@@ -74,8 +74,8 @@ class X:
 class Scope:
     """A computation under construction on floats (or integers) of dtype ``t``.
 
-    ``int``: the signed integer as wide; ``digits``: bits of the significand; ``tiny``, ``most``: least and greatest
-    positive normal number; ``split_limit``: up to where `product` is exact.
+    ``int``: the signed integer of the same width; ``digits``: bits of the significand; ``tiny``, ``most``: least and
+    greatest positive normal number; ``split_limit``: the greatest operand for which `product` is exact.
     """
 
     def __init__(self, t: DType, wide: bool) -> None:
@@ -98,11 +98,11 @@ class Scope:
         return int(np.asarray(value, self.t.numpy).view(self.int.numpy))
 
     def power_of_two(self, k: X) -> X:
-        """2**k for an integer k for which that is normal."""
+        """2**k for an integer k for which this is a normal number."""
         return (k + (self.emax - 1)).shl(self.digits - 1).bitcast(self.t)
 
     def polynomial(self, x: X, coefficients: Sequence[Fraction]) -> X:
-        """By Horner's rule, the constant first."""
+        """The polynomial by Horner's rule; ``coefficients`` begin with the constant one."""
         y = self.lit(float(coefficients[-1]))
         for c in reversed(coefficients[:-1]):
             y = y * x + float(c)
@@ -115,7 +115,7 @@ class Scope:
         return s, (a - (s - v)) + (b - v)
 
     def product(self, a: X, b: X) -> tuple[X, X]:
-        """The rounded product and what rounding lost (Dekker); by clearing low bits instead of multiplying apart."""
+        """The rounded product and what rounding lost (Dekker). The factors are split by clearing low bits."""
         p = a * b
         (ah, al), (bh, bl) = self._split(a), self._split(b)
         return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
@@ -140,7 +140,7 @@ class Scope:
     def choose(
         self, cond: X, types: Sequence[DType], then: Callable[[], list[X]], orelse: Callable[[], list[X]]
     ) -> list[X]:
-        """One of two computations, whose results have the given dtypes."""
+        """The results of one of two computations; ``types`` are their dtypes."""
         arms: list[N.Block] = []
         for make in (then, orelse):
             with self.b.block() as block:
@@ -151,7 +151,7 @@ class Scope:
         return [X(self.b, r.id) for r in results]
 
     def repeat_all(self, first: list[X], again: Callable[..., X], step: Callable[..., list[X]]) -> list[X]:
-        """While ``again`` holds of the values, ``step`` makes the next ones."""
+        """A loop: while ``again`` of the values is true, ``step`` makes the next ones."""
         b = self.b
         carried = tuple(b.param(x.type) for x in first)
         values = [X(b, p.id) for p in carried]

@@ -1,8 +1,7 @@
-"""Integers: division and its remainder in their two ways of rounding, shifts, powers, counts of bits.
+"""Lowers primitives of integers: division and remainder in both ways of rounding, shifts, powers, counts of bits.
 
-A device divides toward zero and leaves open what a division by zero or the overflow of INT_MIN / -1 gives (``quot``,
-``rem``); nor does it say what a shift by the width or more is. Here these get what `ir.prims` says.
-"""
+A device divides toward zero (``quot``, ``rem``). What it does for a division by zero, for INT_MIN / -1, or for a shift
+by the width or more is undefined. The lowered code gives the results that `ir.prims` defines. """
 
 from __future__ import annotations
 
@@ -19,32 +18,35 @@ from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned
 
 
 def _unsafe(s: Site, b: X) -> X | None:
-    """Where nothing can be divided by ``b``, 0 or, of a signed dtype, -1; None where it is never that."""
+    """Whether the device must not divide by ``b``, because it is 0 or, if signed, -1; None where it never is."""
     zero, minus = s.may_be(b, 0), s.t.kind == "i" and s.may_be(b, -1)
     if zero and minus:
         return (b + 1).bitcast(unsigned(s.t)) < 2
     return b == 0 if zero else b == -1 if minus else None
 
 
-def _safe(bad: X | None, b: X) -> X:
-    return b if bad is None else bad.select(b.like(1), b)
+def _safe(s: Site, b: X) -> X:
+    """The divisor, or 1 where the device must not divide by it."""
+    unsafe = _unsafe(s, b)
+    return b if unsafe is None else unsafe.select(b.like(1), b)
 
 
 def _quotient(s: Site, a: X, b: X) -> tuple[X, X]:
-    """Of a division toward zero by ``b``, made safe, and the remainder: by 0 the quotient is a, the remainder 0."""
-    d = _safe(_unsafe(s, b), b)
+    """Quotient and remainder of a division toward zero by the `_safe` divisor."""
+    d = _safe(s, b)
     q = a.quot(d)
     return q, a - q * d
 
 
 def _patched(s: Site, a: X, b: X, q: X) -> X:
-    """The quotient with what divisions by 0 and -1 give: a * b, which wraps."""
-    bad = _unsafe(s, b)
-    return q if bad is None else bad.select(a * b, q)
+    """The quotient, and for divisors 0 and -1 the defined result, which is a * b and wraps."""
+    unsafe = _unsafe(s, b)
+    return q if unsafe is None else unsafe.select(a * b, q)
 
 
 def _off_floor(s: Site, r: X, b: X) -> X:
-    """Where a remainder toward zero is not that of floor division: it is not 0 and its sign is not the divisor's."""
+    """Whether a remainder toward zero differs from that of floor division: it is not 0 and has not the divisor's
+    sign."""
     low, high = s.range(b)
     if low > 0:
         return r < 0
@@ -56,13 +58,13 @@ def _is_power(n: Any) -> bool:
 
 
 def _natural(s: Site, a: X, b: X) -> bool:
-    """Neither is negative, and the divisor is not 0: all ways of division agree."""
+    """Whether neither operand is negative and the divisor is not 0, so that all ways of division agree."""
     return s.range(a)[0] >= 0 and s.range(b)[0] > 0
 
 
 class Division:
-    """``remainder``: the device has a remainder of negative operands. ``calls``: what takes more than an expression
-    becomes a function."""
+    """The rules of `lower_division`. ``remainder``: the device has a remainder of negative operands. ``calls``: what
+    takes more than an expression becomes a function."""
 
     def __init__(self, remainder: bool, calls: bool) -> None:
         self.remainder = remainder
@@ -87,7 +89,7 @@ class Division:
 
     def _remainder(self, s: Site, a: X, b: X) -> X:
         if self.remainder or s.t.kind == "u":
-            return a.rem(_safe(_unsafe(s, b), b))
+            return a.rem(_safe(s, b))
         return _quotient(s, a, b)[1]
 
     def floordiv(self, s: Site, a: X, b: X) -> X | None:
@@ -131,9 +133,9 @@ def lower_division(remainder: bool = True, calls: bool = False) -> Pass:
     rules: dict[str, Rule] = {n: getattr(d, n) for n in ("floordiv", "mod", "raw_div", "raw_mod")}
 
     def lower_division(kernel: Kernel) -> Kernel:
-        """Guarantees that there is no floordiv and no mod, nor raw_div and raw_mod of integers: what is left are quot
-        and rem, whose divisors are not 0 and, of signed operands, not -1. Where the ranges of both operands show that
-        none is negative, floor division is plain division."""
+        """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. What is left are quot and
+        rem, whose divisors are never 0 nor, if signed, -1. Where ranges show that no operand is negative, floor
+        division is plain division."""
         return rewrite(kernel, rules)
 
     return lower_division
@@ -151,7 +153,7 @@ def _shift(s: Site, a: X, count: X) -> X | None:
 
 
 def _power(s: Site, a: X, b: X) -> X | None:
-    """In 64 bits; a negative exponent gives 0 unless the base is 1 or -1."""
+    """An integer power, computed in 64 bits; a negative exponent gives 0 unless the base is 1 or -1."""
     if s.t.is_float:
         return None
     wide = i64 if s.t.kind == "i" else u64
@@ -165,7 +167,7 @@ def _power(s: Site, a: X, b: X) -> X | None:
 
 
 def lower_integers(kernel: Kernel) -> Kernel:
-    """Guarantees that every shift's count is within the width of what is shifted, and that integer powers are calls of
+    """Guarantees that every shift count is less than the width of what is shifted, and that integer powers are calls of
     a function that multiplies."""
     return rewrite(kernel, {"shl": _shift, "shr": _shift, "lshr": _shift, "pow": _power})
 
@@ -193,7 +195,7 @@ def _clz(s: Site, a: X) -> X | None:
 
 
 def lower_counts(kernel: Kernel) -> Kernel:
-    """Guarantees that popcnt and clz count in u32 alone."""
+    """Guarantees that popcnt and clz have operands of u32 only."""
     return rewrite(kernel, {"popcnt": _popcnt, "clz": _clz})
 
 
@@ -213,5 +215,5 @@ def _order(s: Site, a: X, b: X) -> X | None:
 
 
 def lower_orders(kernel: Kernel) -> Kernel:
-    """Guarantees that there is no abs of integers, and that no truth values are compared but for equality."""
+    """Guarantees that there is no abs of integers, and that u1s are compared for equality only."""
     return rewrite(kernel, {"abs": _abs, **dict.fromkeys(_FALSE_IS_LESS, _order)})

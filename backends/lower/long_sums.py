@@ -90,7 +90,7 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
     box = [(known[low], known[high]) for _, low, high in task.box() if low in known and high in known]
     if len(box) < len(task.indices) or not 0 < prod(high - low for low, high in box) <= most:
         return None
-    classes = memory_classes(kernel.buffers)
+    classes = memory_classes(kernel)
     late = _late(task.body[:at], loop, classes)
     if late is None or not _adds(task, loop, classes):
         return None

@@ -1,9 +1,9 @@
-"""Random draws, as `ir.draws` defines them: a hash of who draws, where, and how often this iteration drew there before.
+"""Lowers random draws to a hash, as `ir.draws` defines it, of the seed, the launch, the iteration, the call site, and
+how often this iteration has drawn at this site before.
 
-How often is a value like any other: known where a call site is passed once or in a row, and carried through the loops
-and conditions that hold it. A condition of a while that draws moves into the loop's body: what it computes is seen
-there alone.
-"""
+The count of draws at a site is a value of the IR. It is a constant where control flow allows, and loops and ifs around
+the site carry it. A while whose condition draws gets the condition in front of it and at the end of its body, because
+the condition cannot hand a count on. """
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.types import f16, f32, u1, u32, u64
 from quadrants_lab.ir.walk import rename, types_of, walk
 
-Counts = dict[int, tuple[int | None, int]]  # call site -> a value, or None for 0, and what is to be added
+Counts = dict[int, tuple[int | None, int]]  # call site -> its count: a value, or None for 0, plus a constant
 
 
 @roomy
 def lower_random(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no random: what a draw depends on are a builtin (seed, launch, iteration) each, and
-    counts that are carried."""
+    """Guarantees that there is no random: a draw is a hash of builtins (seed, launch, iteration) and carried counts."""
     if not any(isinstance(s, N.Random) for s in walk(kernel.body)):
         return kernel
     r = _Draws(Builder(kernel.next_id, types_of(kernel.body)))
@@ -41,8 +40,8 @@ class _Draws:
         self.b = b
 
     def block(self, block: N.Block, counts: Counts, end: tuple[int, ...] = ()) -> N.Block:
-        """The block without draws; ``counts`` is brought up to date, and the counts of the sites ``end`` are yielded
-        behind what the block yields."""
+        """The block without draws. Updates ``counts``. The block yields the counts of the sites ``end`` behind its own
+        values."""
         with self.b.block() as out:
             for s in block[:-1]:
                 self.b.span, self.b.adjoint_of = s.span, s.adjoint_of
@@ -65,7 +64,7 @@ class _Draws:
             counts.update((site, (p.id, 0)) for site, p in zip(sites, results, strict=True))
         elif isinstance(s, N.For | N.While):
             self.loop(s, sites, counts)
-        else:  # an adstack_guard: what it holds runs last
+        else:  # an adstack_guard, whose block runs last
             self.b.stmts.append(s.with_blocks(tuple(self.block(inner, counts) for inner in s.blocks())))
 
     def loop(self, s: N.For | N.While, sites: tuple[int, ...], counts: Counts) -> None:
@@ -83,7 +82,7 @@ class _Draws:
         counts.update((site, (p.id, 0)) for site, p in zip(sites, results, strict=True))
 
     def moved(self, s: N.While, counts: Counts) -> N.While:
-        """The loop with its condition computed in front of it and at the end of its body."""
+        """The loop with its condition in front of it and at the end of its body."""
         b = self.b
 
         def ahead(values: tuple[int, ...]) -> tuple[N.Block, int]:
@@ -110,9 +109,9 @@ class _Draws:
 
     def count(self, counts: Counts, site: int) -> int:
         base, more = counts.get(site, (None, 0))
-        if base is None or not more:
-            return self.b.const(more, u64) if base is None else base
-        return (X(self.b, base) + more).id
+        if base is None:
+            return self.b.const(more, u64)
+        return (X(self.b, base) + more).id if more else base
 
     def draw(self, s: N.Random, counts: Counts) -> None:
         b = self.b

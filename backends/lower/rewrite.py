@@ -1,4 +1,4 @@
-"""The driver of lowerings: replaces operations of a kernel by what rules make of them."""
+"""The driver of lowerings: it replaces operations of a kernel as rules say."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from quadrants_lab.ir.walk import types_of, walk
 
 
 class Site:
-    """An operation that is being replaced: what its rule sees besides the operands, and writes to.
+    """What a rule gets besides the operands of the operation that it replaces, and where it writes to.
 
-    ``t``: dtype of the first operand (of a select, of what it chooses from); ``out``: of the result.
+    ``t``: dtype of the first operand, of a select that of the second; ``out``: dtype of the result.
     """
 
     def __init__(self, b: Builder, ranges: Ranges, functions: dict[str, N.Function], op: N.Op) -> None:
@@ -34,7 +34,7 @@ class Site:
         return X(self.b, self.b.const(value, t or self.t))
 
     def constant(self, x: X) -> Any:
-        """The value where it is a constant, else None."""
+        """The value of a constant, else None."""
         d = self.ranges.defs.get(x.id)
         return d.value if isinstance(d, N.Const) else None
 
@@ -47,12 +47,13 @@ class Site:
         return low <= value <= high
 
     def call(self, f: N.Function, *args: X) -> X:
-        """A call of the function, which the kernel has from now on."""
+        """A call of the function, which becomes one of the kernel's."""
         self.functions.setdefault(f.name, f)
         return X(self.b, self.b.add(N.Call(self.b.fresh(), f.type, f.name, tuple(x.id for x in args))))
 
     def shared(self, name: str, make: Callable[..., X], *args: X) -> X:
-        """A call of the function of that name and these dtypes, to which ``make(site, *params)`` gives a body."""
+        """A call of the function of that name for these dtypes. Where there is none yet, ``make(site, *params)`` makes
+        its body."""
         name = ".".join((name, *dict.fromkeys(x.type.name for x in args)))
         if name not in self.functions:
             b = Builder(0)
@@ -67,16 +68,16 @@ class Site:
 
 
 EMPTY = N.Kernel("", (), {}, (), 0)
-Rule = Callable[..., X | None]  # of the site and the operands; None: the operation stays
+Rule = Callable[..., X | None]  # (site, *operands) -> the new value; None: the operation stays
 
 
 @roomy
 def rewrite(
     kernel: N.Kernel, rules: Mapping[str, Rule], where: Callable[[N.Op], bool] = lambda s: True
 ) -> N.Kernel:
-    """The kernel with each operation of a key of ``rules`` replaced by what its rule makes, in functions too; what a
-    rule makes is looked at in turn, except for the primitive that the rule is for. A result keeps its id, and the range
-    that is known of it. ``where``: of which operations."""
+    """Replaces each operation that has a rule, by its primitive, in the kernel and its functions. Operations that a
+    rule makes are replaced in turn, except those of the rule's own primitive. A result keeps its id and its known
+    range. ``where``: which operations to replace."""
     functions: dict[str, N.Function] = {}
     for f in kernel.functions.values():
         if not _concerned(f.body, rules):
@@ -98,8 +99,8 @@ def _concerned(block: N.Block, rules: Mapping[str, Rule]) -> bool:
     return any(type(s) is N.Op and s.prim in rules for s in walk(block))
 
 
-def _numbered(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:
-    """The statements without those that compute a value again; such a value -> the first one."""
+def _without_duplicates(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:
+    """The statements without those that compute a value again, and for each such value the first equal one."""
     out: list[N.Stmt] = []
     first: dict[object, int] = {}
     same: dict[int, int] = {}
@@ -116,7 +117,7 @@ def _numbered(made: list[N.Stmt]) -> tuple[list[N.Stmt], dict[int, int]]:
 
 
 def _past(f: N.Function) -> int:
-    """More than every id in the function."""
+    """An id that is greater than all in the function."""
     ids = {p.id for p in f.params} | types_of(f.body).keys() | {s.id for s in walk(f.body)}
     return 1 + max(ids)
 
@@ -141,7 +142,7 @@ class _Rewriter:
         return block if same else tuple(out)
 
     def stmt(self, s: N.Stmt, ruled: str) -> None:
-        """``ruled``: the primitive whose rule made the statement."""
+        """``ruled``: the primitive whose rule has made the statement, or ""."""
         b, ids = self.b, self.ids
         if any(i in ids for i in s.operands()):
             s = s.with_operands(tuple(ids.get(i, i) for i in s.operands()))
@@ -151,7 +152,7 @@ class _Rewriter:
                 x = self.rules[s.prim](Site(b, self.ranges, self.functions, s), *(X(b, i) for i in s.args))
             b.span, b.adjoint_of = None, N.NO_ID
             if x is not None:
-                made, same = _numbered(made)
+                made, same = _without_duplicates(made)
                 self._replace(s, X(b, same.get(x.id, x.id)), made)
                 return
         if (blocks := s.blocks()) != ():

@@ -1,10 +1,9 @@
-"""Ifs that are deep in each other, side by side: Mesa's llvmpipe leaves conditions beyond the 80th level out without a
-word, and the compilers of Metal take 256 brackets in each other.
+"""Rewrites deeply nested ifs as ifs side by side: Mesa's llvmpipe silently ignores conditions beyond the 80th level,
+and Metal's compilers accept no more than 256 nested brackets.
 
     if a { s; if b { t }; u }    becomes    if a { s }; p = a and b; if p { t }; if a { u }
 
-Each if hands its results to the later ones, as 0 where it did not run. A later one reads them only where it ran.
-"""
+Each if hands its results to the later ones, which read them only where it has run; otherwise they are 0. """
 
 from __future__ import annotations
 
@@ -21,21 +20,19 @@ MOST_LEVELS = 48
 
 @roomy
 def shallow(kernel: N.Kernel) -> N.Kernel:
-    """The kernel with at most `MOST_LEVELS` ifs in each other, besides those around loops: itself where it has no
-    more. For offloaded kernels without exits."""
+    """The kernel with at most `MOST_LEVELS` nested ifs, not counting ifs around loops. It must be offloaded and have no
+    exits."""
     if _levels(kernel.body) <= MOST_LEVELS:
         return kernel
     flat = _Flat(Builder(kernel.next_id, types_of(kernel.body)))
-    body = tuple(s.with_blocks((*s.blocks()[:-1], flat.block(s.blocks()[-1], 0))) if s.blocks() else s
-                 for s in kernel.body)  # fmt: skip
+    body = tuple(replace(task, body=flat.block(task.body, 0)) for task in kernel.tasks)
     return replace(kernel, body=body, next_id=flat.b.next_id)
 
 
 def _levels(block: Iterable[N.Stmt]) -> int:
-    """Ifs in each other, at most."""
-    return max(
-        (max(map(_levels, s.blocks()), default=0) + isinstance(s, N.If) for s in block if s.blocks()), default=0
-    )
+    """The deepest nesting of ifs."""
+    nested = (s for s in block if s.blocks())
+    return max((max(map(_levels, s.blocks())) + isinstance(s, N.If) for s in nested), default=0)
 
 
 class _Flat:
@@ -43,7 +40,7 @@ class _Flat:
         self.b = b
 
     def block(self, block: N.Block, level: int) -> N.Block:
-        """``level``: the ifs around it."""
+        """``level``: how many ifs are around the block."""
         with self.b.block() as out:
             for s in block:
                 if isinstance(s, N.If) and level + 1 >= MOST_LEVELS and _levels((s,)) > 1:
@@ -57,8 +54,8 @@ class _Flat:
         return tuple(out)
 
     def flat(self, s: N.If, runs: int | None, read: dict[int, int]) -> None:
-        """The if in pieces. ``runs``: whether what is around it does (None: surely); ``read``: how often all that is in
-        pieces reads each value."""
+        """Emits an if in pieces. ``runs``: the condition of what is around it, None where that always runs; ``read``:
+        how often the outermost if that is cut into pieces reads each value."""
         b = self.b
         b.span, b.adjoint_of = s.span, s.adjoint_of
         ends: list[Sequence[int]] = []
@@ -81,7 +78,7 @@ class _Flat:
             b.add(N.Op(r.id, r.type, "select", (s.cond, value, other), name=r.name))
 
     def piece(self, run: Sequence[N.Stmt], when: int, read: dict[int, int]) -> None:
-        """The statements, where ``when`` is true; those that read it afterwards know a value under its own id."""
+        """Emits statements under the condition ``when``. Values that are read afterwards keep their ids."""
         if not run:
             return
         b = self.b

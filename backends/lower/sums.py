@@ -1,4 +1,4 @@
-"""Which buffers a task does nothing with but add to elements at places that data decides."""
+"""Which buffers a task uses for nothing but additions to elements at places that data decides."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import uses, walk
 
 _ADDS = ("add", "sub")
-_CHEAP = ("add", "sub", "mul", "cast")  # what an index that all iterations share may be made by
+_CHEAP = ("add", "sub", "mul", "cast")  # operations that may compute an index which all iterations share
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A buffer to elements of which a task adds, and with which it does nothing else; ``fixed``: their indices along
-    the first axes, which are the same in all iterations; ``sums``: how many additions there are in an iteration."""
+    """A buffer that a task only adds to. ``fixed``: the indices along the first axes, as far as they are the same in
+    all iterations; ``sums``: the number of additions in an iteration."""
 
     buffer: N.Buffer
     fixed: tuple[int, ...]
@@ -22,8 +22,8 @@ class Target:
 
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
-    """Those of a task of a kernel, but for buffers that may be one array: its elements would have two copies."""
-    used, classes = uses(task.body), memory_classes(kernel.buffers)
+    """The targets of a task, except buffers that may be the same array, whose elements would have two copies."""
+    used, classes = uses(task.body), memory_classes(kernel)
     others: list[N.Access] = []
     sums: dict[str, list[N.Atomic]] = {}
     for s in walk(task.body):
@@ -46,8 +46,8 @@ def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
 
 
 def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.Stmt]) -> bool:
-    """Whether the access never goes to an element of the buffer with the ``fixed`` indices: one of its own is another
-    one by a constant, as ``t + 1`` is where sums go to ``t``."""
+    """Whether the access never goes to an element with the ``fixed`` indices, because one of its indices differs from
+    them by a constant, as ``t + 1`` does where sums go to ``t``."""
 
     def parts(id: int) -> tuple[int, int]:
         made = shared.get(id)
@@ -66,7 +66,7 @@ def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.S
 
 
 def uniform(task: N.Offload) -> dict[int, N.Stmt]:
-    """What is the same in all iterations and may be computed before them, in program order."""
+    """The statements, in program order, that are the same in all iterations and may run before them."""
     found: dict[int, N.Stmt] = {}
     for s in walk(task.body):
         cheap = isinstance(s, N.Op) and s.prim in _CHEAP and s.type.is_int and all(i in found for i in s.args)

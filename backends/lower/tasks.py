@@ -1,4 +1,4 @@
-"""Parallel tasks as what each thread runs: a loop that strides over the flattened box of iterations.
+"""Lowers parallel tasks to the code of one thread: a grid-stride loop over the flattened box of iterations.
 
     offload range_for bounds { yield 0, 0, n, m } do (i, j) { atomic add @s[], x }    becomes
 
@@ -8,7 +8,7 @@
       atomic add @s[], @s.share[]
     }
 
-Iterations have numbers, row by row: thread t of k runs t, t + k, t + 2k, ...
+Iterations are numbered row by row: thread t of k runs t, t + k, t + 2k, ...
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
-_NEIGHBOURS = 64  # threads that run in step at neighbouring places; how many threads there are is a multiple of it
+_NEIGHBOURS = 64  # threads that access neighbouring elements; the number of threads is a multiple of it
 NOTHING: Mapping[str, Collection[DType]] = {}
-_SMALL = 1 << 30  # iterations that an i32 counts, with room for one more step of all threads
+_SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
 
 def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:
-    """``together``: by operation, dtypes of which the threads that run in step can bring their shares together.
-    ``in_step``: by its number, whether a thread runs `IN_STEP` iterations of a task in step, each statement for one
-    after the other, so that their loads are under way at the same time. Those of `_NEIGHBOURS` threads lie in a row."""
+    """``together``: by operation, the dtypes for which a group of threads can combine its shares of a reduction.
+    ``in_step``: by the number of a task, whether a thread runs `IN_STEP` iterations of it in step, each statement for
+    all of them, so that their loads overlap. The iterations of `_NEIGHBOURS` threads lie in a row."""
 
     def lower_tasks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that tasks are serial or of kind "threads", and that nothing asks for the number of an iteration.
-        A buffer that a task only reduces into gets each thread's share once, when that has no more iterations."""
+        """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that
+        a task only reduces into gets the share of each thread once, behind the thread's last iteration."""
         b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
         short = [*in_step, *[False] * len(kernel.tasks)]
         body = tuple(_task(b, kernel, t, buffers, together, few) for t, few in zip(kernel.tasks, short, strict=False))
@@ -52,7 +52,7 @@ def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Se
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """``begin`` and ``extent``: numbers where they are known; ``params`` are their values otherwise."""
+    """An axis of the box. ``begin`` and ``extent``: numbers where they are known, else ``params`` are their values."""
 
     begin: int | None
     extent: int | None
@@ -76,7 +76,7 @@ def _task(
             return task
         with b.block() as zero:
             number = b.const(0, u64)
-        return replace(task, body=(*zero, *_told(task.body, number, {})))
+        return replace(task, body=(*zero, *_renumbered(task.body, number, {})))
     shares = {
         name: (op, N.Buffer(f"{name}.share", "local", kernel.buffers[name].dtype, 0, (), role="share"))
         for name, op in reductions(kernel, task.body).items()
@@ -92,7 +92,7 @@ def _task(
         with b.block() as loop:
             _indices(b, task, axes, index, Ranges(kernel))
             number = b.cast(index.id, u64) if _numbered(task) else N.NO_ID
-            b.stmts += _told(task.body, number, {name: share.name for name, (_, share) in shares.items()})
+            b.stmts += _renumbered(task.body, number, {name: share.name for name, (_, share) in shares.items()})
         if in_step:
             first = _in_step(b, index, first, end, step, tuple(loop), Ranges(kernel).range(index.id))
         b.add(N.For(b.fresh(), index, first, end, (), (), tuple(loop), (), step=step))
@@ -111,8 +111,8 @@ def _task(
 
 
 def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
-    """The bounds block, which yields begin and extent of each axis, and the dtype that counts iterations. What a
-    program in front leaves behind has 64 bits."""
+    """The bounds block, which yields begin and extent of each axis, the axes, and the dtype that counts iterations.
+    Bounds that read memory are computed by a program of their own and have 64 bits."""
     known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ids, k, wide = end_of(task.bounds).values, len(task.indices), not inline(task)
     box = [(p, known.get(low), known.get(high)) for p, low, high in task.box()]
@@ -142,7 +142,7 @@ def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
 
 
 def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.Param, int]:
-    """The index of the loop over iterations, which is the task's own where that counts from 0, and its end."""
+    """The index of the loop over iterations, and its end. The index is the task's own where that counts from 0."""
     sizes, own = [axis.extent for axis in axes if axis.extent is not None], task.indices[0]
     if len(sizes) == len(axes):
         total = prod(sizes)
@@ -158,12 +158,12 @@ def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.
 def _in_step(
     b: Builder, index: N.Param, lane: int, end: int, lanes: int, body: N.Block, known: Range | None
 ) -> int:
-    """The loop that runs several iterations in step, of all rows but the last, which may be short; returns this
-    thread's first one in there. ``known``: the range of the index where that is the task's own."""
+    """Emits the loop that runs several iterations in step, over all full rows. Returns this thread's first iteration
+    of the rest. ``known``: the range of the index where that is the task's own."""
     t = index.type
 
     def rows(value: int, size: int, range: Range | None = None) -> int:
-        """As much of ``value`` as fills rows of that size, a power of two."""
+        """``value`` rounded down to a multiple of ``size``, a power of two."""
         mask = b.const(-size if t.kind == "i" else (1 << t.bits) - size, t)
         return b.add(N.Op(b.fresh(), t, "and", (value, mask), range=range))
 
@@ -188,7 +188,7 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ran
     """Defines the task's indices for the iteration with the number ``index``."""
     if index.id == task.indices[0].id:
         return
-    rest, inner, places = index.id, 1, []  # ``inner``: iterations that an index of this axis still stands for in rest
+    rest, inner, places = index.id, 1, []  # ``inner``: by what rest must still be divided
 
     def row() -> int:
         return rest if inner == 1 else b.op("quot", rest, b.const(inner, index.type))
@@ -210,12 +210,12 @@ def _indices(b: Builder, task: N.Offload, axes: list[_Axis], index: N.Param, ran
 
 
 def _numbered(task: N.Offload) -> bool:
-    """Whether the task asks for the number of the iteration."""
+    """Whether the task uses the number of the iteration."""
     return any(isinstance(s, N.Builtin) and s.what == "iteration" for s in walk(task.body))
 
 
-def _told(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:
-    """The block with the ``number`` of the iteration, and with the buffers' ``shares`` in their place."""
+def _renumbered(block: N.Block, number: int, shares: dict[str, str]) -> N.Block:
+    """The block with the value ``number`` for the iteration's number, and with ``shares`` in place of buffers."""
     ids: dict[int, int] = {}
 
     def inner(s: N.Stmt) -> N.Stmt | tuple[()]:

@@ -1,8 +1,7 @@
-"""Metal: kernels become source of the Metal Shading Language, which the system compiles.
+"""Metal: kernels are translated to the Metal Shading Language, which macOS compiles for the GPU.
 
-On a Mac they run on its GPU. Everywhere else a simulation can run them: the same source, compiled as C++ and run one
-thread after the other, with the same frame, buffers, adstack heap and launches. It is for tests and for trying things
-out; its `Device.simulated` says so.
+Other systems can simulate a GPU, for tests and experiments: the same source is compiled as C++ and run one thread after
+the other, with the same frame, buffers, adstack heap and launches. `Device.simulated` tells which it is.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ def devices() -> list[str]:
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The system's GPU; where there is none, a simulation of one. ``threads``: most in flight, 0 for what is good. The
-    system keeps its own cache.
+    """The system's GPU, or a simulation where there is none. ``threads``: the most in flight, 0 for the default. The
+    system has a cache of its own.
 
     Raises QuadrantsRuntimeError where neither is possible.
     """
@@ -45,7 +44,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 @cache
 def target_key() -> str:
-    """What the source depends on besides kernel and options: our own sources."""
+    """What code depends on besides kernel and options: our own sources."""
     from quadrants_lab.backends.sources import digest
 
     sources = digest("_clike", "_gpu", "_msl", "metal", "lower/adstacks")

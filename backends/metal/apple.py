@@ -1,4 +1,4 @@
-"""Apple's Metal through PyObjC. Needs macOS 13, whose buffers know their own GPU addresses."""
+"""Apple's Metal through PyObjC. It needs macOS 13, where buffers have GPU addresses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Apple:
         options.setLanguageVersion_(LANGUAGE)
         if options.respondsToSelector_("setMathMode:"):
             options.setMathMode_(MATH_RELAXED if fast_math else MATH_SAFE)
-        else:  # before macOS 15 fast math also assumes that there is no NaN
+        else:  # before macOS 15, fast math also assumes that there are no NaN
             options.setFastMathEnabled_(False)
         return options
 

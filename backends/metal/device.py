@@ -1,4 +1,4 @@
-"""The Metal device as a session sees it: memory, the command queue, and waiting for what runs."""
+"""A session's Metal device: memory, the command queue, and waiting for launches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from quadrants_lab.backends.metal import apple, simulator
 from quadrants_lab.backends.metal.system import COMPLETED, ERROR, STORAGE_SHARED, System
 from quadrants_lab.errors import QuadrantsRuntimeError
 
-_STACK_THREADS = 1 << 15  # as many keep a GPU busy whose threads wait for their stacks
-_LONGEST_PAUSE = 1e-3  # seconds between two looks at a launch
+_STACK_THREADS = 1 << 15  # enough to keep a GPU busy whose threads wait for their adstacks
+_LONGEST_PAUSE = 1e-3  # seconds between two polls of a launch
 
 
 class MetalMemory(VisibleMemory):
-    """A buffer that host and GPU share; ``array`` is the memory itself."""
+    """The memory of an array in a buffer that host and GPU share."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
         dtype, count = np.dtype(dtype), prod(shape)
@@ -41,7 +41,7 @@ def contents(buffer: Any, nbytes: int) -> memoryview:
 
 
 class Device(GpuDevice):
-    """``simulated``: no GPU but a simulation of one; ``name`` says so too."""
+    """``simulated``: whether it is a simulation, which ``name`` says too."""
 
     def __init__(self, system: System, threads: int = 0) -> None:
         self.system = system
@@ -53,7 +53,7 @@ class Device(GpuDevice):
         super().__init__(threads=threads, stack_threads=min(threads, _STACK_THREADS), heap_budget=budget)
         self.queue = self.metal.newCommandQueue()
         self._memory: WeakValueDictionary[int, MetalMemory] = WeakValueDictionary()  # by address
-        self._running: Any = None  # the command buffer of a launch, until it is done
+        self._running: Any = None  # the command buffer of the launch in flight
 
     def forked(self) -> bool:
         return self.simulated
@@ -79,7 +79,7 @@ class Device(GpuDevice):
         return buffer
 
     def locate(self, array: np.ndarray[Any, Any]) -> int:
-        """GPU address of an array that lies in memory of this device; 0 for one that does not."""
+        """The GPU address of an array that lies in memory of this device; 0 for any other array."""
         start = int(array.__array_interface__["data"][0])
         for memory in self._memory.values():
             if memory.host <= start and start + array.nbytes <= memory.host + memory.nbytes:
@@ -94,20 +94,20 @@ class Device(GpuDevice):
             memory = next(inside, None)
         return None if memory is None else memory.buffer
 
-    # --- what runs --------------------------------------------------------------------------------------------------
+    # --- waiting ----------------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
         return self._running is not None
 
     def finish(self) -> None:
-        """Waits for the end of the launch that runs, if one does."""
+        """Waits for the launch in flight, if there is one."""
         running, self._running = self._running, None
         if running is not None:
             running.waitUntilCompleted()
 
     def wait(self, commands: Any, what: str) -> None:
-        """Waits for committed commands; Ctrl-C ends the waiting, not the commands."""
+        """Waits for committed commands. Ctrl-C ends the wait but not the commands."""
         self._running = commands
         pause = 0.0
         while commands.status() < COMPLETED:
@@ -117,7 +117,7 @@ class Device(GpuDevice):
         if commands.status() == ERROR:
             error = commands.error()
             words = error.localizedDescription() if error is not None else "it gives no reason"
-            self.queue = self.metal.newCommandQueue()  # an error may leave the old one unusable
+            self.queue = self.metal.newCommandQueue()  # after an error the old one may be unusable
             raise QuadrantsRuntimeError(
                 f"{self.name} did not finish kernel '{what}': {words}",
                 code="QL3003",
@@ -127,7 +127,7 @@ class Device(GpuDevice):
 
 
 def open_device(threads: int = 0) -> Device:
-    """The system's GPU; where there is none, a simulation of one."""
+    """The system's GPU, or a simulation where there is none."""
     absent = apple.probe()
     if not absent:
         return Device(apple.Apple(), threads)

@@ -1,9 +1,8 @@
-"""A loaded kernel on Metal and its launch frames."""
+"""A kernel loaded on Metal, and its launch frames."""
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,13 +21,12 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 
-_COMPLAINT = re.compile(r"^[^\n]*?:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
-_WORD = struct.Struct("=Q")
-_MOST_WORDS = 2000  # characters of the compiler's message
+_MESSAGE = re.compile(r"^[^\n]*?:(\d+):\d+: (?:fatal )?error: ", re.MULTILINE)
+_MOST_SHOWN = 2000  # characters of the compiler's message
 
 
 def emit(kernel: N.Kernel, options: CompileOptions) -> Module:
-    """The source; under debug with #line, so that a debugger shows the user's lines."""
+    """The source; in debug mode with #line, so that a debugger shows the user's lines."""
     return module(kernel, options, directives=options.debug)
 
 
@@ -57,7 +55,7 @@ class Executable(GpuExecutable):
         return MetalFrame(self, device)
 
     def pipelines(self, device: Device) -> list[Any]:
-        """An MTLComputePipelineState for each program; built when a device first needs them.
+        """An MTLComputePipelineState for each program, built once for each device.
 
         Raises QuadrantsRuntimeError with the compiler's words where that fails.
         """
@@ -86,7 +84,7 @@ class Executable(GpuExecutable):
     def _failed(self, device: Device, error: Any, span: Span | None = None) -> QuadrantsRuntimeError:
         words = error if isinstance(error, str) else str(error.localizedDescription()) if error is not None else ""
         lines = self.source.count("\n") + 1
-        shown = words if len(words) <= _MOST_WORDS else words[:_MOST_WORDS] + " ..."
+        shown = words if len(words) <= _MOST_SHOWN else words[:_MOST_SHOWN] + " ..."
         return QuadrantsRuntimeError(
             f"kernel '{self.kernel.name}' does not build on metal ({device.name}): {len(self.object)} bytes, "
             f"{lines} lines of MSL\n{shown}",
@@ -95,9 +93,9 @@ class Executable(GpuExecutable):
         )
 
     def _place(self, words: str) -> Span | None:
-        """The source of the line that the compiler complains about, where that can be told."""
-        found = _COMPLAINT.search(words)
-        if found is None or self.options.debug:  # with #line the message itself names it
+        """The source position of the line that a message of the compiler is about, where that is known."""
+        found = _MESSAGE.search(words)
+        if found is None or self.options.debug:  # with #line the message itself names the user's line
             return None
         ids = emit(self.kernel, self.options).ids
         line = int(found.group(1)) - 1
@@ -117,7 +115,7 @@ class MetalFrame(GpuFrame):
         super().__init__(exe, device, contents(self._buffer, exe.layout.size))
 
     def set_buffer(self, name: str, address: int) -> None:
-        """Device address of the first element of a field or ndarray buffer."""
+        """Sets the device address of the first element of a field or ndarray buffer."""
         super().set_buffer(name, address)
         self._addresses[name] = address
 
@@ -128,12 +126,9 @@ class MetalFrame(GpuFrame):
             device.finish()
         if self._grid_is_old:
             self._set_grid()
-        device.launches += 1
+        self._begin_launch()
         view[0 : L.FAIL_VALUES] = self._head_zeros
         view[self._zero] = self._zeros
-        words = device.seed, self._replay or device.launches, device.heap_address
-        for at, word in zip((L.SEED, L.LAUNCH, L.HEAP), words, strict=True):
-            _WORD.pack_into(view, at, word)
         with device.system.pool():
             commands = device.queue.commandBuffer()
             encoder = commands.computeCommandEncoder()
@@ -160,7 +155,7 @@ class MetalFrame(GpuFrame):
         return self.status
 
     def _resources(self) -> list[Any]:
-        """The buffers that the kernel may reach through addresses in its frame: Metal must know them."""
+        """The MTLBuffers that the kernel accesses through addresses in its frame, which Metal must be told."""
         device = self.device
         used = dict(self._addresses)
         if device.heap_address and self.exe.layout.frame.stacks:

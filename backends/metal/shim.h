@@ -1,5 +1,5 @@
-// The Metal Shading Language as C++, as far as kernels of ours use it: for running them on any machine, a thread of the
-// grid at a time. Includes nothing, so that it compiles fast.
+// The part of the Metal Shading Language that our kernels use, as C++, to run them on any machine one thread of the grid
+// at a time. It includes nothing, so that it compiles fast.
 #pragma once
 #define device
 #define constant const
@@ -55,20 +55,14 @@ struct half {
   }
 };
 
-inline half operator+(half a, half b) { return half(float(a) + float(b)); }
-inline half operator-(half a, half b) { return half(float(a) - float(b)); }
-inline half operator*(half a, half b) { return half(float(a) * float(b)); }
-inline half operator/(half a, half b) { return half(float(a) / float(b)); }
+#define QD_HALF(op) inline half operator op(half a, half b) { return half(float(a) op float(b)); }
+#define QD_HALF_TEST(op) inline bool operator op(half a, half b) { return float(a) op float(b); }
+QD_HALF(+) QD_HALF(-) QD_HALF(*) QD_HALF(/)
+QD_HALF_TEST(<) QD_HALF_TEST(<=) QD_HALF_TEST(>) QD_HALF_TEST(>=) QD_HALF_TEST(==) QD_HALF_TEST(!=)
 inline half operator-(half a) { return as_type<half>(ushort(a.bits ^ 0x8000)); }
 inline half& operator+=(half& a, half b) { return a = a + b; }
 inline half& operator-=(half& a, half b) { return a = a - b; }
 inline half& operator*=(half& a, half b) { return a = a * b; }
-inline bool operator<(half a, half b) { return float(a) < float(b); }
-inline bool operator<=(half a, half b) { return float(a) <= float(b); }
-inline bool operator>(half a, half b) { return float(a) > float(b); }
-inline bool operator>=(half a, half b) { return float(a) >= float(b); }
-inline bool operator==(half a, half b) { return float(a) == float(b); }
-inline bool operator!=(half a, half b) { return float(a) != float(b); }
 
 // --- vectors
 
@@ -87,22 +81,16 @@ VECTORS(half) VECTORS(float)
 
 // --- functions
 
-inline float floor(float x) { return __builtin_floorf(x); }
-inline float ceil(float x) { return __builtin_ceilf(x); }
-inline float trunc(float x) { return __builtin_truncf(x); }
-inline float round(float x) { return __builtin_roundf(x); }
-inline float fabs(float x) { return __builtin_fabsf(x); }
-inline float fmin(float a, float b) { return __builtin_fminf(a, b); }
-inline float fmax(float a, float b) { return __builtin_fmaxf(a, b); }
+#define QD_UNARY(name) inline float name(float x) { return __builtin_##name##f(x); }
+#define QD_BINARY(name) inline float name(float x, float y) { return __builtin_##name##f(x, y); }
+#define QD_HALF_UNARY(name) inline half name(half x) { return half(name(float(x))); }
+#define QD_HALF_BINARY(name) inline half name(half x, half y) { return half(name(float(x), float(y))); }
+QD_UNARY(floor) QD_UNARY(ceil) QD_UNARY(trunc) QD_UNARY(round) QD_UNARY(fabs) QD_BINARY(fmin) QD_BINARY(fmax)
+QD_HALF_UNARY(floor) QD_HALF_UNARY(ceil) QD_HALF_UNARY(trunc) QD_HALF_UNARY(round)
+QD_HALF_BINARY(fmin) QD_HALF_BINARY(fmax)
+inline half fabs(half x) { return as_type<half>(ushort(x.bits & 0x7fff)); }
 inline bool isnan(float x) { return __builtin_isnan(x); }
 inline bool isinf(float x) { return __builtin_isinf(x); }
-inline half floor(half x) { return half(floor(float(x))); }
-inline half ceil(half x) { return half(ceil(float(x))); }
-inline half trunc(half x) { return half(trunc(float(x))); }
-inline half round(half x) { return half(round(float(x))); }
-inline half fabs(half x) { return as_type<half>(ushort(x.bits & 0x7fff)); }
-inline half fmin(half a, half b) { return half(fmin(float(a), float(b))); }
-inline half fmax(half a, half b) { return half(fmax(float(a), float(b))); }
 inline bool isnan(half x) { return isnan(float(x)); }
 inline bool isinf(half x) { return isinf(float(x)); }
 inline uint min(uint a, uint b) { return a < b ? a : b; }
@@ -110,18 +98,8 @@ inline uint popcount(uint x) { return uint(__builtin_popcount(x)); }
 inline uint clz(uint x) { return x != 0 ? uint(__builtin_clz(x)) : 32u; }
 
 namespace precise {
-inline float sqrt(float x) { return __builtin_sqrtf(x); }
-inline float sin(float x) { return __builtin_sinf(x); }
-inline float cos(float x) { return __builtin_cosf(x); }
-inline float tan(float x) { return __builtin_tanf(x); }
-inline float asin(float x) { return __builtin_asinf(x); }
-inline float acos(float x) { return __builtin_acosf(x); }
-inline float atan2(float y, float x) { return __builtin_atan2f(y, x); }
-inline float tanh(float x) { return __builtin_tanhf(x); }
-inline float exp(float x) { return __builtin_expf(x); }
-inline float log(float x) { return __builtin_logf(x); }
-inline float pow(float x, float y) { return __builtin_powf(x, y); }
-inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+QD_UNARY(sqrt) QD_UNARY(sin) QD_UNARY(cos) QD_UNARY(tan) QD_UNARY(asin) QD_UNARY(acos) QD_UNARY(tanh) QD_UNARY(exp)
+QD_UNARY(log) QD_BINARY(atan2) QD_BINARY(pow) QD_BINARY(fmod)
 }  // namespace precise
 
 // --- atomics
@@ -139,7 +117,7 @@ inline void atomic_store_explicit(atomic_uint* a, uint x, memory_order) {
   __atomic_store_n(&a->value, x, __ATOMIC_RELAXED);
 }
 
-// fails for no reason now and then, as it may
+// Fails spuriously now and then, as Metal's own may.
 inline bool atomic_compare_exchange_weak_explicit(atomic_uint* a, uint* seen, uint x, memory_order, memory_order) {
   static uint calls = 0;
   if (++calls % 5 == 0) return false;
@@ -171,7 +149,7 @@ QD_ATOMIC(atomic_exchange_explicit, float, x)
 
 // --- the grid
 
-// Flushes denormals while it lives, as Metal does.
+// Flushes denormals during its lifetime, as Metal does.
 struct Flush {
 #if defined(__x86_64__)
   uint before = __builtin_ia32_stmxcsr();
@@ -189,7 +167,7 @@ struct Flush {
 
 }  // namespace metal
 
-// Functions with C names that run a kernel, of one thread or of many.
+// Functions with C linkage that run a kernel of one thread or of many.
 #define QD_RUN_ONCE(symbol, name)                                                \
   extern "C" void symbol(void* f, uint groups, uint group) {                     \
     metal::Flush flush;                                                          \

@@ -1,5 +1,5 @@
-"""A simulated Metal: the calls of `system.py` over a C++ compiler. Kernels run when a command buffer is committed, on
-the calling thread, one thread of the grid after the other."""
+"""A simulated Metal: the interface of `system.py` over a C++ compiler. Kernels run when a command buffer is committed,
+on the calling thread, one thread of the grid after the other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from quadrants_lab.backends import disk_cache, tools
@@ -57,26 +58,24 @@ def _shim() -> Path:
 
 @cache
 def _version() -> str:
-    """What a built library depends on besides its sources."""
+    """A hash of what a built library depends on besides its sources."""
     words = tools.ran(compiler(), "--version").stdout
     return _key(words + platform.machine() + " ".join(_FLAGS) + _shim().read_text())
 
 
-_loaded: dict[str, ctypes.CDLL] = {}  # by the key of a source
+_loaded: dict[str, ctypes.CDLL] = {}  # a source's key -> the library with its kernels
 
 
 def build(sources: Sequence[str]) -> None:
-    """Compiles several sources at once, which is faster than each by itself.
-
-    Raises RuntimeError with the compiler's words.
-    """
+    """Compiles several sources at once, which is faster than one by one. Raises RuntimeError with the compiler's
+    message."""
     new = {_key(s): s for s in sources if _key(s) not in _loaded}
     if not new:
         return
     name = disk_cache.key(_version(), *new)
     library, kept = None, _disk().get(name)
     if kept is not None:
-        with suppress(OSError):  # the library of another system, or no room for it
+        with suppress(OSError):  # a library for another system, or no disk space
             library = _opened(kept)
     if library is None:
         made = _compiled("\n".join(_unit(key, s) for key, s in new.items()))
@@ -91,7 +90,7 @@ def _symbol(key: str, name: str) -> str:
 
 
 def _unit(key: str, source: str) -> str:
-    """A source as C++: in a namespace of its own, with functions that run its kernels. Lines keep their numbers."""
+    """A source as C++ in a namespace of its own, with functions that run its kernels. Lines keep their numbers."""
     head, _, rest = source.partition("\n")
     assert head == "#include <metal_stdlib>", head
     runs = [
@@ -103,7 +102,7 @@ def _unit(key: str, source: str) -> str:
 
 
 def _compiled(text: str) -> bytes:
-    """The file of a library of a C++ text."""
+    """Compiles C++ to the content of a library's file."""
     with tempfile.TemporaryDirectory(prefix="simulated-metal-") as folder:
         path = Path(folder) / "kernels.so"
         done = tools.ran(compiler(), *_FLAGS, "-o", str(path), "-", "-lm", given=text)
@@ -113,14 +112,14 @@ def _compiled(text: str) -> bytes:
 
 
 def _opened(made: bytes) -> ctypes.CDLL:
-    """The library that a file's content is."""
+    """Loads a library from the content of its file."""
     with tempfile.NamedTemporaryFile(prefix="simulated-metal-", suffix=".so") as file:
         file.write(made)
         file.flush()
         return ctypes.CDLL(file.name)
 
 
-# --- the objects ----------------------------------------------------------------------------------------------------
+# --- Metal's objects ------------------------------------------------------------------------------------------------
 
 
 class Simulator:
@@ -139,14 +138,6 @@ class Simulator:
         return nullcontext()
 
 
-class _Error:
-    def __init__(self, words: str) -> None:
-        self._words = words
-
-    def localizedDescription(self) -> str:
-        return self._words
-
-
 class _Device:
     def name(self) -> str:
         return "simulated Metal GPU"
@@ -157,8 +148,8 @@ class _Device:
     def recommendedMaxWorkingSetSize(self) -> int:
         return 1 << 32
 
-    def newCommandQueue(self) -> _Queue:
-        return _Queue()
+    def newCommandQueue(self) -> Any:
+        return SimpleNamespace(commandBuffer=_CommandBuffer)
 
     def newBufferWithLength_options_(self, nbytes: int, options: int) -> _Buffer | None:
         try:
@@ -166,19 +157,24 @@ class _Device:
         except MemoryError:
             return None
 
-    def newLibraryWithSource_options_error_(
-        self, source: str, options: Any, error: None
-    ) -> tuple[_Library | None, _Error | None]:
+    def newLibraryWithSource_options_error_(self, source: str, options: Any, error: None) -> tuple[Any, Any]:
         try:
             build([source])
         except RuntimeError as e:
-            return None, _Error(str(e))
-        return _Library(_key(source)), None
+            words = str(e)
+            return None, SimpleNamespace(localizedDescription=lambda: words)
+        return SimpleNamespace(newFunctionWithName_=partial(_function, _key(source))), None
 
-    def newComputePipelineStateWithFunction_error_(
-        self, function: Any, error: None
-    ) -> tuple[_Pipeline | None, _Error | None]:
-        return _Pipeline(function), None
+    def newComputePipelineStateWithFunction_error_(self, function: Any, error: None) -> tuple[Any, Any]:
+        return SimpleNamespace(function=function, maxTotalThreadsPerThreadgroup=lambda: 1024), None
+
+
+def _function(key: str, name: str) -> Any:
+    """The function that runs a kernel."""
+    function = _loaded[key][_symbol(key, name)]
+    function.argtypes = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+    function.restype = None
+    return function
 
 
 class _Buffer:
@@ -193,30 +189,6 @@ class _Buffer:
 
     def gpuAddress(self) -> int:
         return self._block.address
-
-
-class _Library:
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def newFunctionWithName_(self, name: str) -> Any:
-        function = _loaded[self._key][_symbol(self._key, name)]
-        function.argtypes = (ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
-        function.restype = None
-        return function
-
-
-class _Pipeline:
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def maxTotalThreadsPerThreadgroup(self) -> int:
-        return 1024
-
-
-class _Queue:
-    def commandBuffer(self) -> _CommandBuffer:
-        return _CommandBuffer()
 
 
 class _CommandBuffer:
@@ -255,7 +227,7 @@ class _Encoder:
     def useResource_usage_(self, buffer: _Buffer, usage: int) -> None:
         return None
 
-    def setComputePipelineState_(self, pipeline: _Pipeline) -> None:
+    def setComputePipelineState_(self, pipeline: Any) -> None:
         self._function = pipeline.function
 
     def dispatchThreadgroups_threadsPerThreadgroup_(

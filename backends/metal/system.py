@@ -1,7 +1,7 @@
-"""What this backend asks of a Metal: Apple's, or the simulated one.
+"""The interface of Metal, Apple's or the simulated one, as far as this backend uses it.
 
-Methods of its objects are Apple's, spelled as PyObjC spells them (a colon of the selector is an underscore); what
-returns an object and an error returns a pair. The calls made are
+Methods of its objects are those of Apple's API as PyObjC spells them: a colon of the selector is an underscore, and a
+method that returns an object and an error returns a pair. The backend calls
 
     device     name, maxBufferLength, recommendedMaxWorkingSetSize, newCommandQueue, newBufferWithLength_options_,
                newLibraryWithSource_options_error_, newComputePipelineStateWithFunction_error_
@@ -30,7 +30,7 @@ COMPLETED, ERROR = 4, 5  # MTLCommandBufferStatus
 
 
 class System(Protocol):
-    """A Metal and one device of it. ``threads``: how many a launch keeps in flight at most."""
+    """A Metal with one device. ``threads``: the most threads of a launch."""
 
     @property
     def simulated(self) -> bool: ...
@@ -45,5 +45,5 @@ class System(Protocol):
         """An MTLCompileOptions; NaN and infinity keep their meaning either way."""
 
     def pool(self) -> AbstractContextManager[Any]:
-        """An autorelease pool around a launch: without one its temporary objects would live as long as the process."""
+        """An autorelease pool for a launch, without which its temporary objects would live as long as the process."""
         ...

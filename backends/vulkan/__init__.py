@@ -1,4 +1,4 @@
-"""Vulkan: kernels become SPIR-V, which the driver of any device with Vulkan 1.2 runs."""
+"""Vulkan: kernels are compiled to SPIR-V, for any device with Vulkan 1.2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab.backends.lazily import lazily
 if TYPE_CHECKING:
     from quadrants_lab.backends.vulkan.device import Device
 
-STAGES = ("spirv",)  # the module as text, with the size of its words
+STAGES = ("spirv",)  # the module as text, with the size of its binary
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
 stages, lowering = lazily("vulkan.listings", "stages"), lazily("vulkan.listings", "lowering")
 load = lazily("vulkan.executable", "load")
@@ -36,16 +36,15 @@ def probe() -> str:
 
 
 def devices() -> list[str]:
-    """Vulkan's devices, each with its name and kind; QD_VISIBLE_DEVICE takes a number of this list."""
+    """Vulkan's devices, each with its name and kind; QD_VISIBLE_DEVICE is an index of this list."""
     from quadrants_lab.backends.vulkan import api
 
     return [str(d) for d in api.physical_devices()]
 
 
 def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
-    """The device that QD_VISIBLE_DEVICE names, or the best one; its arrays lie in its own memory, which the host
-    sees unless it is a discrete GPU's. ``threads``: most in flight, 0 for what the device likes. ``cache``: for
-    compiled pipelines."""
+    """The device of QD_VISIBLE_DEVICE, or the best one. ``threads``: the most in flight, 0 for the device's default.
+    ``cache``: for compiled pipelines."""
     from quadrants_lab.backends.vulkan.device import Device
 
     return Device(threads=threads, cache=cache)
@@ -53,7 +52,7 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> Device:
 
 @cache
 def target_key() -> str:
-    """What code depends on besides kernel and options: the device, frame layout, and our own sources."""
+    """What code depends on besides kernel and options: the device's capabilities and our own sources."""
     from quadrants_lab.backends.sources import digest
     from quadrants_lab.backends.vulkan import api
 

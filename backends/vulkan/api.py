@@ -1,6 +1,6 @@
-"""Vulkan through the package `vulkan`: raw calls, structures by name, and the physical devices of this machine.
+"""Vulkan through the package `vulkan`: its C functions, structures by name, and the physical devices of this machine.
 
-Everything raises RuntimeError with Vulkan's own word for the failure; nothing here ends the process.
+A failure raises RuntimeError, or MemoryError, with the name of Vulkan's result.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ WHOLE = 2**64 - 1
 CPU, INTEGRATED, DISCRETE, VIRTUAL = 4, 1, 2, 3
 COMPUTE_QUEUE = 2
 COMPUTE_STAGE = 32
-ADDING, VOTING = 1 | 4, 2  # what subgroups can do: elect one of their threads and arithmetic; compare their values
-NVIDIA = 4  # VkDriverId
-LLVMPIPE = 13  # it ends a thread's loops when they have gone round this often in all
-LLVMPIPE_ROUNDS = 65535
+ADDING, VOTING = 1 | 4, 2  # subgroup operations: election and arithmetic; comparison of values
+NVIDIA, LLVMPIPE = 4, 13  # VkDriverId
+LLVMPIPE_ROUNDS = 65535  # llvmpipe ends the loops of a thread after this number of trips in all
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
@@ -33,7 +32,7 @@ _FLOAT_EXTENSIONS = ("VK_EXT_shader_atomic_float",)
 
 @cache
 def package() -> Any:
-    """The package; OSError where the Vulkan loader is missing, ImportError where the package is."""
+    """The package. Raises ImportError where it is missing, OSError where the Vulkan loader is."""
     import vulkan
 
     return vulkan
@@ -48,7 +47,7 @@ def lib() -> Any:
 
 
 def new(name: str, **fields: Any) -> Any:
-    """A structure, with its sType where it has one. Pointers in it must be kept alive by the caller."""
+    """A structure with its fields, and its sType where it has one. The caller keeps what its pointers point to."""
     made = ffi().new(name + " *")
     kind = _structure_type(name)
     if kind is not None:
@@ -69,12 +68,8 @@ def _structure_type(name: str) -> int | None:
 
 @cache
 def _results() -> dict[int, str]:
-    names = (
-        n
-        for n in dir(package())
-        if n.startswith(("VK_ERROR_", "VK_TIMEOUT", "VK_NOT_READY", "VK_INCOMPLETE"))
-    )
-    values = {n: getattr(package(), n) for n in sorted(names, reverse=True)}
+    kinds = ("VK_ERROR_", "VK_TIMEOUT", "VK_NOT_READY", "VK_INCOMPLETE")
+    values = {n: getattr(package(), n) for n in sorted(dir(package()), reverse=True) if n.startswith(kinds)}
     return {int(v): n for n, v in values.items() if v is not None}
 
 
@@ -87,7 +82,7 @@ def result_name(result: int) -> str:
 
 
 def check(result: int, what: str) -> None:
-    """Raises MemoryError or RuntimeError where a call did not succeed; ``what`` says what was being done."""
+    """Raises MemoryError or RuntimeError unless the result is VK_SUCCESS. ``what``: what was being done, in words."""
     if result == 0:
         return
     if result in OUT_OF_MEMORY:
@@ -102,9 +97,9 @@ def check(result: int, what: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Physical:
-    """A device that Vulkan lists. ``lacks``: what we cannot do without, in words; "" when it is usable.
+    """A device that Vulkan lists. ``lacks``: the requirements that it does not meet, in words; "" when it is usable.
 
-    ``handle`` is the VkPhysicalDevice; ``queue_family`` one that computes; ``identity`` names device and driver.
+    ``handle``: the VkPhysicalDevice; ``queue_family``: one that computes; ``identity``: names device and driver.
     """
 
     handle: Any
@@ -118,21 +113,47 @@ class Physical:
     identity: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({_KINDS.get(self.kind, 'other')})" + (
-            f", lacks {self.lacks}" if self.lacks else ""
-        )
+        lacks = f", lacks {self.lacks}" if self.lacks else ""
+        return f"{self.name} ({_KINDS.get(self.kind, 'other')}){lacks}"
 
 
 @cache
 def instance() -> Any:
-    """The instance; it lives as long as the process."""
+    """The instance, which lives as long as the process."""
     if not _mesa_has_room():
         os.environ.setdefault("MESA_SHADER_CACHE_DISABLE", "true")
-    return _instance()
+    faults = manifests.faults()
+    words = "; ".join(x.words for x in faults)
+    if any(x.crashes for x in faults):
+        raise RuntimeError(f"Vulkan's drivers cannot be loaded: {words}")
+    f, vk = ffi(), lib()
+    app = new("VkApplicationInfo", apiVersion=API_VERSION)
+    info = new("VkInstanceCreateInfo", pApplicationInfo=app)
+    portability = f.new("char[]", b"VK_KHR_portability_enumeration")
+    names = f.new("char *[]", [portability])
+    found = _list("VkExtensionProperties", vk.vkEnumerateInstanceExtensionProperties, f.NULL)
+    if any(f.string(e.extensionName) == b"VK_KHR_portability_enumeration" for e in found):
+        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 1, 1, names
+    made = f.new("VkInstance *")
+    result = vk.vkCreateInstance(info, f.NULL, made)
+    if result and words:
+        raise RuntimeError(f"Vulkan failed creating an instance ({result_name(result)}): {words}")
+    check(result, "creating an instance")
+    return made[0]
+
+
+def _list(type: str, call: Any, *args: Any) -> list[Any]:
+    """The items of an enumerating function, which is called twice."""
+    f = ffi()
+    count = f.new("uint32_t *")
+    call(*args, count, f.NULL)
+    items = f.new(f"{type}[]", count[0])
+    call(*args, count, items)
+    return [items[n] for n in range(count[0])]
 
 
 def _mesa_has_room() -> bool:
-    """Whether Mesa can keep shaders: it maps a file, and older versions end the process where the disk has no room."""
+    """Whether the disk has room for Mesa's shader cache, a mapped file: without, older versions crash the process."""
     shared = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.environ.get("MESA_SHADER_CACHE_DIR") or shared
     while not os.path.isdir(folder) and folder != os.path.dirname(folder):
@@ -144,43 +165,8 @@ def _mesa_has_room() -> bool:
     return disk.f_bavail * disk.f_frsize >= _MESA_ROOM
 
 
-def _instance() -> Any:
-    faults = manifests.faults()
-    words = "; ".join(x.words for x in faults)
-    if any(x.crashes for x in faults):
-        raise RuntimeError(f"Vulkan's drivers cannot be loaded: {words}")
-    f, vk = ffi(), lib()
-    app = new("VkApplicationInfo", apiVersion=API_VERSION)
-    info = new("VkInstanceCreateInfo", pApplicationInfo=app)
-    portability = f.new("char[]", b"VK_KHR_portability_enumeration")
-    names = f.new("char *[]", [portability])
-    if "VK_KHR_portability_enumeration" in _instance_extensions():
-        info.flags, info.enabledExtensionCount, info.ppEnabledExtensionNames = 1, 1, names
-    made = f.new("VkInstance *")
-    result = vk.vkCreateInstance(info, f.NULL, made)
-    if result and words:
-        raise RuntimeError(f"Vulkan failed creating an instance ({result_name(result)}): {words}")
-    check(result, "creating an instance")
-    return made[0]
-
-
-def _list(type: str, call: Any, *args: Any) -> list[Any]:
-    """What an enumerating call gives."""
-    f = ffi()
-    count = f.new("uint32_t *")
-    call(*args, count, f.NULL)
-    items = f.new(f"{type}[]", count[0])
-    call(*args, count, items)
-    return [items[n] for n in range(count[0])]
-
-
-def _instance_extensions() -> set[str]:
-    found = _list("VkExtensionProperties", lib().vkEnumerateInstanceExtensionProperties, ffi().NULL)
-    return {ffi().string(e.extensionName).decode() for e in found}
-
-
 def physical_devices() -> tuple[Physical, ...]:
-    """All devices in Vulkan's order; QuadrantsRuntimeError in a child of the process that listed them first."""
+    """All devices in Vulkan's order. Raises QuadrantsRuntimeError in a fork of the process that listed them first."""
     _home().check("Vulkan")
     return _devices()
 
@@ -192,15 +178,11 @@ def _home() -> forks.Home:
 
 @cache
 def _devices() -> tuple[Physical, ...]:
-    return _physical(instance())
-
-
-def _physical(instance: Any) -> tuple[Physical, ...]:
-    return tuple(map(_describe, _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance)))
+    return tuple(map(_describe, _list("VkPhysicalDevice", lib().vkEnumeratePhysicalDevices, instance())))
 
 
 def _flags(struct: Any) -> set[str]:
-    """Names of the fields that are set."""
+    """The names of the fields of a structure that are set."""
     fields = ffi().typeof(struct).item.fields
     return {n for n, t in fields if t.type.kind == "primitive" and n != "sType" and getattr(struct, n) == 1}
 
@@ -215,7 +197,7 @@ def _describe(handle: Any) -> Physical:
     plain = f.new("VkPhysicalDeviceProperties *")
     vk.vkGetPhysicalDeviceProperties(handle, plain)
     name = f.string(plain.deviceName).decode()
-    families = _families(handle)
+    families = _list("VkQueueFamilyProperties", vk.vkGetPhysicalDeviceQueueFamilyProperties, handle)
     computes = [n for n, q in enumerate(families) if q.queueFlags & COMPUTE_QUEUE]
     version = f"{plain.apiVersion >> 22}.{plain.apiVersion >> 12 & 0x3FF}"
     if plain.apiVersion < API_VERSION or not computes:
@@ -223,29 +205,26 @@ def _describe(handle: Any) -> Physical:
         return Physical(handle, name, plain.deviceType, lacks, Target(), 0, extensions, frozenset(), name)
     properties.pNext = groups
     vk.vkGetPhysicalDeviceProperties2(handle, properties)
-    features = frozenset(_features(handle, extensions))
+    first, chain = feature_chain(extensions)
+    vk.vkGetPhysicalDeviceFeatures2(handle, first)
+    features = frozenset().union(*map(_flags, (f.addressof(first, "features"), *chain)))
     lacks = " and ".join(words for feature, words in _REQUIRED.items() if feature not in features)
     driver = f.string(more.driverName).decode() + " " + f.string(more.driverInfo).decode()
     identity = f"{name}, {driver}, {plain.vendorID:x}:{plain.deviceID:x}:{plain.driverVersion:x}"
-    together = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
+    sums = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
     llvmpipe = more.driverID == LLVMPIPE
     target = replace(
-        _target(features, _flags(more), more), cuts_loops=llvmpipe, pairs=llvmpipe, waits=not llvmpipe,
-        in_step=not llvmpipe, subgroups=bool(together), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
-        meets=bool(together and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
-        unit=more.driverID == NVIDIA, together=groups.subgroupSize if more.driverID == NVIDIA and together else 1,
+        _target(features, _flags(more), more), cuts_loops=llvmpipe, barriers=not llvmpipe,
+        in_step=not llvmpipe, subgroups=bool(sums), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
+        aggregates=bool(sums and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
+        native_sine=more.driverID == NVIDIA,
+        subgroup=groups.subgroupSize if more.driverID == NVIDIA and sums else 1,
     )  # fmt: skip
-    return Physical(
-        handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity
-    )
-
-
-def _families(handle: Any) -> list[Any]:
-    return _list("VkQueueFamilyProperties", lib().vkGetPhysicalDeviceQueueFamilyProperties, handle)
+    return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
 
 
 def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
-    """VkPhysicalDeviceFeatures2 with the structures behind it that we look at."""
+    """VkPhysicalDeviceFeatures2, and the list of structures that are chained to it."""
     names = ["VkPhysicalDeviceVulkan11Features", "VkPhysicalDeviceVulkan12Features"]
     if extensions.issuperset(_FLOAT_EXTENSIONS):
         names.append("VkPhysicalDeviceShaderAtomicFloatFeaturesEXT")
@@ -256,21 +235,14 @@ def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
     return first, chain
 
 
-def _features(handle: Any, extensions: frozenset[str]) -> set[str]:
-    first, chain = feature_chain(extensions)
-    lib().vkGetPhysicalDeviceFeatures2(handle, first)
-    plain = ffi().addressof(first, "features")
-    return _flags(plain).union(*(_flags(s) for s in chain))
-
-
 _REQUIRED = {"shaderInt64": "64-bit integers", "bufferDeviceAddress": "buffer device addresses"}
-_OPTIONAL = {  # by the field of Target that says whether a device has it
+_OPTIONAL = {  # a field of Target -> the feature
     "f64": "shaderFloat64", "f16": "shaderFloat16", "i16": "shaderInt16", "i8": "shaderInt8",
     "storage16": "storageBuffer16BitAccess", "storage8": "storageBuffer8BitAccess",
     "atomic_i64": "shaderBufferInt64Atomics", "atomic_f32_add": "shaderBufferFloat32AtomicAdd",
     "atomic_f64_add": "shaderBufferFloat64AtomicAdd",
 }  # fmt: skip
-WANTED = (*_REQUIRED, *_OPTIONAL.values())  # what of a device's features we turn on, where it has them
+WANTED = (*_REQUIRED, *_OPTIONAL.values())  # the features that are enabled where a device has them
 
 
 def _target(features: frozenset[str], controls: set[str], properties: Any) -> Target:

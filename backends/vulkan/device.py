@@ -1,4 +1,4 @@
-"""A Vulkan device of one session."""
+"""A session's Vulkan device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, DeviceMemory, MappedMemory, Piece, Pool
 from quadrants_lab.backends.vulkan.transfer import Transfers
 
-_THREADS = {  # in flight, in flight with adstacks, and where each adds up its share
+_THREADS = {  # the most in flight: in general, with adstacks, and in reductions
     api.CPU: (1 << 18, 1 << 9, REDUCING),
     api.DISCRETE: (1 << 18, 1 << 18, 1 << 18),
 }
@@ -24,8 +24,8 @@ _HEAP_BUDGET = 1 << 30
 
 
 class Device(RemoteDevice, GpuDevice):
-    """``physical``: which device (None: `api.choose`). ``cache``: for pipelines that the driver has compiled. ``pool``:
-    memory that the host sees; ``arrays``: that of arrays, the same unless the device's memory is apart (`remote`)."""
+    """``physical``: the device, by default that of `api.choose`. ``cache``: for compiled pipelines. ``pool``: memory
+    that the host sees; ``arrays``: memory for arrays, the same pool unless the device is discrete (``remote``)."""
 
     memory = DeviceMemory
 
@@ -41,7 +41,7 @@ class Device(RemoteDevice, GpuDevice):
         self.physical = physical
         self.logical = Logical(physical, cache or DiskCache())
         self.pool = Pool(self.logical, MAPPED)
-        self.remote = self.logical.apart
+        self.remote = self.logical.discrete
         self.arrays = Pool(self.logical, REMOTE) if self.remote else self.pool
         self.transfers = Transfers(self.logical)
 
@@ -58,13 +58,13 @@ class Device(RemoteDevice, GpuDevice):
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> DeviceMemory | MappedMemory:
         """Zeroed memory of a C-contiguous array; MemoryError where there is not that much."""
-        self.finish()  # what was given up comes back, or there would be ever more of it
+        self.finish()  # frees memory that is no longer used, which otherwise would pile up
         if self.remote:
             return DeviceMemory(self, shape, dtype)
         nbytes = prod(shape) * np.dtype(dtype).itemsize
         return MappedMemory(self.logical.queue, self.arrays.take(nbytes), shape, dtype)
 
-    def take_home(self, nbytes: int) -> Piece:
+    def allocate_storage(self, nbytes: int) -> Piece:
         return self.without_spare(lambda: self.arrays.take(nbytes))
 
     def drop_spare(self) -> None:

@@ -1,9 +1,7 @@
-"""A kernel loaded on Vulkan: pipelines, and launch frames with a command buffer recorded once."""
+"""A kernel loaded on Vulkan: its pipelines, and launch frames whose command buffers are recorded once."""
 
 from __future__ import annotations
 
-import struct
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.executable import GpuExecutable
 from quadrants_lab.backends._gpu.frame import GpuFrame
-from quadrants_lab.backends._gpu.programs import Program, answers
+from quadrants_lab.backends._gpu.programs import Program, returns_or_fails
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.vulkan import api
@@ -30,13 +28,11 @@ if TYPE_CHECKING:
 
 _COMPUTE_STAGE, _COMPUTE_POINT = 0x20, 1
 _MOST_SLOTS = 2 * Q.MOST
-_DRAWS = struct.Struct("=QQ")
-_WORD = struct.Struct("=Q")
 
 
 class Executable(GpuExecutable):
-    """``object``: the SPIR-V for ``target``; for devices with other abilities it is emitted anew. ``asked``: whether a
-    launch returns something or may fail an assert."""
+    """``object``: the SPIR-V for ``target``; for a device with other capabilities it is emitted anew. ``synchronous``:
+    whether a launch returns something or may fail an assert."""
 
     def __init__(
         self, kernel: Kernel, options: CompileOptions, target: Target, cached: bytes | None, keep: Keep
@@ -45,14 +41,14 @@ class Executable(GpuExecutable):
             kernel = made(kernel)
         super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep, target.in_step)
         self.options = options
-        self.asked = answers(kernel)
+        self.synchronous = returns_or_fails(kernel)
         self.target = target
 
     def frame(self, device: Device) -> Frame:
         return Frame(self, device)
 
     def pipelines(self, logical: V.Logical) -> Pipelines:
-        """Compiled by the driver, once a device."""
+        """The pipelines, which the driver compiles once for each device."""
         target, make = logical.physical.target, partial(Pipelines, self, logical)
         if target == self.target:
             return self.once(logical, lambda: self.built(make))
@@ -64,8 +60,8 @@ def load(kernel: Kernel, options: CompileOptions, cached: bytes | None = None, k
 
 
 def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
-    """SPIR-V words; a sentence in RuntimeError where the device cannot run them."""
-    from quadrants_lab.backends._spirv.kernel import module  # what comes from the disk does not need it
+    """The SPIR-V of a kernel; RuntimeError where the device lacks a capability that it needs."""
+    from quadrants_lab.backends._spirv.kernel import module  # not needed where the code comes from the disk
 
     made = module(kernel, options, target)
     code = made.words()
@@ -76,7 +72,7 @@ def emit(kernel: Kernel, options: CompileOptions, target: Target) -> bytes:
 
 
 class Pipelines:
-    """One a program, in order, and their common layout."""
+    """The pipelines of the programs, in order, and their common layout."""
 
     def __init__(self, exe: Executable, logical: V.Logical, code: bytes) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
@@ -91,17 +87,13 @@ class Pipelines:
             line = f", from {span.file}, line {span.line}" if span else ""
             return f"building kernel {exe.kernel.name}{names}: {size}, on {logical.physical.identity}{line}"
 
-        info = api.new(
-            "VkShaderModuleCreateInfo", codeSize=len(code), pCode=f.cast("uint32_t *", self._words)
-        )
+        info = api.new("VkShaderModuleCreateInfo", codeSize=len(code), pCode=f.cast("uint32_t *", self._words))
         shader = f.new("VkShaderModule *")
         result = vk.vkCreateShaderModule(device, info, f.NULL, shader)
         if result:
             api.check(result, where([]))
         push = api.new("VkPushConstantRange", stageFlags=_COMPUTE_STAGE, offset=0, size=8)
-        layout_info = api.new(
-            "VkPipelineLayoutCreateInfo", pushConstantRangeCount=1, pPushConstantRanges=push
-        )
+        layout_info = api.new("VkPipelineLayoutCreateInfo", pushConstantRangeCount=1, pPushConstantRanges=push)
         layout = f.new("VkPipelineLayout *")
         api.check(vk.vkCreatePipelineLayout(device, layout_info, f.NULL, layout), "making a pipeline layout")
         self.layout = layout[0]
@@ -128,7 +120,7 @@ class Pipelines:
 
 
 def _lines(code: bytes) -> int:
-    """How many instructions a module has, a line each in its listing."""
+    """The number of instructions of a module, each a line of its listing."""
     words = memoryview(code).cast("I")
     at, count = 5, 0
     while at < len(words):
@@ -145,8 +137,8 @@ def _destroy(logical: V.Logical, layout: Any, pipelines: list[Any]) -> None:
 
 
 class Slot:
-    """The words of a launch, and command buffers that run the kernel on them. ``inputs``: what was
-    copied there. It can be started again while it waits or runs: ``uses`` counts how often it does."""
+    """The words of a launch and the command buffer that runs the kernel on them. ``inputs``: the words that were last
+    copied there. ``uses``: the number of launches with them in the queue, since equal launches share a slot."""
 
     def __init__(self, frame: Frame) -> None:
         exe, self._frame = frame.exe, frame
@@ -162,19 +154,19 @@ class Slot:
         self._commands: Any = None
 
     def commands(self) -> Any:
-        """A secondary command buffer that may be executed any number of times at once."""
+        """A secondary command buffer that may be in execution several times at once."""
         if self._commands is None:
             self._commands = self._frame.record(self.piece)
         return self._commands
 
     def done(self) -> BaseException | None:
-        """To be called for each run that came to its end; the error that it ended with."""
+        """Called at the end of each launch; returns its error."""
         return self._frame.ended(self) if self.status[0] else None
 
 
 class Frame(GpuFrame):
-    """Launches are asynchronous, unless they return something or their stacks may be too small. Launches under way
-    whose words differ have a slot each."""
+    """Launches are asynchronous unless they return something or their adstacks may be too small. Launches in flight
+    with different words have a slot each."""
 
     device: Device
     exe: Executable
@@ -183,16 +175,14 @@ class Frame(GpuFrame):
         self._words = np.zeros(exe.layout.size, np.uint8)
         super().__init__(exe, device, self._words.data)
         self._logical, self._queue = device.logical, device.logical.queue
-        exe.pipelines(self._logical)  # what cannot be built is told here
-        self._slot = Slot(self)
-        self._slots = deque([self._slot])  # the one that was taken last is the last
+        exe.pipelines(self._logical)  # raises here where they cannot be built
+        self._slots = Q.Ring(self._queue, partial(Slot, self), _MOST_SLOTS)
+        self._slot = self._slots.next()
         self._inputs = self.view[L.SEED :]
-        self._number = 0
-        self._stacks, self._heap = bool(exe.layout.frame.stacks), 0
-        self._waits = exe.asked or any(exe.stacked)
+        self._waits = exe.synchronous or any(exe.stacked)
         self._report: Callable[[], BaseException] | None = None
         self._zeroes = exe.layout.frame.zero_bytes > 0
-        self._taken = True  # whether the view has what a launch left there
+        self._taken = True  # whether the view holds the results of a launch
 
     def launch(self) -> int:
         """Starts the kernel; returns the status, or 0 where the launch is asynchronous."""
@@ -201,13 +191,7 @@ class Frame(GpuFrame):
             device.send()
         if self._grid_is_old:
             self._set_grid()
-        device.launches += 1
-        self._number = self._replay or device.launches
-        if self.exe.draws:
-            _DRAWS.pack_into(view, L.SEED, device.seed, self._number)
-        if self._stacks and device.heap_address != self._heap:
-            self._heap = device.heap_address
-            _WORD.pack_into(view, L.HEAP, self._heap)
+        self._begin_launch()
         if self._taken:
             view[: L.FAIL_VALUES] = self._head_zeros
             view[self._zero] = self._zeros
@@ -215,7 +199,7 @@ class Frame(GpuFrame):
         slot = self._slot
         inputs = self._inputs.tobytes()
         if slot.inputs != inputs or self._zeroes:
-            slot = self._next_slot()
+            slot = self._slot = self._slots.next()
             slot.words[:] = view
             slot.inputs = inputs
         self._queue.add(slot)
@@ -223,7 +207,7 @@ class Frame(GpuFrame):
 
     def defer_overflow_check(self, report: Callable[[], BaseException]) -> None:
         """See `quadrants_lab.backends.launch.Frame`."""
-        self._waits = self.exe.asked
+        self._waits = self.exe.synchronous
         self._report = report
 
     def _await(self, slot: Slot) -> int:
@@ -234,15 +218,15 @@ class Frame(GpuFrame):
         return self.status
 
     def _take(self, slot: Slot) -> None:
-        """What a launch left, into the view; its slot is then for another one."""
+        """Copies the results of a launch to the view, and resets the slot for another launch."""
         self.view[:] = slot.words
         slot.words[: L.FAIL_VALUES] = self._head_zeros
         slot.inputs = b""
         self._taken = True
 
     def ended(self, slot: Slot) -> BaseException | None:
-        """The error of a launch that ended with a status; None where its caller waits for it. The view is as before: it
-        may be for other arguments since."""
+        """The error of a launch that ended with a status; None where its caller waits for it. Restores the view, whose
+        words may be those of a later launch."""
         if self._waits:
             return None
         view, taken = self.view.tobytes(), self._taken
@@ -257,20 +241,8 @@ class Frame(GpuFrame):
             f"thread, where {self._logical.physical.name} stops it; what it wrote is incomplete"
         )
 
-    def _next_slot(self) -> Slot:
-        """A slot that no launch uses, waiting for one where all do: the one that was taken first is done first."""
-        slots = self._slots
-        if slots[0].uses and len(slots) < _MOST_SLOTS:
-            slots.append(Slot(self))
-        else:
-            if slots[0].uses:
-                self._queue.release(slots[0])
-            slots.rotate(-1)
-        self._slot = slots[-1]
-        return self._slot
-
     def record(self, piece: Piece) -> Any:
-        """A command buffer that runs the programs in order, each after the one before."""
+        """A command buffer that runs the programs one after the other."""
         logical = self._logical
         made = logical.record(partial(self._write, piece, self.exe.pipelines(logical)))
         forks.finalize(self, logical.free_commands, made)
@@ -288,7 +260,3 @@ class Frame(GpuFrame):
             else:
                 vk.vkCmdDispatch(commands, 1, 1, 1)
             V.barrier(commands)
-
-    @property
-    def launch_number(self) -> int:
-        return self._number

@@ -1,4 +1,4 @@
-"""The stage of the Vulkan backend: SPIR-V as text, each line with its statement, with and without a device."""
+"""The stage of the Vulkan backend: SPIR-V as text, each line with its IR statement. It needs no device."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """As it is for that device."""
+    """The passes for the device that kernels would run on."""
     return ops.lowering(options, _target())
 
 
 def _target() -> Target:
-    """Of the device that kernels would run on, or a usual one's where there is none."""
+    """The capabilities of the device that kernels would run on, or typical ones where there is none."""
     from quadrants_lab.backends.vulkan import api, probe
 
     return GENERIC if probe() else api.choose().target

@@ -14,18 +14,18 @@ from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, co
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LAST_WAIT = 1_000_000_000  # nanoseconds for what runs when the device is given up
-_AGAIN_WHILE_PENDING = 4
-_CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its bytes, and their version
+_LAST_WAIT = 1_000_000_000  # nanoseconds to wait for running launches when the device is destroyed
+_SIMULTANEOUS_USE = 4
+_CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its length and its version
 _BOTH = DEVICE_LOCAL | HOST_VISIBLE | HOST_CACHED
 _COMPUTE, _COPYING = 0x800, 0x1000  # stages
-_ALL = _COMPUTE | _COPYING | 0x4000 | 0x2  # those of the host and of indirect launches too
+_ALL = _COMPUTE | _COPYING | 0x4000 | 0x2  # also the stages of the host and of indirect launches
 _SHADER_WRITE, _COPY_WRITE = 0x40, 0x1000
-_ANYTHING = 0x20 | 0x40 | 0x1 | 0x2000 | 0x800 | 0x1000  # by shaders, of launches' arguments, by the host, by copies
+_ANYTHING = 0x20 | 0x40 | 0x1 | 0x2000 | 0x800 | 0x1000  # access by shaders, indirect launches, the host and copies
 
 
 class Logical:
-    """``handle`` is the VkDevice. ``apart``: whether the host reads the device's own memory slowly or not at all."""
+    """``handle``: the VkDevice. ``discrete``: whether the host reads the device's own memory slowly or not at all."""
 
     def __init__(self, physical: api.Physical, cache: DiskCache) -> None:
         f, vk = api.ffi(), api.lib()
@@ -35,16 +35,15 @@ class Logical:
         vk.vkGetDeviceQueue(self.handle, physical.queue_family, 0, handle)
         self.queue = Queue(self.handle, handle[0], physical.queue_family)
         self._types = self._memory_types()
-        self.apart = not any(flags & _BOTH == _BOTH for flags in self._types)
+        self.discrete = not any(flags & _BOTH == _BOTH for flags in self._types)
         self.command_pool = command_pool(self.handle, physical.queue_family)
         name = key("vulkan pipelines", physical.identity)
         known = cache.get(name) or b""
         self.pipeline_cache = self._make_cache(known)
         keep = cache.keeper(name) if cache.folder is not None else forget
         pools, queue = (self.queue.pool, self.command_pool), self.queue
-        forks.finalize(
-            self, _destroy, self.handle, queue.running, queue.fences, pools, self.pipeline_cache, known, keep
-        )
+        owned = queue.running, queue.fences, pools, self.pipeline_cache
+        forks.finalize(self, _destroy, self.handle, *owned, known, keep)
 
     def _create(self) -> Any:
         f, vk = api.ffi(), api.lib()
@@ -76,7 +75,7 @@ class Logical:
         return [int(found.memoryTypes[n].propertyFlags) for n in range(found.memoryTypeCount)]
 
     def memory_type(self, kind: Kind, allowed: int) -> int:
-        """The best type of that kind, of those whose bits are set."""
+        """The index of the best memory type of a kind among the ``allowed`` ones, a set of bits."""
         best = kind.best(self._types, allowed)
         if best is None:
             raise RuntimeError(f"{self.physical.name} has no memory of the kind that is needed ({kind})")
@@ -85,8 +84,8 @@ class Logical:
     # --- running -----------------------------------------------------------------------------------------------
 
     def record(self, write: Callable[[Any], None], made: Any = None) -> Any:
-        """A pointer to a command buffer as the queue executes them, with what ``write`` puts there: ``made``, which no
-        launch uses any more, or a new one."""
+        """Records the commands of ``write`` in a secondary command buffer for the queue: in ``made``, which no launch
+        uses any more, or in a new one. Returns a pointer to it."""
         vk = api.lib()
         made = made or command_buffer(self.handle, self.command_pool, SECONDARY)
         api.check(vk.vkBeginCommandBuffer(made[0], _beginning()[0]), "beginning a command buffer")
@@ -95,13 +94,13 @@ class Logical:
         return made
 
     def free_commands(self, commands: Any) -> None:
-        """Gives a command buffer back, as soon as nothing runs."""
+        """Frees a command buffer as soon as nothing runs."""
         self.queue.defer_free(partial(api.lib().vkFreeCommandBuffers, self.handle, self.command_pool, 1, commands))
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 
     def _make_cache(self, data: bytes) -> Any:
-        """The driver's cache, with what another process left; a driver looks whether it is of its own kind."""
+        """The driver's cache, with the data that another process kept; the driver checks whether it fits."""
         f = api.ffi()
         if not data.startswith(_CACHE_HEADER) or len(data) < _CACHE_HEADER[0]:
             data = b""
@@ -114,7 +113,7 @@ class Logical:
 
 
 def barrier(commands: Any, *, copied: bool = False) -> None:
-    """What programs, or copies, wrote before is seen by all after, and they are done."""
+    """A barrier between all commands before and after: those after see what programs, or copies, have written."""
     null = api.ffi().NULL
     stage, access = (_COPYING, _COPY_WRITE) if copied else (_COMPUTE, _SHADER_WRITE)
     api.lib().vkCmdPipelineBarrier(commands, stage, _ALL, 0, 1, _after(access), 0, null, 0, null)
@@ -127,9 +126,9 @@ def _after(access: int) -> Any:
 
 @cache
 def _beginning() -> tuple[Any, Any]:
-    """How command buffers begin, and what that points to."""
+    """The structure that begins command buffers, and the one that it points to."""
     inherited = api.new("VkCommandBufferInheritanceInfo")
-    return api.new("VkCommandBufferBeginInfo", flags=_AGAIN_WHILE_PENDING, pInheritanceInfo=inherited), inherited
+    return api.new("VkCommandBufferBeginInfo", flags=_SIMULTANEOUS_USE, pInheritanceInfo=inherited), inherited
 
 
 def _destroy(
@@ -139,7 +138,7 @@ def _destroy(
     f, vk = api.ffi(), api.lib()
     for submission in running:
         if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
-            return  # lost, or still at work: it ends with the process
+            return  # lost or still running: the process's end destroys it
     if keep is not forget and (data := _cache_data(handle, cache)) not in (b"", known):
         keep(data)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)
@@ -151,7 +150,7 @@ def _destroy(
 
 
 def _cache_data(handle: Any, cache: Any) -> bytes:
-    """The content of the driver's cache; empty where it gives none."""
+    """The data of the driver's cache, empty where it returns none."""
     f, vk = api.ffi(), api.lib()
     size = f.new("size_t *")
     if vk.vkGetPipelineCacheData(handle, cache, size, f.NULL) or not size[0]:

@@ -1,5 +1,5 @@
-"""What is wrong with the driver manifests that the environment names. Vulkan's loader says of most faults only that
-there is no driver, of some that memory is lacking, and on a library that was cut short it crashes."""
+"""Checks the driver manifests that environment variables name. Vulkan's loader reports most faults in them only as a
+missing driver, some as a lack of memory, and a truncated library crashes it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")  # the first that is set counts
+VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES")  # the first that is set is used
 _ELF = b"\x7fELF\x02\x01"  # 64 bits, little-endian
 _LOADED = 1  # a segment that is mapped (PT_LOAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``words``: a clause that says what is wrong with which file. ``crashes``: whether the loader would."""
+    """``words``: what is wrong with which file. ``crashes``: whether the loader would crash."""
 
     words: str
     crashes: bool = False
 
 
 def faults() -> list[Fault]:
-    """A row for each manifest that the loader cannot use."""
+    """The faults of all manifests."""
     variable = next((v for v in VARIABLES if os.environ.get(v)), "")
     files = [Path(p) for p in os.environ.get(variable, "").split(os.pathsep) if p]
     found = []
@@ -46,7 +46,7 @@ def _of_manifest(path: Path) -> Iterator[Fault]:
     else:
         if not isinstance(library, str):
             yield Fault("names no library (ICD.library_path)")
-        elif "/" in library:  # the system looks for a bare name in folders of its own
+        elif "/" in library:  # the system searches for a bare name
             yield from _of_library(path.parent / library)
 
 
@@ -67,7 +67,7 @@ def _of_library(path: Path) -> Iterator[Fault]:
 
 
 def _mapped_bytes(head: bytes) -> int:
-    """Up to where the segments of an ELF file reach that are mapped into memory."""
+    """The end of the last segment of an ELF file that is mapped into memory."""
     try:
         (table,) = struct.unpack_from("<Q", head, 32)
         size, count = struct.unpack_from("<HH", head, 54)

@@ -1,7 +1,7 @@
-"""Memory: blocks from the driver, small pieces side by side in shared blocks, and arrays there.
+"""Device memory: blocks from the driver, pieces of them, and arrays.
 
-A device whose own memory the host reads at full speed (`logical.Logical.apart` is false) has one kind of memory, which
-both see. A discrete GPU has its own for arrays, `REMOTE`, to which `transfer.Transfers` copies.
+Where the host reads the device's memory at full speed, all memory is `MAPPED`. A discrete GPU (`Logical.discrete`) has
+`REMOTE` memory for arrays, to which `transfer.Transfers` copies.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.vulkan.queue import Queue
 
 DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
-_USAGE = 1 | 2 | 0x20 | 0x100 | 0x20000  # copies from and to it, storage, indirect, device address
+_USAGE = 1 | 2 | 0x20 | 0x100 | 0x20000  # source and target of copies, storage, indirect, device address
 _DEVICE_ADDRESS = 0x2
-SHARED_BYTES = 1 << 20  # of a block that small pieces share
-SMALL = 1 << 16  # bytes of the largest piece in a shared block
+SHARED_BYTES = 1 << 20  # the size of a block that small pieces share
+SMALL = 1 << 16  # the size of the largest piece in a shared block
 LEAST = 256
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Flags that memory must have, and those that it had better have and not have, the most important one first."""
+    """Property flags that memory must have, that it should have (the most important first), and should not have."""
 
     must: int
     like: tuple[int, ...] = ()
     unlike: int = 0
 
     def best(self, types: Sequence[int], allowed: int) -> int | None:
-        """Number of the best of a device's memory types, of those whose bits are set; None where none will do."""
+        """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None where none
+        will do."""
 
         def rank(n: int) -> tuple[bool, ...]:
             return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
@@ -52,13 +53,13 @@ class Kind:
         return max(usable, key=lambda n: (rank(n), -n), default=None)
 
 
-MAPPED = Kind(HOST_VISIBLE | HOST_COHERENT, (DEVICE_LOCAL, HOST_CACHED))  # what a device reads, and the host too
+MAPPED = Kind(HOST_VISIBLE | HOST_COHERENT, (DEVICE_LOCAL, HOST_CACHED))
 STAGING = Kind(HOST_VISIBLE | HOST_COHERENT, (HOST_CACHED,))
 REMOTE = Kind(DEVICE_LOCAL, unlike=HOST_VISIBLE)
 
 
 class Block:
-    """A buffer with its own memory. ``host`` is where it is mapped, 0 where it is not."""
+    """A buffer with its own memory. ``host``: the address where it is mapped, 0 where it is not."""
 
     def __init__(self, logical: Logical, nbytes: int, kind: Kind) -> None:
         f, vk, device = api.ffi(), api.lib(), logical.handle
@@ -72,9 +73,7 @@ class Block:
         vk.vkGetBufferMemoryRequirements(device, self.buffer, needs)
         flags = api.new("VkMemoryAllocateFlagsInfo", flags=_DEVICE_ADDRESS)
         type = logical.memory_type(kind, needs.memoryTypeBits)
-        allocation = api.new(
-            "VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=type
-        )
+        allocation = api.new("VkMemoryAllocateInfo", pNext=flags, allocationSize=needs.size, memoryTypeIndex=type)
         memory = f.new("VkDeviceMemory *")
         result = vk.vkAllocateMemory(device, allocation, f.NULL, memory)
         if result:
@@ -99,7 +98,7 @@ def _free(logical: Logical, buffer: Any, memory: Any) -> None:
 
 
 class Piece:
-    """A stretch of a block; it goes back when nothing refers to it, arrays over it included."""
+    """A part of a block, which is freed when nothing refers to it, not even an array."""
 
     def __init__(self, block: Block, offset: int, nbytes: int) -> None:
         self.block = block
@@ -108,13 +107,15 @@ class Piece:
         self.address = block.address + offset
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-        """A view of the memory that keeps the piece."""
+        """An array over the memory, which keeps the piece alive."""
         owner = _Shared(self, shape, np.dtype(dtype))
         made: np.ndarray[Any, Any] = np.asarray(owner)
         return made
 
 
 class _Shared:
+    """The base of the arrays over a piece."""
+
     def __init__(self, piece: Piece, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.piece = piece
         self.__array_interface__ = {
@@ -123,14 +124,14 @@ class _Shared:
 
 
 class Pool:
-    """Pieces of any size, of one kind of memory. Those up to SMALL come in powers of two from shared blocks, and go
-    back there when no launch uses them any more: words of other launches may lie where they lay."""
+    """Allocates pieces of one kind of memory. The size of a piece up to SMALL is rounded up to a power of two, and it
+    lies in a shared block. It is reused when no launch uses it any more."""
 
     def __init__(self, logical: Logical, kind: Kind) -> None:
         self.logical = logical
         self.kind = kind
         self._free: dict[int, list[tuple[Block, int]]] = {}
-        self._hosts: list[int] = []  # addresses of blocks on the host, in order
+        self._hosts: list[int] = []  # host addresses of blocks, sorted
         self._blocks: dict[int, weakref.ref[Block]] = {}
 
     def take(self, nbytes: int) -> Piece:
@@ -148,14 +149,14 @@ class Pool:
 
     def _block(self, nbytes: int) -> Block:
         block = Block(self.logical, nbytes, self.kind)
-        if block.host and block.host not in self._blocks:  # one that is gone may have been there
+        if block.host and block.host not in self._blocks:  # an earlier block may have had the same address
             bisect.insort(self._hosts, block.host)
         if block.host:
             self._blocks[block.host] = weakref.ref(block)
         return block
 
     def locate(self, host: int, nbytes: int) -> int:
-        """Device address of host memory that is mapped from here; 0 for other memory."""
+        """The device address of mapped host memory; 0 for other memory of the host."""
         n = bisect.bisect_right(self._hosts, host) - 1
         if n < 0:
             return 0
@@ -169,7 +170,7 @@ class Pool:
 
 
 class MappedMemory(VisibleMemory):
-    """Memory of an array that the host sees; see `quadrants_lab.backends.launch.Memory`."""
+    """The memory of an array that the host sees; see `quadrants_lab.backends.launch.Memory`."""
 
     late = True
 
@@ -187,28 +188,28 @@ class MappedMemory(VisibleMemory):
 
 
 class DeviceMemory(RemoteMemory):
-    """Memory of an array on a discrete GPU. ``home``: the piece that it is."""
+    """The memory of an array on a discrete GPU. ``storage``: its piece of memory."""
 
     device: Device
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
         self._describe(device, shape, dtype)
-        self._lie(device.take_home(self.nbytes))
+        self._use(device.allocate_storage(self.nbytes))
         if self.nbytes:
             self._fill(b"\0")
 
-    def _lie(self, home: Piece) -> None:
-        self.home = home
-        self.address = home.address
+    def _use(self, storage: Piece) -> None:
+        self.storage = storage
+        self.address = storage.address
 
     def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.download(host, self.home, offset, nbytes)
+        self.device.transfers.download(host, self.storage, offset, nbytes)
 
     def _send(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.upload(self.home, offset, host, nbytes)
+        self.device.transfers.upload(self.storage, offset, host, nbytes)
 
     def _fill(self, pattern: bytes) -> None:
-        self.device.transfers.fill(self.home, self.nbytes, pattern)
+        self.device.transfers.fill(self.storage, self.nbytes, pattern)
 
     def _copy(self, offset: int, other: DeviceMemory, start: int, nbytes: int) -> None:
-        self.device.transfers.copy(self.home, offset, other.home, start, nbytes)
+        self.device.transfers.copy(self.storage, offset, other.storage, start, nbytes)

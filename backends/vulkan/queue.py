@@ -1,18 +1,19 @@
-"""The queue of launches: several go to the device in one submission, and completion is observed at the next wait.
+"""The queue of launches: several are submitted together, and completion is observed at the next wait.
 
-A launch is submitted at once where fewer than `_SUBMISSIONS` run. Later launches are gathered, up to `MOST`, until
-there is room or a wait begins. Launches run in their order. A submission is one command buffer that executes those
-of its launches, because drivers take long for each submission. The work under way is bounded by two parts of
-`_gpu.flight`, because Ctrl-C cannot take it back.
+A launch is submitted at once where fewer than `_SUBMISSIONS` run. Otherwise launches are gathered, up to `MOST`, until
+there is room or a wait begins. Launches run in order. A submission is one primary command buffer that executes those of
+its launches, because drivers take long for each submission. The work in flight is bounded by two parts of
+`_gpu.flight`, because Ctrl-C cannot cancel it.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.flight import LEAST, PART, learn
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     Launch: TypeAlias = Slot | Transfer
 
+Reused = TypeVar("Reused", bound="Launch")
 MOST = 32
 _SUBMISSIONS = 4
 _NOT_READY, _TIMEOUT = 1, 2
@@ -34,15 +36,15 @@ PRIMARY, SECONDARY = 0, 1
 _ONCE = 1  # a command buffer that is submitted once
 _RESETTABLE = 2
 # nanoseconds
-_SPIN = 500_000  # of looking again and again: an idle core takes tens of microseconds to wake up
-_OVERSUBSCRIBED = 50_000_000  # of blocking instead of spinning, after that was too long: the host is oversubscribed
-_SLICE = 20_000_000  # of sleeping between two looks at signals
+_SPIN = 500_000  # to spin before blocking: an idle core takes tens of microseconds to wake up
+_OVERSUBSCRIBED = 50_000_000  # to block without spinning after a spin was in vain: the host is oversubscribed
+_SLICE = 20_000_000  # to block before signals such as Ctrl-C are handled
 
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Submission:
-    """A command buffer that executes those of ``launches``, and the fence that tells its end."""
+    """A command buffer that executes those of ``launches``, and the fence that is signaled at its end."""
 
     def __init__(self, device: Any, pool: Any) -> None:
         f, vk = api.ffi(), api.lib()
@@ -53,13 +55,13 @@ class Submission:
         self.buffers = command_buffer(device, pool)
         self.info = api.new("VkSubmitInfo", commandBufferCount=1, pCommandBuffers=self.buffers)
         self.launches: list[Launch] = []
-        self.sent = 0  # when
-        self.load = 0  # nanoseconds that it is expected to take
+        self.sent = 0  # the time of its submission in nanoseconds
+        self.load = 0  # the estimated nanoseconds that it takes
         self._begin = api.new("VkCommandBufferBeginInfo", flags=_ONCE)
         self._executed = f.new("VkCommandBuffer[]", MOST)
 
     def write(self, launches: list[Launch]) -> int:
-        """Makes it one of ``launches``; a VkResult."""
+        """Records the command buffer for these launches; returns a VkResult."""
         vk, commands, count = api.lib(), self.buffers[0], len(launches)
         self.launches = launches
         self._executed[0:count] = [x.commands() for x in launches]
@@ -71,7 +73,7 @@ class Submission:
 
 
 def command_pool(device: Any, family: int) -> Any:
-    """A pool whose command buffers can be written again one by one."""
+    """A pool whose command buffers can be recorded again one by one."""
     made = api.ffi().new("VkCommandPool *")
     info = api.new("VkCommandPoolCreateInfo", flags=_RESETTABLE, queueFamilyIndex=family)
     api.check(api.lib().vkCreateCommandPool(device, info, api.ffi().NULL, made), "making a command pool")
@@ -86,10 +88,30 @@ def command_buffer(device: Any, pool: Any, level: int = PRIMARY) -> Any:
     return made
 
 
+class Ring(Generic[Reused]):
+    """At most ``most`` launches that ``make`` makes, used in turn."""
+
+    def __init__(self, queue: Queue, make: Callable[[], Reused], most: int) -> None:
+        self._queue = queue
+        self._make = make
+        self._most = most
+        self._all: deque[Reused] = deque()  # the most recently used one is the last
+
+    def next(self) -> Reused:
+        """One that is not in flight. Where all are, waits for the least recently used one, which is done first."""
+        ring = self._all
+        if not ring or (ring[0].uses and len(ring) < self._most):
+            ring.append(self._make())
+        else:
+            self._queue.release(ring[0])
+            ring.rotate(-1)
+        return ring[-1]
+
+
 class Queue:
-    """A queue of the driver's. ``fences``: of all submissions that were made for it. ``busy``: whether launches wait or
-    run. ``errors``: of launches whose wait was interrupted. ``running``: submissions in order. ``load``: nanoseconds
-    that they are expected to take. ``lost``: whether the device is lost."""
+    """A queue of the driver's. ``busy``: whether launches wait or run. ``running``: the submissions in flight, in
+    order; ``load``: the estimated nanoseconds that they take. ``fences``: those of all submissions so far. ``errors``:
+    those of launches whose wait was interrupted. ``lost``: whether the device is lost."""
 
     def __init__(self, device: Any, handle: Any, family: int) -> None:
         self.device = device
@@ -103,17 +125,17 @@ class Queue:
         self.running: list[Submission] = []
         self.load = 0
         self._waiting: list[Launch] = []
-        self._load = 0  # nanoseconds that what waits is expected to take
+        self._load = 0  # the estimated nanoseconds of the launches that wait
         self._oversubscribed_until = 0
-        self._ended = 0  # when the last submission was seen to be done
-        self._over = False  # whether a fork ended it
+        self._ended = 0  # the time when the last submission was found to be done
+        self._forked = False
         self._pending_frees: list[Callable[[], None]] = []
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
     def add(self, launch: Launch) -> None:
-        """Starts a launch. Raises what earlier ones ended with."""
-        if self.errors or self._over:
+        """Starts a launch. Raises the errors of earlier ones."""
+        if self.errors or self._forked:
             self._raise()
         self.busy = True
         launch.uses += 1
@@ -124,7 +146,7 @@ class Queue:
             self._submit()
 
     def finish(self) -> None:
-        """Waits for everything. Ctrl-C ends the waiting. Raises what launches ended with."""
+        """Waits for all launches, and raises their errors. Ctrl-C ends the wait."""
         if not self.busy:
             return
         while self._waiting or self.running:
@@ -132,50 +154,50 @@ class Queue:
                 self._submit()
             self._await_first()
         self.busy = False
-        self.load = 0  # Ctrl-C may have come between what runs and that
+        self.load = 0  # Ctrl-C may have kept it from being updated
         frees, self._pending_frees = self._pending_frees, []
         for end in frees:
             end()
-        if self.errors or self._over:
+        if self.errors or self._forked:
             self._raise()
 
     def release(self, launch: Launch) -> None:
-        """Waits until it is not on its way any more."""
+        """Waits until the launch is not in flight any more."""
         while launch.uses:
             if self._waiting and not self.running:
                 self._submit()
             if not self.running:
-                launch.uses = 0  # Ctrl-C came between its end and the count
+                launch.uses = 0  # Ctrl-C kept it from being updated
                 return
             self._await_first()
 
     def defer_free(self, end: Callable[[], None]) -> None:
-        """Calls ``end``, which frees what the device may still use, as soon as nothing runs."""
+        """Calls ``end``, which frees something that the device may still use, as soon as nothing runs."""
         if self.busy:
             self._pending_frees.append(end)
         elif not self.lost:
             end()
 
     def forked(self) -> None:
-        """To be called in the child of a fork: what waits or runs is the parent's, and nothing starts any more."""
+        """To be called in the child of a fork: launches in flight are the parent's, and none can start any more."""
         self._waiting, self.running, self._pending_frees = [], [], []
         self.load = self._load = 0
-        self._over, self.busy = True, True
+        self._forked, self.busy = True, True
 
     def _raise(self) -> None:
-        if self._over:
+        if self._forked:
             raise forks.forked("Vulkan")
         errors, self.errors = self.errors, []
         raise errors[0]
 
     def _submit(self) -> None:
-        """Submits what waits."""
+        """Submits the launches that wait."""
         while self.running and self.load + self._load > 2 * PART:
             self._await_first()
         made = self._room()
         made.load = self._load
         made.sent = perf_counter_ns()
-        rest = self._waiting[MOST:]  # where Ctrl-C kept them from going
+        rest = self._waiting[MOST:]  # only where Ctrl-C interrupted an earlier submission
         try:
             result = made.write(self._waiting[:MOST])
         except Exception:
@@ -186,7 +208,7 @@ class Queue:
         if not result:
             try:
                 result = self._start(self.handle, 1, made.info, made.fence)
-            finally:  # Ctrl-C comes when it is on its way
+            finally:  # after Ctrl-C too, which comes when it is submitted
                 self.running.append(made)
                 self.load += made.load
             if result:
@@ -204,7 +226,7 @@ class Queue:
         return bool(self._fence_status(self.device, submission.fence) != _NOT_READY)
 
     def _has_room(self) -> bool:
-        """Whether one more submission can go without a wait."""
+        """Whether one more submission can start without a wait."""
         return len(self.running) < _SUBMISSIONS or self._done(self.running[0])
 
     def _room(self) -> Submission:
@@ -247,12 +269,12 @@ class Queue:
         self._free.append(first)
 
     def _end_of(self, submission: Submission) -> int:
-        """Waits for it: first it spins and yields the core, then it blocks; a VkResult."""
-        device, fence, look = self.device, submission.fence, self._fence_status
+        """Waits for a submission, first spinning and yielding the core, then blocking; returns a VkResult."""
+        device, fence, poll = self.device, submission.fence, self._fence_status
         now = perf_counter_ns()
         if now > self._oversubscribed_until:
             block_at = now + _SPIN
-            while (result := look(device, fence)) == _NOT_READY and now < block_at:
+            while (result := poll(device, fence)) == _NOT_READY and now < block_at:
                 _yield()
                 now = perf_counter_ns()
             if now >= block_at:
@@ -272,7 +294,7 @@ class Queue:
         api.check(result, what)
 
     def _drop(self, submission: Submission) -> None:
-        """Gives its launches up."""
+        """Drops the launches of a submission that failed."""
         launches, submission.launches = submission.launches, []
         for x in launches:
             x.uses -= 1

@@ -1,4 +1,4 @@
-"""The counting slice: the forward slice that only counts pushes, exact for any loop."""
+"""The counting slice: the part of the forward slice that counts pushes. It is exact for every kind of loop."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i64
 from quadrants_lab.ir.walk import map_blocks, types_of, walk
 
-DEPTH = "depth"  # and the id of a stack: the "ret" buffer that gets its depth
+DEPTH = "depth"  # followed by the id of a stack: names the "ret" buffer that gets its depth
 
 
 def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kernel | None:
-    """For a sized reverse kernel: the kernel (mode "count") that leaves the greatest depth of each stack that needs
-    counting in an i64 "ret" buffer named `DEPTH` and the stack's id; None where no stack does. ``slices``: what is
-    counted in place of the kernel's own forward slices; there a stack that a segment fills, up to the empty guard
-    behind it, is as deep as the segment makes it. Run dead-code elimination on it: values that were pushed are replaced
-    by zeros, so only what steers control flow survives."""
+    """For a sized reverse kernel: the kernel (mode "count") that returns the greatest depth of each stack that has to
+    be counted, in an i64 "ret" buffer named `DEPTH` and the stack's id; None where no stack has to be.
+
+    ``slices``: the forward slices to count in place of the kernel's own. In these an empty guard follows each segment
+    of a checkpointed loop; the depth of a stack that a segment fills is what the segment adds. The caller runs
+    dead-code elimination: pushed values are replaced by zeros, so only what steers control flow survives."""
     counted = counted_stacks(kernel)
     if not counted:
         return None
@@ -40,16 +41,16 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
 
 
 def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether the task of a reverse kernel may be one that recomputes launch temporaries of the forward one: it writes
-    nothing else and keeps no stacks. One that is not, but gathers adjoints of temporaries, does no harm in a kernel
-    that leaves out what would read them."""
+    """Whether a task of a reverse kernel may recompute launch temporaries of the forward kernel: it writes nothing else
+    and has no stacks. A task that accumulates adjoints of temporaries passes too, which does no harm: nothing in the
+    counting kernel reads them."""
     written = [s.buffer for s in walk((task,)) if isinstance(s, N.Write)]
     stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 
 
 def _uses_scratch(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether the task copies what was kept."""
+    """Whether the task reads or writes scratch buffers, which hold values that the forward launch kept."""
     return any(isinstance(s, (N.Load, N.Store)) and buffers[s.buffer].kind == "scratch" for s in walk((task,)))
 
 
@@ -63,9 +64,9 @@ class _Counter:
 
     def task(self, task: N.Offload) -> N.Offload:
         body = self.block(task.body)
-        of_segments = {v for segment in _segments(task.body) for v in _pushed(segment.body)}
+        in_segments = {v for segment in _segments(task.body) for v in _pushed(segment.body)}
         with self.b.block() as tail:
-            for stack in sorted(self.stacks - of_segments):
+            for stack in sorted(self.stacks - in_segments):
                 self.report(stack, self.depth(stack))
         return replace(task, body=(*body[:-1], *tail, body[-1]))
 
@@ -79,11 +80,15 @@ class _Counter:
         segments = {s.id for s in _own_segments(stmts)}
         out: list[N.Stmt] = []
         for s in stmts:
-            if isinstance(s, N.AdStackGuard) or (isinstance(s, (N.AdStackAlloca, N.AdStackPush)) and self.skips(s)):
+            if isinstance(s, N.AdStackGuard):
                 continue
             if isinstance(s, N.AdStackAlloca):
+                if s.id not in self.stacks:
+                    continue
                 s = replace(s, count_only=True)
             elif isinstance(s, N.AdStackPush):
+                if s.stack not in self.stacks:
+                    continue
                 with self.b.block() as made:
                     zero = self.b.const(0, self.b.types[s.value])
                 out += made
@@ -95,7 +100,7 @@ class _Counter:
         return tuple(out)
 
     def segment(self, loop: N.For) -> list[N.Stmt]:
-        """The run of a segment, and what it adds to the stacks that it fills."""
+        """The segment, followed by reports of how much it adds to each stack that it fills."""
         stacks = sorted(self.stacks & _pushed(loop.body))
         with self.b.block() as made:
             before = [self.depth(stack) for stack in stacks]
@@ -104,28 +109,22 @@ class _Counter:
                 self.report(stack, self.b.op("sub", self.depth(stack), had))
         return made
 
-    def skips(self, s: N.AdStackAlloca | N.AdStackPush) -> bool:
-        return (s.id if isinstance(s, N.AdStackAlloca) else s.stack) not in self.stacks
-
 
 def _own_segments(block: N.Block) -> list[N.For]:
-    """The loops of the block that run a segment: an empty guard stands behind each."""
+    """The loops of the block that run a segment: an empty guard follows each."""
     return [
         a for a, b in pairwise(block) if isinstance(a, N.For) and isinstance(b, N.AdStackGuard) and len(b.body) == 1
     ]
 
 
 def _segments(block: N.Block) -> list[N.For]:
-    """Those of all blocks within it."""
-    found = _own_segments(block)
-    for s in walk(block):
-        for inner in s.blocks():
-            found += _own_segments(inner)
-    return found
+    """The segments of the block and of all blocks within it."""
+    inner = (b for s in walk(block) for b in s.blocks())
+    return [segment for b in (block, *inner) for segment in _own_segments(b)]
 
 
 def _pushed(block: N.Block) -> set[int]:
-    """The stacks that the block pushes, outside of segments in it."""
+    """The stacks that the block pushes outside of the segments in it."""
     inner = {s.id for s in _own_segments(block)}
     found = {s.stack for s in block if isinstance(s, N.AdStackPush)}
     for s in block:

@@ -1,7 +1,7 @@
-"""Sizes that go over the elements of arrays, as a kernel that runs where the arrays are: a maximum or sum over a range
-becomes a parallel reduction, and one number comes back for each.
+"""A kernel that evaluates sizes on the device: each maximum or sum over elements of arrays becomes a parallel
+reduction, so that one number is copied to the host and not the arrays.
 
-What does not vary over a range is evaluated by the host and handed to the kernel as an argument.
+The host evaluates what does not vary over a range, and passes it to the kernel as an argument.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f64, i32, i64, u1
 
-SIZE, ROUGH = "size", "rough"  # what the buffers of the results are called, with their number
+SIZE, ROUGH = "size", "rough"  # followed by a number: the names of the result buffers
 _INT32_MAX = (1 << 31) - 1
-_ROUND = 9e18  # sums and products beyond it may not fit; as `evaluate` has it
+_ROUND = 9e18  # results beyond this may not fit into i64 and saturate, as they do in `evaluate`
 
 
 @dataclass(slots=True)
 class DeviceReduction:
-    """``ranges``: what is evaluated on the device. ``sizes``: the sizes with `SizeCounted` in their place, the first
-    one -1, the next -2. ``given``: by argument of the kernel, what the host evaluates for it."""
+    """``ranges``: what the device evaluates. ``sizes``: the sizes with `SizeCounted` in place of the ranges: -1 for the
+    first, -2 for the second. ``given``: for each added argument of the kernel, what the host evaluates."""
 
     ranges: list[S.SizeRange]
     sizes: list[S.SizeExpr]
@@ -32,17 +32,17 @@ class DeviceReduction:
 
     @property
     def data(self) -> frozenset[str]:
-        """The buffers whose elements the ranges go over."""
+        """The buffers whose elements the ranges read."""
         return frozenset(p.buffer for r in self.ranges for p in subexpressions(r) if isinstance(p, S.SizeLoad))
 
 
 def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
-    """What of these sizes a device can evaluate; None where nothing goes over elements of arrays."""
+    """The parts of these sizes that a device can evaluate; None where no range reads elements of arrays."""
     ranges: list[S.SizeRange] = []
 
     def without(e: S.SizeExpr) -> S.SizeExpr:
         if isinstance(e, S.SizeRange):
-            if not _goes_over_elements(e):
+            if not _reads_elements(e):
                 return e
             if e not in ranges:
                 ranges.append(e)
@@ -53,7 +53,7 @@ def device_reduction(sizes: Sequence[S.SizeExpr]) -> DeviceReduction | None:
     return DeviceReduction(ranges, rest) if ranges else None
 
 
-def _goes_over_elements(e: S.SizeRange) -> bool:
+def _reads_elements(e: S.SizeRange) -> bool:
     """Whether the body reads elements that vary with the variable, by operations that kernels have in 64 bits."""
     parts = subexpressions(e.body)
     varying = [p for p in parts if is_open(p)]
@@ -63,8 +63,8 @@ def _goes_over_elements(e: S.SizeRange) -> bool:
 
 
 def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
-    """The kernel (mode "count") that leaves the value of range number k in the "ret" buffer ``size<k>``, and of a sum
-    also as a f64, in ``rough<k>``. Its arguments beside those of ``kernel`` are put into ``work.given``."""
+    """The kernel (mode "count") that returns the value of range number k in the "ret" buffer ``size<k>``, and for a sum
+    also an f64 estimate in ``rough<k>``, to notice overflow. Added arguments are put into ``work.given``."""
     b = Builder(kernel.next_id)
     wanted = {n for n, x in kernel.buffers.items() if x.kind == "ndarray" or (x.kind == "field" and n in work.data)}
     buffers = {name: kernel.buffers[name] for name in kernel.buffers if name in wanted}
@@ -94,8 +94,7 @@ def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
 
 @dataclass(slots=True)
 class _Maker:
-    """Writes the value of an expression as statements, all in i64 and saturating like `evaluate`; ``t``: the dtype of
-    indices."""
+    """Builds statements that compute an expression in i64, saturating like `evaluate`; ``t``: the dtype of indices."""
 
     b: Builder
     buffers: Mapping[str, N.Buffer]
@@ -104,7 +103,7 @@ class _Maker:
     bounds: set[str] = field(default_factory=set)
 
     def argument(self, e: S.SizeExpr, bound: DType | None = None) -> int:
-        """A value that the host evaluates, an i64 or the ``bound`` of a task."""
+        """An argument that the host evaluates: an i64, or the bound of a task in dtype ``bound``."""
         name, type = f"${len(self.given)}", bound or i64
         self.given[name] = e
         if bound is not None:
@@ -127,7 +126,7 @@ class _Maker:
         raise TypeError(f"not a SizeExpr: {e!r}")
 
     def load(self, buffer: N.Buffer, index: list[int]) -> int:
-        """0 outside of the buffer, which is not touched there."""
+        """The element, 0 outside of the buffer, where no memory is touched."""
         b = self.b
         inside = b.const(True, u1)
         for axis, i in enumerate(index):

@@ -1,8 +1,8 @@
 """Evaluates a SizeExpr against the live data of one launch.
 
-Scalars are Python integers; under a range the variable is a numpy vector, so a maximum over a field is one vector
-operation. Arithmetic saturates at 64 bits. Loads outside a buffer give 0 and never touch memory: an iteration whose
-bound lies outside cannot run it (a condition keeps it out), so it needs no slots.
+Scalars are Python integers. Under a range the variable is a numpy vector, so a maximum over a field is one vector
+operation. Arithmetic saturates at 64 bits. A load outside of its buffer gives 0 and touches no memory: a condition
+keeps such an iteration from running the loop, so it needs no slots.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.adstack.extreme import greatest
-from quadrants_lab.adstack.series import series
+from quadrants_lab.adstack.closed_forms import Number, greatest, linear_reduction
 from quadrants_lab.analysis.algebra import INT64_MAX, fold, is_open, subexpressions
 from quadrants_lab.ir import sizeexpr as S
 
 Ints = npt.NDArray[np.int64]
-Number = int | Ints
-_CHUNK = 1 << 16  # elements of a range that are looked at together
+_CHUNK = 1 << 16  # elements of a range that are evaluated at a time
 
 
 class Live(Protocol):
-    """What a launch knows: its scalar arguments, the shapes of its ndarrays, and the data of its buffers."""
+    """The data of one launch: its scalar arguments, the shapes of its ndarrays, and the data of its buffers."""
 
     def arg(self, name: str) -> int: ...
     def shape(self, buffer: str, axis: int) -> int: ...
@@ -37,7 +35,7 @@ def evaluate(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None
 
 
 def evaluated(e: S.SizeExpr, live: Live) -> int:
-    """The value of a part, which may be negative."""
+    """The value of a part of a size, which may be negative."""
     return int(_Evaluator(live, {}).value(e, {}))
 
 
@@ -84,15 +82,15 @@ class _Evaluator:
         raise TypeError(f"not a SizeExpr: {e!r}")
 
     def over_range(self, e: S.SizeRange, env: Mapping[int, Number]) -> Number:
-        """Reduces over a new last axis, in chunks; where the bounds vary with outer variables the range goes over
-        all of them and what lies outside counts as 0."""
+        """Reduces over a new last axis, in chunks. Where the bounds vary with outer variables, the range covers all of
+        them and points outside of their own bounds count as 0."""
         begin, end = self.value(e.begin, env), self.value(e.end, env)
         low, high = int(np.min(begin)), int(np.max(end))
         if low >= high:
             return 0
-        closed = series(e, begin, end, lambda part: self.value(part, env), _apply)
+        closed = linear_reduction(e, begin, end, lambda part: self.value(part, env), _apply)
         if closed is None and e.op == "max" and not env:
-            best = greatest(e.body, {e.var.id: (low, high)}, lambda part: int(self.value(part, {})), self.live.array)
+            best = greatest(e.body, {e.var: (low, high)}, lambda part: int(self.value(part, {})), self.live.array)
             closed = None if best is None else max(best, 0)
         if closed is not None:
             return closed
@@ -123,8 +121,6 @@ def _sum(body: Ints) -> Ints:
 
 
 def _load(array: npt.NDArray[Any], index: list[Number]) -> Number:
-    if not index:
-        return int(array[()])
     if all(isinstance(i, int) for i in index):
         inside = all(0 <= i < n for i, n in zip(index, array.shape, strict=True))
         return int(array[tuple(index)]) if inside else 0
@@ -142,7 +138,7 @@ _VECTOR = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.mini
 
 
 def _roots(x: Ints) -> Ints:
-    """Square roots rounded up; the guess of a float is at most one off."""
+    """Square roots rounded up; a float's estimate is off by at most one."""
     r: Ints = np.ceil(np.sqrt(np.maximum(x, 0).astype(np.float64))).astype(np.int64)
     r = np.where(r * r < x, r + 1, r)
     return np.where((r > 0) & ((r - 1) * (r - 1) >= x), r - 1, r)

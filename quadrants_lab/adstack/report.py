@@ -1,4 +1,4 @@
-"""The launch report: one row a stack."""
+"""The launch report: a row for each adstack, and for each buffer that a launch keeps for its gradient."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from quadrants_lab.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
-    """``depth``: slots a lane in this launch; ``how``: how it was found; ``bytes_per_lane``: what one iteration in
-    flight takes; ``reason``: the use that made the stack necessary."""
+    """``depth``: slots per iteration in this launch; ``how``: how the depth was determined; ``bytes_per_lane``: memory
+    per iteration in flight; ``reason``: the use that made the stack necessary; ``cure``: what avoids it."""
 
     stack: int
     name: str
@@ -34,8 +34,8 @@ class StackRow:
 
 @dataclass(frozen=True, slots=True)
 class KeptRow:
-    """What a launch keeps for its gradient of a buffer that it overwrites: ``elements`` in this launch, as many as
-    ``size`` says. ``line``, ``span``: where they are overwritten; ``slot``: the scratch buffer that has them."""
+    """Values that a launch keeps for its gradient before it overwrites them. ``elements``: how many in this launch;
+    ``size``: the formula for that; ``line``, ``span``: where they are overwritten; ``slot``: the scratch buffer."""
 
     slot: str
     name: str
@@ -49,7 +49,7 @@ class KeptRow:
 
 
 def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
-    """Rows for a reverse kernel; ``shapes``: of its scratch buffers in a launch."""
+    """The rows of a reverse kernel; ``shapes``: those of its scratch buffers in a launch."""
     rows: dict[str, KeptRow] = {}
     for task in kernel.body:
         loaded = {s.id: s.buffer for s in walk((task,)) if isinstance(s, N.Load)}
@@ -67,14 +67,14 @@ def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[K
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
-    """The kernel's stacks in the order of its tasks: the order in which capacities are handed to a device."""
+    """The kernel's stacks in task order, which is the order in which a device takes their capacities."""
     return [
         s for task in kernel.body if isinstance(task, N.Offload) for s in task.body if isinstance(s, N.AdStackAlloca)
     ]
 
 
 def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> list[StackRow]:
-    """Rows for a sized reverse kernel; ``depths`` in the order of `stack_allocas`."""
+    """The rows of a sized reverse kernel; ``depths`` in the order of `stack_allocas`."""
     rows = []
     for s, depth in zip(stack_allocas(kernel), depths, strict=True):
         assert s.size is not None
@@ -89,7 +89,7 @@ def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> lis
     return rows
 
 
-START = "start of each segment"  # begins the reason of what a checkpointed loop keeps
+START = "start of each segment"  # prefix of the reason of the stacks of a checkpointed loop
 _AT_HAND = "computed from loop indices, arguments and memory that the kernel does not write, it needs no stack"
 _CURES = {
     "index": _AT_HAND,
@@ -102,17 +102,17 @@ _LINEAR = "used in sums alone, and in products whose other factor has no derivat
 
 
 def cure(reason: str) -> str:
-    """What would remove a stack that is there for this reason."""
+    """What a user can change so that a stack with this reason is not needed."""
     return next((text for start, text in _CURES.items() if reason.startswith(start)), _LINEAR)
 
 
 def stack_bytes(dtype: DType, slots: int) -> int:
-    """What a stack takes for one iteration in flight: its values, truth values packed 32 to a word."""
+    """The bytes of a stack per iteration in flight; truth values are packed 32 to a word."""
     return (slots + 31) // 32 * 4 if dtype.kind == "b" else slots * dtype.nbytes
 
 
 def how_found(size: S.SizeExpr) -> str:
-    """In words: at compile time, before the launch, or by the counting slice."""
+    """When the size was determined, in words."""
     if isinstance(size, S.SizeConst):
         return "known at compile time"
     if any(isinstance(p, S.SizeCounted) for p in subexpressions(size)):

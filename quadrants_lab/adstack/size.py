@@ -1,9 +1,9 @@
 """`determine_ad_stack_size`: the greatest depth of every adstack as a SizeExpr.
 
-A recursion over the task's blocks: along a way through it depths add, where ways meet the greater one stays, a counted
-loop multiplies by its trips (or sums over its range, where the trips of an inner loop vary with it), a loop that is not
-counted leaves the stack to the counting slice. A loop of the reverse that pushes and pops a stack runs a segment of a
-checkpointed loop in each iteration: it takes the greatest of them.
+A recursion over the task's blocks: depths of statements in sequence add up, a branch takes the maximum of its arms, a
+For multiplies by its trip count (or sums over its range, where the body's depth varies with the index), and a While
+leaves the stack to the counting slice. A loop of the reverse slice that pushes and pops a stack runs a segment of a
+checkpointed loop in each iteration: its depth is the maximum over the segments.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from quadrants_lab.ir.walk import map_offloads, walk
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that every AdStackAlloca has its ``size``: never less than the depth that any iteration of the
-    task reaches, and equal to it where no push lies under a condition that depends on data."""
+    """Gives every AdStackAlloca its ``size``: at least the depth that any iteration of the task reaches, and equal to
+    it where no push is under a condition that depends on data."""
     written = touched(kernel.body, N.Write)
     return map_offloads(kernel, lambda task: _size_task(kernel, task, written))
 
@@ -37,27 +37,27 @@ def _size_task(kernel: N.Kernel, task: N.Offload, written: set[str]) -> N.Offloa
 
 
 def pushed_in_reverse(task: N.Stmt) -> set[int]:
-    """Stacks of checkpointed loops: they are pushed by the reverse, which runs segments again."""
+    """Stacks of checkpointed loops: the reverse slice pushes them when it runs a segment again."""
     guards = tuple(s for s in walk((task,)) if isinstance(s, N.AdStackGuard))
     return {s.stack for s in walk(guards) if isinstance(s, N.AdStackPush)}
 
 
 def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr:
-    """``inside``: the reverse pushes it, too."""
+    """The size of one stack; ``inside``: the reverse slice pushes it, too."""
     depth = _greatest(task.body, symbols, stack, inside)
     for p, first, last in reversed(task.box()):
         if depth is None or not A.reads_variable(depth, symbols.vars[p.id]):
             continue
         begin, end = symbols.size(first), symbols.size(last)
         depth = None if begin is None or end is None else A.over_range("max", symbols.vars[p.id], begin, end, depth)
-    # a variable of a loop that is left (its index read after it) has no range here
+    # an index that is read after its loop has no range here
     if depth is None or A.is_open(depth):
         return S.SizeCounted(stack)
     return depth
 
 
 def _greatest(block: N.Block, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr | None:
-    """The greatest depth along any way through the block, or None where it has to be counted."""
+    """The greatest depth along any path through the block; None where it has to be counted."""
     total: S.SizeExpr = A.ZERO
     for s in block:
         own: S.SizeExpr | None = A.ZERO
@@ -83,7 +83,7 @@ def _loop(loop: N.Loop, symbols: Symbols, stack: int, inside: bool) -> S.SizeExp
     if not isinstance(loop, N.For):
         return None
     begin, end = symbols.size(loop.begin), symbols.size(loop.end)
-    if any(isinstance(s, N.AdStackPop) and s.stack == stack for s in walk(loop.body)):  # it leaves the stack as it was
+    if any(isinstance(s, N.AdStackPop) and s.stack == stack for s in walk(loop.body)):  # a trip pops what it pushed
         return A.greatest_over(symbols.vars[loop.index.id], begin, end, body)
     if begin is None or end is None:
         return None
@@ -91,7 +91,7 @@ def _loop(loop: N.Loop, symbols: Symbols, stack: int, inside: bool) -> S.SizeExp
 
 
 def counted_stacks(kernel: N.Kernel) -> set[int]:
-    """Stacks whose size only the counting slice knows."""
+    """Stacks whose size only the counting slice can tell."""
     found: set[int] = set()
     for task in kernel.tasks:
         for s in task.body:

@@ -1,8 +1,8 @@
-"""Conditions that keep most iterations of a task from ever pushing: the others are listed first, and run by themselves.
+"""Compaction of tasks in which a condition keeps most iterations from ever pushing to a stack.
 
-The kernel of a gradient becomes two. The first lists the iterations that push. The second runs each gated task in two
-parts: the iterations that do not push, without any stack, and then those of the list, which are neighbours now. So the
-heap has lanes for those that push, and all lanes of a group are at work.
+The kernel of a gradient becomes two. The first lists the iterations that push. The second splits each such task in two:
+the iterations that do not push, without any stack, and then those of the list, densely packed. So the heap needs lanes
+for the iterations that push only, and all lanes of a group are busy.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, u1
 from quadrants_lab.ir.walk import end_of, rename, renamed, rewrite_in, types_of, walk
 
-ACTIVE_COUNT = "active_count"  # and a number: how many iterations the list of that number has
-ROWS = "rows"  # and a number: the list, of numbers of iterations in row-major order
+ACTIVE_COUNT = "active_count"  # followed by a list's number: the "ret" buffer with the list's length
+ROWS = "rows"  # followed by a list's number: the list itself, of row-major iteration numbers
 
 
 @dataclass(slots=True)
 class SparseIterations:
-    """``lists``: the kernel (mode "count") that leaves i32 "ndarray" buffers `ROWS` and i32 "ret" buffers
-    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: by the number
-    of a list, how many iterations may be on it."""
+    """``lists``: the kernel (mode "count") that fills i32 "ndarray" buffers `ROWS` and i32 "ret" buffers
+    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: for each
+    list's number, the number of iterations of its task."""
 
     lists: N.Kernel
     split: N.Kernel
@@ -42,8 +42,8 @@ class SparseIterations:
 
 
 def sparse_iterations(kernel: N.Kernel) -> SparseIterations | None:
-    """Of a sized reverse kernel; None where no task has conditions in front of all that it pushes. Both kernels are to
-    be simplified; then see `is_cheap`."""
+    """The two kernels for a sized reverse kernel; None where no task has a condition around everything that it pushes.
+    The caller simplifies both kernels and then asks `is_cheap`."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     lists: list[N.Stmt] = []
@@ -71,12 +71,12 @@ def sparse_iterations(kernel: N.Kernel) -> SparseIterations | None:
 
 
 def may_be_sparse(kernel: N.Kernel) -> bool:
-    """A quick look: whether `sparse_iterations` may find any. What lists iterations finds the memory that the launch
-    left, which may not be what the gradient puts back."""
+    """A quick check whether `sparse_iterations` may find any. Kernels with scratch buffers are excluded: their gradient
+    restores overwritten values, which the kernel that lists iterations would not see."""
     if any(b.kind == "scratch" for b in kernel.buffers.values()):
         return False
     tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
-    return any(any(_somewhere(s) for s in _ahead(t)) and not _uses_stacks(_ahead(t)) for t in tasks)
+    return any(any(map(_uses_stack, _forward_slice(t))) and not _always_uses_stack(_forward_slice(t)) for t in tasks)
 
 
 def is_cheap(lists: N.Kernel) -> bool:
@@ -85,8 +85,8 @@ def is_cheap(lists: N.Kernel) -> bool:
 
 
 def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
-    """How many iterations a task has that may be gated; None where that is not known, or it may not. Draws depend on
-    where an iteration stands, and lists hold numbers of i32."""
+    """How many iterations a task has; None where that is not known or the task cannot be split: random draws depend on
+    an iteration's position, and lists hold i32 numbers."""
     symbols = Symbols(task, buffers)
     if task.kind == "serial" or any(isinstance(s, N.Random) for s in walk((task,))):
         return None
@@ -105,50 +105,50 @@ def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
 
 
 def _listed(b: Builder, task: N.Offload, rows: str, active: str) -> N.Offload | None:
-    """The task that lists them; None where all push, or none."""
+    """The task that lists the iterations that push; None where all of them do, or none."""
     stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)}
-    if not stacks or stacks - {s.stack for s in walk(_ahead(task)) if isinstance(s, N.AdStackPush)}:
+    if not stacks or stacks - {s.stack for s in walk(_forward_slice(task)) if isinstance(s, N.AdStackPush)}:
         return None  # a segment of a checkpointed loop may push what its forward slice does not
-    body, passes = _flagged(b, _ahead(task))
-    if passes is None:
+    body, pushes = _flagged(b, _forward_slice(task))
+    if pushes is None:
         return None
-    with b.block() as gate, b.when(passes):
+    with b.block() as gate, b.when(pushes):
         at = b.add(N.Atomic(b.fresh(), i32, active, (), b.const(1, i32), "add"))
         b.add(N.Store(b.fresh(), rows, (at,), _number(b, task)))
     return replace(task, body=(*body, *gate, task.body[-1]))
 
 
-def _ahead(task: N.Offload) -> N.Block:
+def _forward_slice(task: N.Offload) -> N.Block:
     """The task's forward slice."""
     return tuple(s for s in task.body[:-1] if not isinstance(s, (N.AdStackAlloca, N.AdStackGuard)))
 
 
 def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
-    """The block without pushes, and a flag (u1) that says whether it pushes; None: it does whenever it runs."""
+    """The block without its pushes, and a flag (u1) that is true where it would push; None: it always pushes."""
     out: list[N.Stmt] = []
     flags: list[int] = []
     for s in block:
-        if isinstance(s, N.If) and not _uses_stacks(block) and _somewhere(s):
+        if isinstance(s, N.If) and not _always_uses_stack(block) and _uses_stack(s):
             arms = [_arm(b, a) for a in s.blocks()]
             flag = b.param(u1)
             flags.append(flag.id)
             out.append(replace(s, then=arms[0], orelse=arms[1], results=(*s.results, flag)))
         elif not isinstance(s, N.AdStackPush):  # what a loop computes may steer a later condition
             out.append(rewrite_in(s, _not_a_push))
-    if _uses_stacks(block):
+    if _always_uses_stack(block):
         return out, None
     with b.block() as made:
-        passes = flags[0] if flags else b.const(False, u1)
+        pushes = flags[0] if flags else b.const(False, u1)
         for f in flags[1:]:
-            passes = b.op("or", passes, f)
-    return [*out, *made], passes
+            pushes = b.op("or", pushes, f)
+    return [*out, *made], pushes
 
 
 def _arm(b: Builder, block: N.Block) -> N.Block:
     end = end_of(block)
-    body, passes = _flagged(b, block[:-1])
+    body, pushes = _flagged(b, block[:-1])
     with b.block() as made:
-        flag = b.const(True, u1) if passes is None else passes
+        flag = b.const(True, u1) if pushes is None else pushes
     return (*body, *made, replace(end, values=(*end.values, flag)))
 
 
@@ -156,22 +156,22 @@ def _not_a_push(s: N.Stmt) -> N.Stmt | tuple[()]:
     return () if isinstance(s, N.AdStackPush) else s
 
 
-def _somewhere(s: N.Stmt) -> bool:
+def _uses_stack(s: N.Stmt) -> bool:
     return any(isinstance(inner, N.StackUse) for inner in walk((s,)))
 
 
-def _uses_stacks(block: N.Block) -> bool:
-    """Whether the block touches a stack whenever it runs, in loops perhaps."""
-    return any(_somewhere(s) for s in block if not isinstance(s, N.If))
+def _always_uses_stack(block: N.Block) -> bool:
+    """Whether the block uses a stack outside of any If."""
+    return any(_uses_stack(s) for s in block if not isinstance(s, N.If))
 
 
 # --- the two parts of a task
 
 
 def _others(b: Builder, task: N.Offload) -> N.Stmt:
-    """The task for the iterations that do not push: an If around it, and in it no arm that uses stacks."""
-    ahead, passes = _flagged(b, _ahead(task))
-    assert passes is not None
+    """The task for the iterations that do not push: its body, without the arms that use stacks, in an If."""
+    forward, pushes = _flagged(b, _forward_slice(task))
+    assert pushes is not None
     nothing = b.nothing()
     opened: list[N.Stmt] = []
     for s in task.body[:-1]:
@@ -180,19 +180,19 @@ def _others(b: Builder, task: N.Offload) -> N.Stmt:
         elif not isinstance(s, N.AdStackAlloca):
             opened.append(s)
     rest = (*rename(_unstacked(b, tuple(opened)), b.fresh, {}), N.Yield(b.fresh(), ()))
-    gate = N.If(b.fresh(), passes, nothing, rest, ())
-    return renamed(replace(task, body=(*ahead, gate, task.body[-1])), b.fresh)
+    gate = N.If(b.fresh(), pushes, nothing, rest, ())
+    return renamed(replace(task, body=(*forward, gate, task.body[-1])), b.fresh)
 
 
 def _unstacked(b: Builder, block: N.Block) -> N.Block:
-    """The block with zeros in place of the arms that use stacks, which do not run."""
+    """The block with zeros in place of the arms that use stacks, which are never taken."""
     out: list[N.Stmt] = []
     for s in block:
-        if isinstance(s, N.If) and _somewhere(s):
+        if isinstance(s, N.If) and _uses_stack(s):
             types = [r.type for r in s.results]
             arms: list[N.Block] = []
             for arm in s.blocks():
-                if _uses_stacks(arm):
+                if _always_uses_stack(arm):
                     with b.block() as zeros:
                         b.yield_(*(b.const(0, t) for t in types))
                     arm = tuple(zeros)
@@ -222,7 +222,7 @@ def _from_list(b: Builder, task: N.Offload, rows: N.Buffer) -> N.Offload:
 
 
 def _extents(b: Builder, task: N.Offload) -> tuple[list[int], list[int]]:
-    """Begin and extent of each axis of a box that is not empty, computed where they are needed."""
+    """Statements that compute begin and extent of each axis of a box that is not empty."""
     ids: dict[int, int] = {}
     b.stmts += rename(task.bounds[:-1], b.fresh, ids)
     b.types.update({ids[i]: t for i, t in types_of(task.bounds).items() if i in ids})
@@ -232,7 +232,7 @@ def _extents(b: Builder, task: N.Offload) -> tuple[list[int], list[int]]:
 
 
 def _number(b: Builder, task: N.Offload) -> int:
-    """The number of the iteration at hand, row by row."""
+    """The row-major number of the current iteration."""
     begins, extents = _extents(b, task)
     number = b.const(0, i32)
     for p, begin, extent in zip(task.indices, begins, extents, strict=True):

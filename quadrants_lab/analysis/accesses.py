@@ -1,8 +1,8 @@
 """Where a kernel's loads, stores and atomics go: every index as an affine form, with the loops and ifs around it.
 
-Symbols of a form are texts: ``!...`` for what is the same over a whole launch (arguments, shapes, and what is computed
-from them alone), ``%id`` for any other integer value. Arithmetic is taken to be exact, so only integers of 32 bits and
-more have forms: narrower ones wrap around.
+The symbols of a form are texts. ``!...`` is a uniform symbol: an argument, a shape, or what is computed from these
+alone, so it has one value in a whole launch. ``%id`` is any other integer value. The arithmetic of forms is exact, so
+only integers of at least 32 bits have forms; narrower ones wrap around.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from quadrants_lab.analysis.ranges import Range, Ranges
+from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
-
-Loop = N.Loop
 
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Form:
-    """``const`` plus, for each symbol, its coefficient (never 0) times it."""
+    """An affine form: ``const`` plus the sum of coefficient times symbol. No coefficient is 0."""
 
     terms: Mapping[str, int]
     const: int = 0
@@ -51,15 +49,18 @@ def symbol(value: int) -> str:
 
 @dataclass(slots=True)
 class Access:
-    """One load, store or atomic. ``number``: of its task; ``order``: its place in program order; ``loops``: those
-    around it, outer ones first; ``arms``: the ifs around it, by id, and which arm; ``at``: a form an axis; ``in_body``:
-    it is not in the task's bounds."""
+    """One load, store or atomic.
+
+    ``number`` is the number of its task and ``order`` its place in program order. ``loops`` are the loops around it,
+    outer ones first; ``arms`` maps the id of each if around it to the arm (0 or 1) in which it stands. ``at`` has a
+    form for each axis. ``in_body`` is false in the bounds of a task.
+    """
 
     stmt: N.Access
     task: N.Offload
     number: int
     order: int
-    loops: tuple[Loop, ...]
+    loops: tuple[N.Loop, ...]
     arms: Mapping[int, int]
     at: tuple[Form, ...]
     in_body: bool
@@ -69,7 +70,7 @@ _last: tuple[N.Kernel, Accesses] | None = None
 
 
 def accesses_of(kernel: N.Kernel) -> Accesses:
-    """`Accesses` of a kernel; those of the last one are kept, for several analyses ask."""
+    """The `Accesses` of a kernel. Several analyses ask for those of the same kernel, so the last ones are cached."""
     global _last
     last = _last  # another thread may ask for another kernel meanwhile
     if last is None or last[0] is not kernel:
@@ -78,30 +79,34 @@ def accesses_of(kernel: N.Kernel) -> Accesses:
 
 
 class Accesses:
-    """All accesses of an offloaded kernel. ``of``: by statement id; ``writes``: by buffer; ``defs``: what defines
-    each value; ``home``: the loops around each integer value's definition (an index belongs to its own loop);
-    ``index``: loop or task index -> forms of its begin and end."""
+    """All accesses of an offloaded kernel.
+
+    ``of`` maps the id of a statement to its access, and ``writes`` the name of a buffer to its stores and atomics.
+    ``defs`` maps a value to the statement that defines it. ``home`` maps the symbol of a value to the loops around its
+    definition (an index belongs to its own loop), and ``index`` that of a loop or task index to the forms of its begin
+    and end.
+    """
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
         self.of: dict[int, Access] = {}
         self.defs: dict[int, N.Value] = {}
-        self.home: dict[str, tuple[Loop, ...]] = {}
+        self.home: dict[str, tuple[N.Loop, ...]] = {}
         self.index: dict[str, tuple[Form, Form]] = {}
-        self.uniform: dict[str, tuple[str, Form, Form]] = {}  # what a symbol stands for that is an operation on forms
-        self.writes: dict[str, list[Access]] = {}  # the stores and atomics of each buffer
-        self.order: dict[str, int] = {}  # of definitions: what a bound reads comes before what it bounds
+        self.uniform: dict[str, tuple[str, Form, Form]] = {}  # symbol of an operation -> primitive and operands
+        self.writes: dict[str, list[Access]] = {}
+        self.order: dict[str, int] = {}  # number of each definition: what a bound reads comes before what it bounds
         self._forms: dict[int, Form] = {}
-        self._moduli: dict[str, tuple[Form, int]] = {}  # of a uniform remainder: the dividend and the divisor
-        self._asserted: set[int] = set()
-        for number, task in enumerate(kernel.tasks):
+        self._moduli: dict[str, tuple[Form, int]] = {}  # symbol of a remainder -> dividend and divisor
+        self._asserted: set[int] = set()  # conditions that keep an index inside: where one fails, so does the launch
+        for self._number, self._task in enumerate(kernel.tasks):
             self._in_body = False
-            self._visit(task.bounds, task, number, (), {})
+            self._visit(self._task.bounds, (), {})
             self._in_body = True
-            for p, begin, end in task.box():
+            for p, begin, end in self._task.box():
                 self._define(p.id, ())
                 self.index[symbol(p.id)] = self.form(begin), self.form(end)
-            self._visit(task.body, task, number, (), {})
+            self._visit(self._task.body, (), {})
 
     @cached_property
     def ranges(self) -> Ranges:
@@ -110,17 +115,16 @@ class Accesses:
     def form(self, value: int) -> Form:
         return self._forms.get(value) or Form({symbol(value): 1})
 
-    def _define(self, value: int, loops: tuple[Loop, ...]) -> None:
-        self.home[symbol(value)] = loops
-        self.order[symbol(value)] = len(self.order)
+    def _define(self, value: int, loops: tuple[N.Loop, ...]) -> None:
+        self.home.setdefault(symbol(value), loops)
+        self.order.setdefault(symbol(value), len(self.order))
 
-    def _visit(
-        self, block: N.Block, task: N.Offload, number: int, loops: tuple[Loop, ...], arms: Mapping[int, int]
-    ) -> None:
+    def _visit(self, block: N.Block, loops: tuple[N.Loop, ...], arms: Mapping[int, int]) -> None:
         for s in block:
             if isinstance(s, N.Access):
                 at = tuple(self.form(i) for i in s.index)
-                access = self.of[s.id] = Access(s, task, number, len(self.of), loops, arms, at, self._in_body)
+                access = Access(s, self._task, self._number, len(self.of), loops, arms, at, self._in_body)
+                self.of[s.id] = access
                 if not isinstance(s, N.Load):
                     self.writes.setdefault(s.buffer, []).append(access)
             if isinstance(s, N.Value):
@@ -134,23 +138,21 @@ class Accesses:
             elif isinstance(s, N.If):
                 certain = s.cond in self._asserted
                 for arm, b in enumerate(s.blocks()):
-                    self._visit(b, task, number, loops, arms if certain else {**arms, s.id: arm})
+                    self._visit(b, loops, arms if certain else {**arms, s.id: arm})
             elif isinstance(s, N.Loop):
                 for p in s.params():
                     self._define(p.id, (*loops, s))
                 if isinstance(s, N.For):
                     self.index[symbol(s.index.id)] = self.form(s.begin), self.form(s.end)
                 for b in s.blocks():
-                    self._visit(b, task, number, (*loops, s), arms)
-            elif isinstance(s, N.AdStackGuard):  # what is behind it runs, or the launch fails
-                for b in s.blocks():
-                    self._visit(b, task, number, loops, arms)
+                    self._visit(b, (*loops, s), arms)
+            elif isinstance(s, N.AdStackGuard):  # its body runs, or the launch fails
+                self._visit(s.body, loops, arms)
             for i, _ in s.defs():
-                self.order.setdefault(symbol(i), len(self.order))
-                self.home.setdefault(symbol(i), loops)
+                self._define(i, loops)
 
     def _form(self, s: N.Value) -> Form | None:
-        """The affine form of an integer value; None where it is a symbol of its own."""
+        """The affine form of an integer value, or None where the value is a symbol of its own."""
         match s:
             case N.Op(prim="and", args=args) if all(a in self._asserted for a in args):
                 self._asserted.add(s.id)
@@ -166,7 +168,7 @@ class Accesses:
             case N.Op(prim="select", args=(cond, x, _)) if cond in self._asserted:  # a checked index
                 return self.form(x)
             case N.Op(prim="cast", args=(x,)):
-                return self._forms.get(x) or (Form({symbol(x): 1}) if self._whole(x) else None)
+                return self._forms.get(x) or (Form({symbol(x): 1}) if symbol(x) in self.index else None)
             case N.Op(prim="neg", args=(x,)):
                 return self.form(x).times(-1)
             case N.Op(prim="add" | "sub" as prim, args=(x, y)):
@@ -180,11 +182,8 @@ class Accesses:
                 return self._uniform(prim, self.form(x), self.form(y))
         return None
 
-    def _whole(self, value: int) -> bool:
-        """Whether a value without a form is an index, which a cast keeps as it is."""
-        return symbol(value) in self.index
-
     def _uniform(self, prim: str, a: Form, b: Form) -> Form | None:
+        """A new uniform symbol for an operation on two uniform forms; None where one of them is not uniform."""
         if not (a.uniform and b.uniform):
             return None
         name = f"!{prim}({a},{b})"
@@ -198,8 +197,8 @@ class Accesses:
     # --- least and greatest values ---------------------------------------------------------------------------------
 
     def bound(self, form: Form, low: bool) -> Form | None:
-        """A form of uniform symbols that no value of ``form`` is less than (greater than, without ``low``); None where
-        data decides. A symbol may end in primes: it stands for another instance of the value."""
+        """A lower bound of ``form`` (an upper bound unless ``low``) as a form of uniform symbols, or None where it
+        depends on data. A symbol may end in primes: it then stands for another instance of the value."""
         while not form.uniform:
             s = max((s for s in form.terms if s[0] != "!"), key=lambda s: self.order.get(s.rstrip("'"), -1))
             base = s.rstrip("'")
@@ -216,7 +215,7 @@ class Accesses:
         return form
 
     def value_range(self, uniform: Form) -> tuple[int | None, int | None]:
-        """Least and greatest value of a form of uniform symbols (None: not known)."""
+        """The least and the greatest value of a form of uniform symbols; None for one that is not known."""
         low: int | None = uniform.const
         high: int | None = uniform.const
         for s, c in uniform.terms.items():
@@ -236,8 +235,7 @@ class Accesses:
         return None, None
 
     def congruent(self, form: Form) -> Form:
-        """The form with a difference of two remainders of one divisor written as what it can be: x % m - y % m is
-        (x - y) - m * w, w in 0..1, where x - y is a constant modulo m."""
+        """The form with x % m - y % m, for a constant x - y modulo m, written as (x - y) - m * w with w in 0..1."""
         for s in sorted(form.terms):
             for t in sorted(form.terms):
                 if s in self._moduli and t in self._moduli and form.terms[s] == -form.terms[t] > 0:
@@ -250,10 +248,5 @@ class Accesses:
 
 
 def primed(form: Form, primes: str) -> Form:
-    """Another instance of the form's values: all but the uniform ones get the primes."""
-    if not primes:
-        return form
+    """The form of another instance of the same values: all symbols but the uniform ones get the primes."""
     return Form({s if s[0] == "!" else s + primes: c for s, c in form.terms.items()}, form.const)
-
-
-__all__ = ["Access", "Accesses", "Form", "Range", "primed", "symbol"]

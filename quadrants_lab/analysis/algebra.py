@@ -1,6 +1,8 @@
-"""Constructors of SizeExpr that simplify as they build: constants folded, neutral elements gone."""
+"""Constructors of SizeExpr that fold constants and drop neutral elements."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.prims import ceil_sqrt
@@ -10,29 +12,25 @@ ZERO, ONE, TWO = S.SizeConst(0), S.SizeConst(1), S.SizeConst(2)
 
 
 def saturate(x: int) -> int:
-    """Into the signed 64-bit range."""
+    """The nearest integer in the signed 64-bit range."""
     return max(-INT64_MAX - 1, min(INT64_MAX, x))
+
+
+_FOLD: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: saturate(a + b),
+    "sub": lambda a, b: saturate(a - b),
+    "mul": lambda a, b: saturate(a * b),
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+    "isqrt": lambda a, b: ceil_sqrt(a),
+}
 
 
 def fold(op: str, a: int, b: int) -> int:
     """The value of ``a op b``; division by zero is 0, as in kernels."""
-    match op:
-        case "add":
-            return saturate(a + b)
-        case "sub":
-            return saturate(a - b)
-        case "mul":
-            return saturate(a * b)
-        case "floordiv":
-            return a // b if b else 0
-        case "mod":
-            return a % b if b else 0
-        case "min":
-            return min(a, b)
-        case "isqrt":
-            return ceil_sqrt(a)
-    assert op == "max", op
-    return max(a, b)
+    return _FOLD[op](a, b)
 
 
 def binary(op: str, a: S.SizeExpr, b: S.SizeExpr) -> S.SizeExpr:
@@ -80,14 +78,14 @@ def never_negative(e: S.SizeExpr) -> bool:
 
 
 def trips(begin: S.SizeExpr, end: S.SizeExpr) -> S.SizeExpr:
-    """How often a loop from begin to end runs."""
+    """The trip count of a loop from begin to end."""
     return binary("max", binary("sub", end, begin), ZERO)
 
 
 def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body: S.SizeExpr) -> S.SizeExpr:
-    """Sum or maximum of ``body`` over the range; a body that does not read the variable needs no range.
+    """The sum or maximum of ``body`` over the range; a body that does not read the variable needs no range.
 
-    (The maximum over an empty range would be 0, but then nothing runs and a larger capacity does no harm.)
+    (The maximum over an empty range is 0 by definition. This may give more: a capacity that no iteration uses.)
     """
     if body == ZERO:
         return ZERO
@@ -99,8 +97,8 @@ def over_range(op: str, var: S.SizeVar, begin: S.SizeExpr, end: S.SizeExpr, body
 def greatest_over(
     var: S.SizeVar, begin: S.SizeExpr | None, end: S.SizeExpr | None, body: S.SizeExpr
 ) -> S.SizeExpr | None:
-    """The maximum of ``body`` over the range, 0 where it is empty (where a bound is not known maybe more); None where a
-    bound is needed and not known."""
+    """The maximum of ``body`` over the range, 0 where it is empty (or an upper bound where ``begin`` or ``end`` is not
+    known); None where such a bound is needed but not known."""
     if begin is None or end is None:
         return None if reads_variable(body, var) else body
     if not falls(body, var):
@@ -108,12 +106,12 @@ def greatest_over(
     first = substituted(body, var, begin) if reads_variable(body, var) else body
     match end:
         case S.SizeOp("floordiv", _, S.SizeOp("isqrt") as size) if size in subexpressions(first):
-            return first  # segments: there are none where their size, and so what is pushed in one, is 0
+            return first  # a loop over segments is empty only where segments, and so the pushes in one, are empty
     return binary("mul", first, binary("min", trips(begin, end), ONE))
 
 
 def falls(e: S.SizeExpr, var: S.SizeVar, sign: int = 1) -> bool:
-    """Whether the value surely never grows (``sign`` -1: never falls) as the variable grows."""
+    """Whether the value is known not to grow (with ``sign`` -1: not to fall) as the variable grows."""
     if not reads_variable(e, var):
         return True
     match e:
@@ -133,7 +131,7 @@ def falls(e: S.SizeExpr, var: S.SizeVar, sign: int = 1) -> bool:
 
 
 def substituted(e: S.SizeExpr, var: S.SizeVar, value: S.SizeExpr) -> S.SizeExpr:
-    """``e`` with ``value`` in place of the variable; not for variables that a range in ``e`` binds."""
+    """``e`` with ``value`` in place of the variable, which no range in ``e`` binds."""
     if e == var:
         return value
     match e:
@@ -149,7 +147,7 @@ def reads_variable(e: S.SizeExpr, var: S.SizeVar) -> bool:
 
 
 def is_open(e: S.SizeExpr, bound: frozenset[int] = frozenset()) -> bool:
-    """Whether the value depends on variables that no range in it binds."""
+    """Whether the expression has free variables."""
     if isinstance(e, S.SizeVar):
         return e.id not in bound
     if isinstance(e, S.SizeRange):

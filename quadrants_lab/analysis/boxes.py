@@ -1,10 +1,9 @@
-"""Which elements a task writes: a box of indices for each buffer, whose ends the host can evaluate before a launch."""
+"""Boxes of indices: the elements of a buffer that a task accesses; the host evaluates their ends before a launch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
-from typing import Any
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form
 from quadrants_lab.analysis.algebra import ONE, ZERO, binary
@@ -14,63 +13,54 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64
 
-_AXES = "ijklmnop"  # what the indices of a box are called
+_AXES = "ijklmnop"  # the names of the indices of a box
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Elements of a buffer: along each axis from ``low`` up to, but not including, ``high``; never outside of it.
-    ``type``: the dtype that holds its indices."""
+    """Elements of a buffer: along each axis from ``low`` up to, but not including, ``high``, within the buffer.
+    ``type`` is the dtype that holds its indices."""
 
     low: tuple[S.SizeExpr, ...]
     high: tuple[S.SizeExpr, ...]
     type: DType = i32
 
     def extents(self) -> tuple[S.SizeExpr, ...]:
-        """The size along each axis; it may turn out negative, which stands for none."""
+        """The size along each axis. A negative size stands for no elements."""
         return tuple(binary("sub", high, low) for low, high in zip(self.low, self.high, strict=True))
 
     def within(self, b: Builder, index: tuple[int, ...], types: Mapping[str, DType]) -> tuple[int, ...]:
-        """Statements that turn the index of an element into that within the box. ``types``: as of `emit_size`."""
+        """Emits the index within the box of an element of the buffer. For ``types`` see `emit_size`."""
         return tuple(
             i if low == ZERO else b.op("sub", i, emit_size(b, low, b.types[i], types))
             for i, low in zip(index, self.low, strict=True)
         )
 
 
-class Loop:
-    """Makes a task that goes over the elements of a box: what is built in its ``with`` is the body. ``index``: of an
-    element in the buffer, ``within``: in the box."""
+Ids = tuple[int, ...]
 
-    def __init__(self, b: Builder, box: Box, types: Mapping[str, DType]) -> None:
-        self.b = b
-        self.span = b.span
-        with b.block() as bounds:
-            b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
-        self.bounds = tuple(bounds)
-        names = (_AXES[axis] if axis < len(_AXES) else f"k{axis}" for axis in range(len(box.low)))
-        self.params = tuple(b.param(box.type, name) for name in names)
-        self.index = tuple(p.id for p in self.params)
-        self._open = b.block()
-        self._box, self._types = box, types
 
-    def __enter__(self) -> Loop:
-        self._body = self._open.__enter__()
-        self.within = self._box.within(self.b, self.index, self._types)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.b.yield_()
-        self._open.__exit__(*error)
-
-    def task(self) -> N.Offload:
-        kind = "range_for" if self.params else "serial"
-        return N.Offload(self.b.fresh(), kind, self.bounds, self.params, tuple(self._body), span=self.span)
+def task_over(
+    b: Builder, box: Box, types: Mapping[str, DType], build: Callable[[Ids, Ids], None]
+) -> N.Offload:
+    """A parallel task over the elements of a box. ``build(index, within)`` emits its body: ``index`` is that of an
+    element in the buffer, ``within`` that in the box."""
+    span = b.span
+    with b.block() as bounds:
+        b.yield_(*(emit_size(b, e, box.type, types) for e in (*box.low, *box.high)))
+    names = (_AXES[axis] if axis < len(_AXES) else f"k{axis}" for axis in range(len(box.low)))
+    params = tuple(b.param(box.type, name) for name in names)
+    index = tuple(p.id for p in params)
+    with b.block() as body:
+        build(index, box.within(b, index, types))
+        b.yield_()
+    kind = "range_for" if params else "serial"
+    return N.Offload(b.fresh(), kind, tuple(bounds), params, tuple(body), span=span)
 
 
 def box_of(info: Accesses, accesses: Iterable[Access]) -> Box:
-    """The smallest box with affine ends around the elements of these accesses, all to one buffer. Where data decides an
-    index, it is the whole axis."""
+    """The smallest box with affine ends that has the elements of these accesses, all of one buffer. Along an axis where
+    an index depends on data it is the whole axis."""
     found = list(accesses)
     buffer = info.kernel.buffers[found[0].stmt.buffer]
     low: list[S.SizeExpr] = []
@@ -126,9 +116,11 @@ def size_types(args: Iterable[N.Arg], buffers: Mapping[str, N.Buffer]) -> dict[s
 
 
 def emit_size(b: Builder, e: S.SizeExpr, type: DType, types: Mapping[str, DType]) -> int:
-    """Statements that compute an expression of constants, arguments and shapes, of the dtypes ``types`` (see
-    `size_types`); the id of its value. They compute in 64 bits, as the host does; what is below 0 becomes 0, and
-    ``type`` must hold all the rest."""
+    """Emits an expression of constants, arguments and shapes; returns the id of its value, of dtype ``type``.
+
+    ``types`` has the dtypes of arguments and extents (`size_types`). It is computed in 64 bits, as on the host. A
+    negative value becomes 0, and ``type`` must hold every other one.
+    """
     if isinstance(e, S.SizeConst):
         return b.const(max(e.value, 0), type)
     value = _emit(b, e, types)

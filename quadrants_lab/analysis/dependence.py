@@ -1,5 +1,6 @@
-"""Whether two accesses can reach the same element: the tests of the textbooks, by greatest common divisors and bounds,
-on affine indices. What they cannot exclude may be.
+"""Whether two accesses can reach the same element: the GCD test and bounds (Banerjee's test) on affine indices.
+
+The answers are conservative: two accesses are taken to meet unless a test excludes it.
 
 Sources: U. Banerjee, Dependence Analysis (1997), chapters 2 to 4; R. Allen and K. Kennedy, Optimizing Compilers for
 Modern Architectures (2001), chapter 3.
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import gcd
 
-from quadrants_lab.analysis.accesses import Access, Accesses, Form, Loop, symbol
+from quadrants_lab.analysis.accesses import Access, Accesses, Form, symbol
 from quadrants_lab.ir import nodes as N
 
 _LATER = "!later"  # how many iterations later; at least 1
@@ -19,7 +20,7 @@ _LATER = "!later"  # how many iterations later; at least 1
 
 def may_follow(info: Accesses, first: Access, second: Access) -> bool:
     """Whether ``second`` may touch, after it, an element that ``first`` touched: in a later task, or in the same
-    iteration of one task. What other iterations of a parallel task do at the same time would be a race."""
+    iteration of one task. Two iterations of a parallel task are not compared: that would be a race."""
     if second.number != first.number:
         return second.number > first.number and _may_meet(info, first, second, dict.fromkeys(_symbols(second), "'"))
     common = [a for a, b in zip(first.loops, second.loops, strict=False) if a is b]
@@ -41,8 +42,8 @@ def other_iterations(info: Accesses, a: Access, b: Access) -> bool:
 
 
 def _own_element(a: Access, b: Access) -> bool:
-    """A quick look: both go to the element that the task's indices name, each index alone in an axis; or to two
-    elements of a constant place in one axis."""
+    """A quick test: either both go to the element that the task's indices name, each index alone in an axis, or their
+    indices in one axis are different constants."""
     places = [(f.const, g.const) for f, g in zip(a.at, b.at, strict=True) if not f.terms and not g.terms]
     if any(x != y for x, y in places):
         return True
@@ -55,31 +56,32 @@ def _symbols(a: Access) -> Iterator[str]:
     return (s for form in a.at for s in form.terms if s[0] != "!")
 
 
-def _later(info: Accesses, second: Access, common: list[Loop], n: int) -> dict[str, str]:
-    """The values of the second access's iteration that are others than those of the first's, where it is a later one of
-    the ``n``-th common loop: what is computed in that loop or further inside."""
+def _later(info: Accesses, second: Access, common: list[N.Loop], n: int) -> dict[str, str]:
+    """The symbols of the second access whose values differ from those of the first where the second stands in a later
+    iteration of the ``n``-th common loop: those that are computed in that loop."""
     loop = common[n]
     own = symbol(loop.index.id) if isinstance(loop, N.For) else ""
     return {s: "'" for s in _symbols(second) if s != own and any(around is loop for around in info.home.get(s, ()))}
 
 
 def _may_meet(
-    info: Accesses, first: Access, second: Access, renamed: Mapping[str, str], loop: Loop | None = None,
+    info: Accesses, first: Access, second: Access, renamed: Mapping[str, str], loop: N.Loop | None = None,
     *, step: int = 1, index: str = "",
 ) -> bool:  # fmt: skip
-    """``renamed``: symbols of the second access that stand for other instances of their values than those of the first.
-    The index of ``loop``, or ``index``, is at least one step further on in the second."""
+    """Whether both may go to one element. ``renamed`` has the symbols of the second access that stand for another
+    instance of the value than in the first. The index of ``loop``, or ``index``, is at least one step further on in the
+    second."""
     if isinstance(loop, N.For):
         index, step = symbol(loop.index.id), -1 if loop.reverse else 1
     apart: list[Form] = []
-    within: list[Form] = []  # the same with the second index as a value of its own: it lies in the loop's range, too
+    within: list[Form] = []  # the same with the second index as a symbol: it lies in the loop's range, too
     for r, w in zip(first.at, second.at, strict=True):
         moved = Form({s + renamed.get(s, ""): c for s, c in w.terms.items()}, w.const)
         if index in w.terms:
             within.append(moved.replaced(index, Form({index + "'": 1})).plus(r, -1))
             moved = moved.plus(Form({_LATER: step * w.terms[index]}))
         apart.append(moved.plus(r, -1))
-    # sums and differences of two axes: the diagonals along which tables are filled
+    # sums and differences of two axes: dynamic programming fills tables along diagonals
     diagonals = [a.plus(b, sign) for a, b in combinations(apart, 2) for sign in (1, -1)]
     return all(_may_be_zero(info, info.congruent(d)) for d in (*apart, *within, *diagonals))
 
@@ -99,8 +101,8 @@ def _may_be_zero(info: Accesses, d: Form) -> bool:
 
 
 def _without_later(d: Form, low: bool) -> Form:
-    """The form at the end of what `_LATER` can be: 1 or more than all."""
+    """The form with 1, the least value of `_LATER`, in its place, where that gives the lower (else upper) bound."""
     k = d.terms.get(_LATER, 0)
     if not k or (k > 0) != low:
-        return d  # it has no greatest value
+        return d  # `_LATER` has no greatest value
     return d.replaced(_LATER, Form({}, 1))

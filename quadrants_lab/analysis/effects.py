@@ -19,12 +19,12 @@ def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
 
 
 def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
-    """Names of the buffers that accesses of this kind go to."""
+    """Names of the buffers that accesses of this kind touch."""
     return {s.buffer for s in walk(block) if isinstance(s, by)}
 
 
 def places(block: N.Block, by: type[N.Access] = N.Access) -> dict[str, set[tuple[int, ...]]]:
-    """By buffer, the indices of the accesses of this kind."""
+    """For each buffer, the different indices of the accesses of this kind to it."""
     found: dict[str, set[tuple[int, ...]]] = {}
     for s in walk(block):
         if isinstance(s, by):

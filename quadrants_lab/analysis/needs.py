@@ -1,4 +1,4 @@
-"""What statements need, directly or by way of control, and blocks with only what is needed."""
+"""Data and control dependences of statements, and blocks reduced to what is needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ def no_effect(s: N.Stmt) -> bool:
 
 
 class Needs:
-    """``of``: id of a value, or of a statement that owns blocks -> ids that it needs when it is needed itself. What
-    stands in a block needs the statement that owns the block, and that needs what controls it. ``effects``: what is
-    needed by what has an ``effect``."""
+    """The dependence graph of a block.
+
+    ``of`` maps the id of a value, or of a statement that owns blocks, to the ids that it depends on. A statement
+    depends on the owner of its block, and the owner on what controls it. ``effects`` has the roots of the graph: what
+    the statements with an ``effect`` depend on.
+    """
 
     def __init__(self, effect: Callable[[N.Stmt], bool] = no_effect) -> None:
         self.effect = effect
@@ -26,7 +29,7 @@ class Needs:
         self._guarded = False
 
     def collect(self, block: N.Block, owner: int, target: int) -> None:
-        """``target``: the loop or task that a Break or Continue in the block leaves."""
+        """Adds the statements of a block. ``target`` is the loop or task that a Break or Continue in it leaves."""
         needs = self.of
         for s in block:
             if self.effect(s):
@@ -72,8 +75,8 @@ class Needs:
 
 
 def only(block: N.Block, live: Container[int], effect: Callable[[N.Stmt], bool] = no_effect) -> N.Block:
-    """The block with what has an effect, and with those of its values, results, carried values and statements that own
-    blocks that are ``live``."""
+    """The block reduced to what has an effect or is ``live``: values, results, carried values, and statements with
+    blocks."""
     out: list[N.Stmt] = []
     for s in block:
         if s.blocks():

@@ -1,9 +1,11 @@
-"""Races that are sure: iterations of a parallel loop of which one reads, or plainly overwrites, what another writes.
+"""Certain races: iterations of a parallel loop one of which reads, or overwrites by a plain store, what another
+writes.
 
-A pair of accesses that affine indices do not keep apart (`dependence`) is looked at in a few iterations of the loop, in
-which integers are computed as the loop would compute them: indices, conditions, bounds. What data decides is left out,
-so what meets here meets in every launch. Arguments and shapes take several values; an error needs a race under each of
-them, for some programs pass an offset that keeps two halves apart. What is not sure is left to `watch_races`.
+A pair of accesses that affine indices do not keep apart (`dependence`) is tried in a few iterations of the loop. A
+trial computes integers as the loop would: indices, conditions, bounds. It skips what depends on data, so two
+iterations that meet in a trial meet in every launch. Arguments and shapes take several values in turn, and an error
+needs a race under each of them, because some programs pass an offset that keeps two halves apart. `watch_races` finds
+all other races.
 """
 
 from __future__ import annotations
@@ -15,29 +17,28 @@ from typing import Any
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
-from quadrants_lab.analysis.effects import places, touched
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import reached, walk
 
 RACE_CURE = (
     "run the loop serially (qd.loop_config(serialize=True) before it), write to a second field, or, to sum up, use += "
     "on the element, which is atomic"
 )
-_MOST_PAIRS = 64  # of accesses to one buffer that are looked at
-_MOST_STEPS = 4000  # statements in the iterations of one trial
-_SAMPLES = {1: 20, 2: 5, 3: 3}  # indices tried along each of so many axes
-_TRIPS = 3  # of a loop inside, and the last two
-# Values that arguments, shapes and the like take in turn, by their order: each is larger than the others in some trial.
+_MOST_PAIRS = 64  # pairs of accesses to one buffer that are tried
+_MOST_STEPS = 4000  # statements that one trial runs
+_SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
+_TRIPS = 3  # first trips of an inner loop that are tried, beside the last two
+# Values that arguments and shapes take, by the order in which they are read: each is the largest in some trial.
 _SCALES = ((3, 11, 41, 150), (150, 41, 11, 3), (11, 3, 150, 41), (41, 150, 3, 11))
 
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """``write`` and ``other`` touch one element in different iterations: ``element``, ``first`` and ``second``, in some
-    launch."""
+    """``write`` in iteration ``first`` and ``other`` in iteration ``second`` of the task touch the same ``element``."""
 
     write: N.Write
     other: N.Access
@@ -48,15 +49,13 @@ class Race:
 
 
 def check_races(kernel: N.Kernel) -> None:
-    """Raises QuadrantsCompilationError for the first sure race of the (offloaded) kernel."""
+    """Raises QuadrantsCompilationError for the first certain race of an offloaded kernel."""
     for race in races(kernel):
         raise _error(race)
 
 
 def races(kernel: N.Kernel) -> Iterator[Race]:
-    """The sure races, one a buffer of a task."""
-    if not any(_suspicious(t) for t in kernel.body if isinstance(t, N.Offload)):
-        return
+    """The certain races: at most one for each buffer of a task."""
     info = accesses_of(kernel)
     for number, task in enumerate(kernel.tasks):
         for pairs in suspects(info, number).values():
@@ -66,14 +65,6 @@ def races(kernel: N.Kernel) -> Iterator[Race]:
                 yield found
 
 
-def _suspicious(task: N.Offload) -> bool:
-    """A quick look: a parallel task with a store that another access of its, or itself, might meet."""
-    if _single(task):
-        return False
-    own, at = {p.id for p in task.indices}, places(task.body)
-    return any(len(at[b]) > 1 or not own <= {*next(iter(at[b]))} for b in touched(task.body, N.Write))
-
-
 def _single(task: N.Offload) -> bool:
     """Whether constant bounds leave the task at most one iteration."""
     consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
@@ -81,9 +72,11 @@ def _single(task: N.Offload) -> bool:
 
 
 def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, list[tuple[Access, Access]]]:
-    """By buffer, the pairs of accesses of a parallel task that affine indices do not keep apart in different
-    iterations, a write first. Two atomics do not race, nor do stores of a value that is the same in all iterations.
-    ``aliases``: ndarrays of one dtype may be the same memory."""
+    """For each buffer the pairs of accesses, a write first, that may meet in different iterations of a parallel task.
+
+    Two atomics do not race, nor do stores of a value that is the same in all iterations. With ``aliases`` ndarrays of
+    one dtype are taken for the same memory.
+    """
     task = info.kernel.tasks[number]
     if _single(task):
         return {}
@@ -103,15 +96,16 @@ def suspects(info: Accesses, number: int, aliases: bool = False) -> dict[str, li
 
 
 def _may_race(w: N.Stmt, a: N.Stmt, first: bool) -> bool:
-    """Whether the pair counts, once: a store and anything else, an atomic and a load. ``first``: w stands first."""
+    """Whether this order of the pair counts: a store and any access, or an atomic and a load. Of two stores only one
+    order counts, that in which w is ``first``."""
     if isinstance(w, N.Store):
         return not isinstance(a, N.Store) or first
     return isinstance(w, N.Atomic) and isinstance(a, N.Load)
 
 
 def _same_value(info: Accesses, a: Access, b: Access) -> bool:
-    """Two stores of one value leave the same, whichever comes last: it is the same in every iteration, or in those that
-    store to one element."""
+    """Whether both are stores of one value, which is the same in all iterations that store to one element. The order of
+    such stores does not matter."""
     if not (isinstance(a.stmt, N.Store) and isinstance(b.stmt, N.Store)):
         return False
     values = [info.defs.get(s.value) for s in (a.stmt, b.stmt)]
@@ -123,22 +117,22 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
 
 
 def is_uniform(info: Accesses, task: N.Offload, value: int, given: Iterable[int] = ()) -> bool:
-    """Whether the value is the same in every iteration of the task in which the ``given`` ones are."""
-    written = touched(task.body, N.Write)
-    seen = {value, *given}
-    todo = [*seen - {*given}]
-    while todo:
-        s = info.defs.get(todo.pop())
-        if s is None or isinstance(s, (N.Random, N.Atomic)) or (isinstance(s, N.Load) and s.buffer in written):
-            return False
-        todo += [i for i in s.operands() if i not in seen]
-        seen |= set(s.operands())
-    return True
+    """Whether the value is the same in all iterations of the task in which the ``given`` values are."""
+    written, same = touched(task.body, N.Write), {*given}
+
+    def operands(v: int) -> tuple[int, ...]:
+        return info.defs[v].operands() if v in info.defs and v not in same else ()
+
+    def varies(s: N.Stmt | None) -> bool:
+        changed = isinstance(s, N.Load) and s.buffer in written
+        return changed or s is None or isinstance(s, (N.Random, N.Atomic))
+
+    return not any(varies(info.defs.get(v)) for v in reached([value], operands) if v not in same)
 
 
 def _counter(a: Access, b: Access) -> bool:
-    """An integer that iterations count with atomics and read as well, as those do that ask for room before they take
-    it: its value is not defined, but a program may well be right."""
+    """Whether it is an integer that iterations count with atomics and also read, for instance to look for room before
+    they take it. What they read depends on the order, but the program may still be right."""
     return isinstance(a.stmt, N.Atomic) and isinstance(b.stmt, N.Load) and not b.stmt.type.is_float
 
 
@@ -146,7 +140,7 @@ def _counter(a: Access, b: Access) -> bool:
 
 
 def _witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Access]]) -> Race | None:
-    """A race of one of the pairs, if there is one in every trial."""
+    """A race of one of the pairs, provided that each trial has one."""
     found: Race | None = None
     valid = 0
     for scale in _SCALES:
@@ -157,7 +151,7 @@ def _witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Ac
         found = trial.race(pairs)
         if found is None:
             return None
-        if not trial.free:  # nothing depends on what was assumed
+        if not trial.free:  # nothing was assumed, so all trials are the same
             return found
     return found if valid > 1 else None
 
@@ -167,8 +161,11 @@ class _Ended(Exception):
 
 
 class _Trial:
-    """``touched``: access -> element -> the first two iterations that touch it; ``free``: the arguments, shapes and
-    bounds from memory that values were assumed for."""
+    """A few iterations of a task, run with the known integers only.
+
+    ``touched`` has, for each wanted access and element, the first two iterations that touch it. ``free`` has the values
+    that were assumed for arguments, shapes, and bounds that are loaded.
+    """
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, wanted: set[int], scale: Sequence[int]) -> None:
         self.kernel = kernel
@@ -181,10 +178,11 @@ class _Trial:
         self.here: tuple[int, ...] = ()
         self.steps = 0
         self.iterations = 0
-        self.inside = {id(s) for s in _holding(task.body, wanted)}
-        self.uniform = True
+        loops = (s for s in walk(task.body) if isinstance(s, N.For))  # without a wanted access one need not run
+        self.loops = {s.id for s in loops if any(inner.id in wanted for inner in walk(s.body))}
+        self.in_bounds = True
         self.run(task.bounds)
-        self.uniform = False
+        self.in_bounds = False
         ends = [v for i in task.bounds[-1].operands() if (v := self.env.get(i)) is not None]
         k = len(task.indices)
         if len(ends) < 2 * k:
@@ -204,7 +202,7 @@ class _Trial:
         return self.free.setdefault(what, self.scale[len(self.free) % len(self.scale)])
 
     def run(self, block: N.Block) -> tuple[Any, ...]:
-        """Runs what is known of the block; the values of its terminator, None for those that are not known."""
+        """Runs what is known of the block; returns the values of its terminator, None for unknown ones."""
         env = self.env
         for s in block:
             self.steps += 1
@@ -213,7 +211,7 @@ class _Trial:
             if isinstance(s, N.Access):
                 if s.id in self.wanted:
                     self.touch(s)
-                if self.uniform and isinstance(s, N.Load) and s.type.is_int:
+                if self.in_bounds and isinstance(s, N.Load) and s.type.is_int:
                     env[s.id] = self.assumed(("load", s.buffer, s.index))
             elif isinstance(s, N.Value):
                 value = self.value(s)
@@ -232,9 +230,9 @@ class _Trial:
         return ()
 
     def loop(self, s: N.For) -> None:
-        """A few trips of a loop whose bounds are known."""
+        """Runs a few trips of a loop with known bounds."""
         env, begin, end = self.env, self.env.get(s.begin), self.env.get(s.end)
-        if begin is None or end is None or id(s) not in self.inside or self.steps > _MOST_STEPS:
+        if begin is None or end is None or s.id not in self.loops or self.steps > _MOST_STEPS:
             return
         trips = range(begin, end)[::-1] if s.reverse else range(begin, end)
         carried = tuple(env.get(i) for i in s.inits)
@@ -251,7 +249,7 @@ class _Trial:
         env.update((r.id, v) for r, v in zip(s.results, carried, strict=True) if v is not None)
 
     def value(self, s: N.Value) -> Any:
-        """An integer or truth value, None where it is not known."""
+        """The integer or truth value, or None where it is not known."""
         if not (s.type.is_int or s.type.kind == "b"):
             return None
         match s:
@@ -273,9 +271,9 @@ class _Trial:
         at = tuple([v for i in s.index if (v := self.env.get(i)) is not None])
         if len(at) < len(s.index) or not self.is_inside(s.buffer, at):
             return
-        seen = self.touched[s.id].setdefault(at, [])
-        if len(seen) < 2 and self.here not in seen:
-            seen.append(self.here)
+        iterations = self.touched[s.id].setdefault(at, [])
+        if len(iterations) < 2 and self.here not in iterations:
+            iterations.append(self.here)
 
     def is_inside(self, buffer: str, at: tuple[Any, ...]) -> bool:
         shape = self.kernel.buffers[buffer].shape
@@ -293,15 +291,6 @@ class _Trial:
                         assert isinstance(write.stmt, N.Write)
                         return Race(write.stmt, other.stmt, element, first, second, self.task)
         return None
-
-
-def _holding(block: N.Block, wanted: set[int]) -> list[N.Stmt]:
-    """The statements, at any depth, that have one of the wanted in their blocks."""
-    found: list[N.Stmt] = []
-    for s in walk(block):
-        if s.blocks() and any(inner.id in wanted for b in s.blocks() for inner in walk(b)):
-            found.append(s)
-    return found
 
 
 def _sample(axis: range, count: int) -> list[int]:

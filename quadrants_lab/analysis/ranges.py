@@ -1,4 +1,4 @@
-"""Ranges of integer values, from constants and loop bounds; and indices that are surely inside their buffer."""
+"""Value ranges of integers, derived from constants and loop bounds, and indices that are surely in bounds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
@@ -19,35 +20,26 @@ class Ranges:
         self.buffers = kernel.buffers
         self.defs: dict[int, N.Stmt] = {}
         self.indices: dict[int, tuple[int, int, DType]] = {}  # loop or task index -> begin, end, dtype
-        self.merged: dict[int, tuple[int, ...]] = {}  # carried value or result -> the values that it may be
+        self.merged: dict[int, list[int]] = {}  # carried value or result -> the values that it may be
         self.known: dict[int, Range | None] = {}
         exits = any(isinstance(s, N.Exit) for s in walk(kernel.body))  # then values merge in more ways
         for s in walk(kernel.body):
-            if not exits:
-                self._merge(s)
+            for source, target in () if exits else merges(s):
+                self.merged.setdefault(target, []).append(source)
             if isinstance(s, N.Value):
                 self.defs[s.id] = s
             elif isinstance(s, N.For):
                 begin = s.begin if s.step == N.NO_ID else N.NO_ID  # at 0 or above
                 self.indices[s.index.id] = (begin, s.end, s.index.type)
             elif isinstance(s, N.Offload) and s.kind == "threads":
-                self.merged |= {p.id: (i,) for p, i in zip(s.indices, s.bounds[-1].operands(), strict=True)}
+                self.merged |= {p.id: [i] for p, i in zip(s.indices, s.bounds[-1].operands(), strict=True)}
             elif isinstance(s, N.Offload):
                 self.indices |= {p.id: (begin, end, p.type) for p, begin, end in s.box()}
 
-    def _merge(self, s: N.Stmt) -> None:
-        if isinstance(s, N.Loop):
-            for p, r, init, last in zip(s.carried, s.results, s.inits, s.body[-1].operands(), strict=True):
-                self.merged[p.id] = self.merged[r.id] = (init, last)
-        elif isinstance(s, N.If):
-            arms = [arm[-1].operands() for arm in s.blocks()]
-            for k, r in enumerate(s.results):
-                self.merged[r.id] = tuple(values[k] for values in arms)
-
     def range(self, v: int) -> Range | None:
-        """Least and greatest value that ``v`` may have, or None where nothing is known."""
+        """The least and the greatest value that ``v`` may have, or None where nothing is known."""
         if v not in self.known:
-            self.known[v] = None  # while it is being found out
+            self.known[v] = None  # the answer for a cycle of carried values
             self.known[v] = self._range(v)
         return self.known[v]
 
@@ -100,7 +92,7 @@ def union(a: Range | None, b: Range | None) -> Range | None:
 
 
 def result(prim: str, args: tuple[Range | None, ...], t: DType) -> Range | None:
-    """The range of a binary operation on integers of a dtype; None where nothing is known, or it may wrap."""
+    """The range of a binary operation on integers of a dtype; None where nothing is known or where it may wrap."""
     if prim not in _BINARY or args == (None, None):
         return None
     x, y = (t.limits if r is None else r for r in args)

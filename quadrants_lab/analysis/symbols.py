@@ -10,16 +10,16 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.walk import walk
 
-MOST_PARTS = 100  # of an expression: beyond that pushes are counted, which takes no longer
+MOST_PARTS = 100  # of a size expression; counting pushes is no slower than evaluating a longer one
 _OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
 class Symbols:
     """Turns values of one task (and of its bounds) into SizeExpr.
 
-    A load of an integer field or ndarray has the same value on the host before the launch, unless it is of the buffers
-    ``written``, to which the reverse kernel copies what the forward one overwrote. Launch temporaries exist only on the
-    device.
+    The host reads the same integer from a field or ndarray before the launch as the kernel does, unless the buffer is
+    one of ``written``: the reverse kernel restores there what the forward one overwrote. Launch temporaries exist on
+    the device only.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Symbols:
         self.vars[p.id] = S.SizeVar(p.id, p.name if p.name.isidentifier() else "k")
 
     def size(self, v: int) -> S.SizeExpr | None:
-        """The value as SizeExpr, or None where it is known only on the device, or has too many parts."""
+        """The value as SizeExpr; None where only the device knows it, or where the expression has too many parts."""
         if v in self.vars:
             return self.vars[v]
         todo = [] if v in self.sizes else [v]

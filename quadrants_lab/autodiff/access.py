@@ -1,9 +1,9 @@
 """The data-access rule: the memory that a gradient reads again must hold what the kernel read.
 
-A gradient starts from the memory that the launch left. Each load that its forward slices repeat is compared with every
-write of the kernel that may come later and go to the same element. What such writes destroy is kept
-(`autodiff.keeps`); an old value that an atomic returned in a parallel loop cannot be kept, for another order of the
-threads gives another one.
+A gradient starts from the memory that the launch left. Each load that its forward slices repeat is compared with
+every write of the kernel that may come later and go to the same element. What such writes overwrite is kept
+(`autodiff.keeps`). The old value that an atomic returned in a parallel loop cannot be kept, because it depends on the
+order of the threads.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
+from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.ir import nodes as N
@@ -25,8 +26,9 @@ from quadrants_lab.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A forward load, or an atomic whose result is compared, that the gradient repeats although ``write`` may have
-    changed the element since. ``temporary``: it is repeated to compute launch temporaries again, in front of all."""
+    """A forward load, or an atomic min or max whose result is compared, that the gradient repeats although ``write``
+    may have changed the element since. ``temporary`` is the task that repeats it to compute launch temporaries again,
+    if it is one of those."""
 
     read: Access
     write: Access
@@ -34,14 +36,16 @@ class Conflict:
 
 
 def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keeps:
-    """What the (offloaded) forward kernel has to keep for its gradient. ``gradient``: makes that, after dead-code
-    elimination, as if this were kept. Repeated writes may need further values, so it is asked for until nothing is
-    missing."""
-    if not has_gradients(kernel) or not _may_conflict(kernel):
+    """What an offloaded forward kernel has to keep for its gradient.
+
+    ``gradient(keeps)`` makes that gradient, after dead-code elimination. The writes that it repeats may need further
+    values, so this is a fixed point.
+    """
+    if not has_gradients(kernel):
         return NOTHING
     info = accesses_of(kernel)
-    loads = [a for a in info.of.values() if isinstance(a.stmt, N.Load) and not kernel.buffers[a.stmt.buffer].passing]
-    if not any(may_follow(info, r, w) for r in loads for w in _writes(info, r.stmt.buffer)):
+    reads = [a for a in info.of.values() if _may_repeat(a.stmt) and not kernel.buffers[a.stmt.buffer].passing]
+    if not any(_may_be_lost(info, r, w) for r in reads for w in _writes(info, r.stmt.buffer)):
         return NOTHING
     saved: dict[tuple[str, int], Conflict] = {}
     before: set[tuple[int, str]] = set()
@@ -68,28 +72,22 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
     return Keeps(copies, frozenset(before), frozenset(repeated), temporaries)
 
 
+def _may_repeat(s: N.Access) -> bool:
+    """Whether a gradient may read what this statement read."""
+    return isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op in MINMAX)
+
+
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
     buffer, number = c.write.stmt.buffer, c.write.number
     box = box_of(info, (w for w in _writes(info, buffer) if w.number == number))
     return Saved(buffer, number, box, f"{buffer}.kept{n}", c.read.stmt.span, c.write.stmt.span)
 
 
-def _may_conflict(kernel: N.Kernel) -> bool:
-    """A quick look: whether a buffer is read by one task and written by the same one or a later one."""
-    read: set[str] = set()
-    for task in kernel.body:
-        stmts = list(walk((task,)))
-        read |= {s.buffer for s in stmts if isinstance(s, N.Load) and not kernel.buffers[s.buffer].passing}
-        if any(isinstance(s, N.Write) and s.buffer in read for s in stmts):
-            return True
-    return False
-
-
 def repeated_reads(
     info: Accesses, gradient: N.Kernel, derivatives: set[str] | None = None
 ) -> Iterator[tuple[N.Load, Access]]:
-    """Loads of the gradient, and the access of the kernel behind ``info`` that each repeats. ``derivatives``: the
-    buffers of derivatives (None: the adjoints)."""
+    """Each load of the gradient that repeats an access of the kernel behind ``info``, with that access. ``derivatives``
+    are the buffers of derivatives, by default the adjoints."""
     buffers = info.kernel.buffers
     ignore = {b.grad for b in buffers.values()} if derivatives is None else derivatives
     for load in walk(gradient.body):
@@ -100,8 +98,8 @@ def repeated_reads(
 
 
 def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None = None) -> Iterator[Conflict]:
-    """What the gradient (after dead-code elimination) of the kernel behind ``info`` repeats and may not find any more.
-    Raises QuadrantsCompilationError where it needs the old value of an atomic."""
+    """The reads of the kernel behind ``info`` that its gradient (after dead-code elimination) repeats, but may find
+    overwritten. Raises QuadrantsCompilationError where it needs the old value of an atomic."""
     ignore = {b.grad for b in info.kernel.buffers.values()} if derivatives is None else derivatives
     for task in gradient.tasks:
         computes = touched((task,), N.Write)
@@ -111,16 +109,21 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
             if isinstance(read.stmt, N.Atomic) and not compared:
                 raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
-                if write.number > read.number if compared else may_follow(info, read, write):
+                if _may_be_lost(info, read, write):
                     yield Conflict(read, write, task if primal else None)
+
+
+def _may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
+    """Whether the write may go to the element after the read. The result of an atomic is that of its whole task."""
+    if isinstance(read.stmt, N.Atomic):
+        return write.number > read.number
+    return may_follow(info, read, write)
 
 
 def check_data_access(
     kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING, derivatives: set[str] | None = None
 ) -> None:
     """Raises QuadrantsCompilationError where the gradient needs a value that is gone and not kept."""
-    if not _may_conflict(kernel) and not any(isinstance(s, N.Atomic) for s in walk(kernel.body)):
-        return
     kept = {(s.buffer, s.task) for s in keeps.saved}
     for c in conflicts(accesses_of(kernel), gradient, derivatives):
         buffer, number = c.write.stmt.buffer, c.write.number

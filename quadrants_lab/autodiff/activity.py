@@ -1,10 +1,12 @@
-"""Which values carry a derivative: those that depend on a buffer with a gradient and reach one (vary and useful)."""
+"""Activity analysis: which values carry a derivative, because they depend on a buffer with a gradient (they vary) and
+another such buffer depends on them (they are useful)."""
 
 from __future__ import annotations
 
 from quadrants_lab.autodiff.rules import share
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import end_of, reached, types_of, walk
+from quadrants_lab.ir.loop_carried import merges
+from quadrants_lab.ir.walk import reached, types_of, walk
 
 
 def flows(stmt: N.Op) -> tuple[int, ...]:
@@ -12,39 +14,21 @@ def flows(stmt: N.Op) -> tuple[int, ...]:
     return tuple(a for n, a in enumerate(stmt.args) if share(stmt.prim, n) is not None)
 
 
-def links(stmt: N.Stmt) -> list[tuple[int, int]]:
-    """(from, to) pairs through which a structured statement hands values on."""
-    pairs: list[tuple[int, int]] = []
-    if isinstance(stmt, N.If):
-        for block in stmt.blocks():
-            pairs += _yielded(block, stmt.results)
-    elif isinstance(stmt, N.Loop):
-        pairs += [(i, c.id) for i, c in zip(stmt.inits, stmt.carried, strict=True)]
-        pairs += [(i, r.id) for i, r in zip(stmt.inits, stmt.results, strict=True)]
-        pairs += _yielded(stmt.body, stmt.carried) + _yielded(stmt.body, stmt.results)
-    return pairs
-
-
-def _yielded(block: N.Block, to: tuple[N.Param, ...]) -> list[tuple[int, int]]:
-    end = end_of(block)
-    return [(y, p.id) for y, p in zip(end.values, to, strict=True)]
-
-
 def computed_from(block: N.Block) -> dict[int, list[int]]:
-    """For each value in the block, at any depth, those that it is made of, directly or handed on by control."""
+    """For each value in the block, at any depth, the values that it is computed or merged from."""
     found: dict[int, list[int]] = {}
     for s in walk(block):
         if isinstance(s, N.Value):
             found.setdefault(s.id, []).extend(s.operands())
-        for a, b in links(s):
+        for a, b in merges(s):
             found.setdefault(b, []).append(a)
     return found
 
 
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
-    """Ids of the floating-point values through which a derivative flows in this (offloaded) kernel, between the
-    buffers ``with_derivative`` (None: those with an adjoint). Launch temporaries among these are no ends: a derivative
-    flows through them, from what is written there to what is read."""
+    """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
+    ``with_derivative`` (by default those with an adjoint). A derivative does not begin or end in a launch temporary: it
+    flows through, from what is written there to what is read."""
     types = types_of(kernel.body)
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
     steps: list[tuple[int | str, int | str]] = []  # between values, and buffers by name
@@ -54,7 +38,7 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
         elif isinstance(stmt, N.Access) and stmt.buffer in carriers:
             steps += [(stmt.buffer, stmt.id)] if isinstance(stmt, N.Read) else []
             steps += [(stmt.value, stmt.buffer)] if isinstance(stmt, N.Write) else []
-        steps += links(stmt)
+        steps += merges(stmt)
     forward: dict[int | str, list[int | str]] = {}
     backward: dict[int | str, list[int | str]] = {}
     for a, b in steps:

@@ -1,8 +1,8 @@
-"""The adjoint code of one task: its statements backwards, loops and ifs as loops and ifs.
+"""The adjoint code of one task: its statements in reverse order, with a loop for each loop and an if for each if.
 
-The adjoint of a loop-carried value is a value carried by the reversed loop; what an if or loop body adds to a value
-from outside is a result of the reversed if, or carried by the reversed loop. So adjoints never live in memory until
-they reach a buffer.
+The adjoint of a loop-carried value is carried by the reversed loop. What the body of an if or loop adds to the adjoint
+of a value from outside is a result of the reversed if, or carried by the reversed loop. So adjoints are values, not
+memory, until they are added to the gradient of a buffer.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import end_of, free_values, renamed
 
-Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the block at hand
+Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the current block
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What the loop backwards carries: adjoints of the forward loop's carried values, by their places, and of active
-    values from outside."""
+    """What a reversed loop carries the adjoints of: carried values of the forward loop, by position, and active values
+    from outside, by id."""
 
     carried: list[int]
     outer: list[int]
@@ -37,8 +37,9 @@ class Carried:
 
 @dataclass(slots=True)
 class AdjointBuilder:
-    """``slicer``: what made the forward slice, its stacks by stashed value; ``env``: forward value -> what the reverse
-    calls it, extended as restored and recomputed values come into scope. ``colliding``: see `colliding_stores`."""
+    """Writes the adjoint of one task. ``slicer`` made the forward slice and knows the stack of each stashed value.
+    ``env`` maps a forward value to its id in the reverse code; it grows as values are restored or recomputed. For
+    ``colliding`` see `colliding_stores`."""
 
     b: Builder
     scopes: Scopes
@@ -49,7 +50,7 @@ class AdjointBuilder:
     env: dict[int, int]
     minmax: MinmaxAtomics
     colliding: frozenset[int] = frozenset()
-    order: dict[int, int] = field(init=False)  # of values, as the program defines them
+    order: dict[int, int] = field(init=False)  # value -> its number in program order
     free: dict[int, tuple[N.Block, set[int]]] = field(init=False, default_factory=dict)  # see `free_values`
 
     def __post_init__(self) -> None:
@@ -65,7 +66,8 @@ class AdjointBuilder:
     # --- primal values ---------------------------------------------------------------------------------------
 
     def _primal(self, v: int) -> int:
-        """The id by which the reverse knows a forward value. Constants and the like are made where they are read."""
+        """The id of a forward value in the reverse code. Constants and other uniform values are emitted where they are
+        read."""
         if v in self.env:
             return self.env[v]
         stmt = self.scopes.defs[v]
@@ -74,7 +76,7 @@ class AdjointBuilder:
         return v
 
     def _restore(self, key: tuple[int, int]) -> None:
-        """At the top of the reverse of a block: pop what it stashed, recompute what is recomputed there."""
+        """Emits, at the top of the reverse of a block, the pops of its stashed values and its recomputed values."""
         scope = self.scopes.by_key[key]
         for v in scope.defined:
             stmt = self.scopes.defs[v]
@@ -94,7 +96,7 @@ class AdjointBuilder:
     # --- adjoints --------------------------------------------------------------------------------------------
 
     def _name(self, v: int) -> str:
-        """What the adjoint of a value is called: as the adjoint of a buffer is."""
+        """The name of the adjoint of a value, formed as that of a buffer's adjoint."""
         name = self.scopes.names[v]
         return f"{name}.grad" if name else ""
 
@@ -255,8 +257,8 @@ class AdjointBuilder:
         self, stmt: N.Loop, index: N.Param, begin: int, end: int, adjoints: Carried, inits: list[int],
         own: int, before: Callable[[], None] = lambda: None,
     ) -> list[int]:  # fmt: skip
-        """The loop backwards: a For over ``index``. ``own``: what the loop's own index or counter is in it, computed by
-        ``before``. Returns the last adjoints of what is carried and of values from outside."""
+        """Emits the reversed loop, a For over ``index``. ``own`` is the id of the forward loop's index or counter in
+        it, and ``before`` emits that value. Returns the final adjoints of carried values and of values from outside."""
         b, carried, outer = self.b, adjoints.carried, adjoints.outer
         own_index, arm = (stmt.index.id, 0) if isinstance(stmt, N.For) else (stmt.carried[-1].id, 1)
         params = tuple(b.param(self.scopes.types[v], self._name(v)) for v in (stmt.carried[k].id for k in carried))
@@ -277,7 +279,7 @@ class AdjointBuilder:
             values = [self._zero(stmt.carried[k].id) if g is None else g for g, k in zip(nexts, carried, strict=True)]
             b.yield_(*values, *(local[v] for v in outer))
         results = tuple(b.param(p.type, p.name) for p in (*params, *sums))
-        upwards = own == index.id and isinstance(stmt, N.For) and stmt.reverse  # it came down
+        upwards = own == index.id and isinstance(stmt, N.For) and stmt.reverse  # the forward loop ran downwards
         loop = N.For(
             b.fresh(), index, begin, end, (*params, *sums), tuple(inits), tuple(made), results,
             reverse=not upwards,
@@ -286,7 +288,7 @@ class AdjointBuilder:
         return [r.id for r in results]
 
     def _segments(self, loop: N.For, begin: int, end: int, adjoints: Carried, inits: list[int]) -> list[int]:
-        """A checkpointed loop backwards, segment by segment (`autodiff.recursive_checkpointing`)."""
+        """Emits a reversed checkpointed loop, segment by segment (`autodiff.recursive_checkpointing`)."""
         b, t = self.b, loop.index.type
         segment = self.plan.segments[loop.id]
         n = R.lengths(b, loop, begin, end)
@@ -315,8 +317,8 @@ class AdjointBuilder:
         return [r.id for r in results]
 
     def _again(self, segment: R.Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
-        """The forward slice of one segment, with its pushes, from the values ``starts``; then the check that they fit.
-        ``at``: begin and end of the loop, number of the segment's first iteration."""
+        """Emits the forward slice of one segment, with its pushes, from the carried values ``starts``, then the check
+        of capacities. ``at``: begin and end of the loop, and the number of the segment's first iteration."""
         b, loop = self.b, segment.loop
         count = b.param(loop.index.type)
         carried = tuple(p for p in loop.carried if p.id in segment.starts)
@@ -333,5 +335,4 @@ class AdjointBuilder:
         copy = renamed(again, b.fresh, ids)
         b.types.update({new: b.types[old] for old, new in ids.items() if old in b.types})
         b.add(copy)
-        nothing = b.nothing()
-        b.add(N.AdStackGuard(b.fresh(), nothing))
+        b.check_depths()

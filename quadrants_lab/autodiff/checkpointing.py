@@ -1,10 +1,11 @@
-"""The to-be-recorded analysis: which primal values the reverse needs, and for each whether it is at hand,
-recomputed, or stashed on an adstack.
+"""The to-be-recorded analysis: which primal values the reverse needs, and whether each is available, recomputed, or
+stashed on an adstack.
 
-Needed are operands of non-linear operations, indices of memory that carries a gradient, branch conditions and trip
-counts. At hand are values of the task's outermost block, and loop indices (the reversed loop has its own). Of the
-rest a minimum vertex cut over the dataflow from what cannot be recomputed to what is needed picks what is stashed;
-what lies behind the cut is recomputed. Capacities are bytes, times a factor for every loop around the definition.
+The reverse needs operands of non-linear operations, indices of memory that carries a gradient, branch conditions and
+trip counts. Values of the task's outermost block and loop indices are available in the reverse. For the others, a
+minimum vertex cut over the dataflow from the values that cannot be recomputed to the needed ones chooses what is
+stashed; the needed values behind the cut are recomputed. The capacity of a value is its size in bytes, times a factor
+for each loop around its definition.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import reached
 
-_LOOP_WEIGHT = 64  # a value inside one more loop is kept that many times more often, we guess
+_LOOP_WEIGHT = 64  # the assumed number of trips of a loop
 
 
 @dataclass(slots=True)
 class Demand:
-    """A value that the reverse needs: ``why`` in words for the launch report, ``by`` the statement that needs it."""
+    """A value that the reverse needs, the reason in words for the launch report, and the statement that needs it."""
 
     value: int
     why: str
@@ -34,11 +35,14 @@ class Demand:
 
 @dataclass(slots=True)
 class StashPlan:
-    """What `stash_plan` decided. ``reversed``: ids of the structured statements that have an adjoint;
-    ``stash``: values pushed; ``export``: values in ifs outside all loops, handed out as results of the ifs;
-    ``recompute``: values computed again; ``segments``: the checkpointed loops in which values are stashed, by id, inner
-    ones first; ``demand``: the first demand of each stashed or exported value; ``needed``: all demands; ``graph``: from
-    what the values that are not at hand can be computed again."""
+    """What `stash_plan` decided.
+
+    ``reversed`` has the ids of statements that have an adjoint, ``stash`` the values that are pushed, ``export`` those
+    in ifs outside all loops, which become results of the ifs, and ``recompute`` those that are computed again.
+    ``segments`` has the checkpointed loops in which values are stashed, by id, inner ones first. ``needed`` has all
+    demands, and ``demand`` the first one of each stashed or exported value. ``graph`` maps each value that is not
+    available to the operands from which it can be computed again, or to None.
+    """
 
     reversed: set[int]
     stash: list[int] = field(default_factory=list)
@@ -50,7 +54,7 @@ class StashPlan:
     graph: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
 
     def uses(self, value: int) -> list[Demand]:
-        """What needs a stashed value, itself or by way of values that are computed again from it."""
+        """The demands for a stashed value, and for the values that are recomputed from it."""
         above: dict[int, list[int]] = {}
         for v in self.recompute:
             for a in self.graph[v] or ():
@@ -78,7 +82,7 @@ def reversed_statements(block: N.Block, active: set[int], with_grad: set[str]) -
 
 
 def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
-    """What the adjoint of the block needs, in program order."""
+    """The demands of the adjoint of the block, in program order."""
     out: list[Demand] = []
     for stmt in block:
         if stmt.id not in rev:
@@ -110,7 +114,7 @@ def _op_demands(op: N.Op, active: set[int]) -> list[Demand]:
 def stash_plan(
     task: N.Offload, scopes: Scopes, active: set[int], with_grad: set[str], read_only: set[str]
 ) -> StashPlan:
-    """Decides for one task. ``read_only``: buffers that no task of the kernel writes."""
+    """The plan for one task. ``read_only`` has the buffers that no task of the kernel writes."""
     plan = StashPlan(reversed_statements(task.body, active, with_grad))
     needed = demands(task.body, plan.reversed, active)
     for d in needed:
@@ -124,7 +128,7 @@ def stash_plan(
             plan.demand.setdefault(d.value, d)
 
     def sources_of(v: int) -> tuple[int, ...] | None:
-        """What v is recomputed from, or None where it cannot be."""
+        """The values from which v can be computed again, or None where it cannot."""
         stmt = scopes.defs[v]
         if isinstance(stmt, N.Op) or (isinstance(stmt, N.Load) and stmt.buffer in read_only):
             return stmt.operands()
@@ -135,7 +139,7 @@ def stash_plan(
     todo = [d.value for d in needed]
     while todo:
         v = todo.pop()
-        if v in graph or scopes.of[v].parent is None or scopes.at_hand(v):
+        if v in graph or scopes.of[v].parent is None or scopes.is_available(v):
             continue
         graph[v] = sources_of(v)
         todo += graph[v] or ()

@@ -1,23 +1,20 @@
 """Stores of several iterations to one element.
 
-They do not race where all store the same value, and what is there afterwards came from one of them. So one of
-them takes the adjoint, too, and leaves 0 behind, in one atomic step.
+They do not race where all store the same value, and the element then holds the value of one of them. So just one of
+them may take its adjoint: the first one, which reads it and leaves 0 behind in one atomic exchange.
 """
 
 from __future__ import annotations
 
 from quadrants_lab.analysis.accesses import Access, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
-from quadrants_lab.analysis.effects import places
 from quadrants_lab.ir import nodes as N
 
-_MOST_PAIRS = 400  # of stores that are looked at; beyond, all of them count
+_MOST_PAIRS = 400  # pairs of stores that are compared; where there are more, all of them are taken to collide
 
 
 def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
-    """The stores to buffers with a gradient whose element another iteration of the parallel task may store to."""
-    if not any(_quick(kernel, t) for t in kernel.body if isinstance(t, N.Offload)):
-        return frozenset()
+    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too."""
     found: set[int] = set()
     info = accesses_of(kernel)
     groups: dict[tuple[int, str], list[Access]] = {}
@@ -31,12 +28,3 @@ def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
                 if len(stores) ** 2 > _MOST_PAIRS or other_iterations(info, a, b):
                     found |= {a.stmt.id, b.stmt.id}
     return frozenset(found)
-
-
-def _quick(kernel: N.Kernel, task: N.Offload) -> bool:
-    """Whether some store names its element by other things than the task's own indices, or two differ."""
-    if task.kind == "serial":
-        return False
-    own = {p.id for p in task.indices}
-    stores = places(task.body, N.Store).items()
-    return any(len(at) > 1 or not own <= {*next(iter(at))} for buffer, at in stores if kernel.buffers[buffer].grad)

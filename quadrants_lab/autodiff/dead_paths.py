@@ -1,20 +1,21 @@
-"""Derivative paths that end on the way: never silent."""
+"""Finds paths of values along which the derivative ends, and warns about them."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import field
 
-from quadrants_lab.autodiff.activity import flows, links
+from quadrants_lab.autodiff.activity import flows
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-_ON_PURPOSE = frozenset({"custom_jvp"})  # ends a derivative because it is asked to
+_ON_PURPOSE = frozenset({"custom_jvp"})  # the user asks these to end a derivative
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
 Cuts = dict[tuple[str, str], tuple[N.Load, N.Stmt | None]]
@@ -22,16 +23,17 @@ Cuts = dict[tuple[str, str], tuple[N.Load, N.Stmt | None]]
 
 @dataclass(slots=True)
 class _Graph:
-    """How values reach values: ``next[v]`` lists (value, the statement that ends the derivative or None); memory of
-    the kernel's own (launch temporaries, and integers) is a step on the way. ``stored``: value -> its writes."""
+    """The dataflow of a kernel. ``next[v]`` lists pairs of a value that depends on v and the statement that ends the
+    derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
+    of each buffer, ``stored`` the writes of each value."""
 
     next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
     loads: dict[str, list[N.Load]] = field(default_factory=dict)
     stored: dict[int, list[N.Write]] = field(default_factory=dict)
 
     def reach(self, buffer: str, cuts: bool) -> dict[int, N.Stmt | None]:
-        """Values that depend on the buffer, each with the statement that ended the derivative on the way there:
-        where ``cuts``, some path with one; else only what is reached without."""
+        """The values that depend on the buffer: with ``cuts`` those with a path along which a statement ends the
+        derivative, each with that statement; else those with a path without one."""
         found: dict[tuple[int, bool], N.Stmt | None] = {}
         todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in self.loads.get(buffer, ()))
         while todo:
@@ -56,7 +58,7 @@ def _graph(kernel: N.Kernel) -> _Graph:
             g.loads.setdefault(s.buffer, []).append(s)
         elif isinstance(s, N.Write):
             g.stored.setdefault(s.value, []).append(s)
-        for a, b in links(s):
+        for a, b in merges(s):
             g.next.setdefault(a, []).append((b, None))
     for v, writes in g.stored.items():
         for w in writes:
@@ -67,9 +69,9 @@ def _graph(kernel: N.Kernel) -> _Graph:
 
 
 def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
-    """A warning for each pair of buffers with a derivative (``which``: "grad" or "dual") where the values of one reach
-    the other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without
-    one that passes values of one with it on to a later read in the same kernel."""
+    """A warning for each pair of buffers with a derivative (``which``: "grad" or "dual") where values of one reach the
+    other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without a
+    derivative through which values flow from one with it to another in the same kernel."""
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.passing}
     found: list[GradientWarning] = []
@@ -95,7 +97,7 @@ def value_flows(forward: N.Kernel) -> Flows:
 
 def integer_flows(forward: N.Kernel) -> Cuts:
     """(buffer read, buffer written) -> (first read, what ends a derivative on the way), for every pair of fields or
-    ndarrays of which one holds integers and the other does not, where values of what is read reach what is written."""
+    ndarrays where values flow from one to the other and just one of them holds integers."""
     g, found = _graph(forward), Cuts()
     for source, loads in g.loads.items():
         for v, cut in (g.reach(source, cuts=False) | g.reach(source, cuts=True)).items():
@@ -107,7 +109,7 @@ def integer_flows(forward: N.Kernel) -> Cuts:
 
 
 def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
-    """The flows from the sources to float buffers of the user's."""
+    """The flows from the sources to floating-point fields and ndarrays that are no derivatives."""
     derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
     mine = {
         n for n, b in kernel.buffers.items()
@@ -123,12 +125,13 @@ def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
 
 
 def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -> dict[str, N.Stmt | None]:
-    """Buffers with a derivative that take one of the values, each with how its derivative ended."""
+    """The buffers with a derivative to which one of the values is written, each with the statement that ends the
+    derivative on the way."""
     return {w.buffer: cut for v, cut in reached.items() for w in g.stored.get(v, ()) if w.buffer in carriers}
 
 
 def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> GradientWarning:
-    """The warning about a derivative that ends at ``cut`` on its only ways."""
+    """The warning about two buffers all paths between which end at operations like ``cut``."""
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
     if which == "grad":
@@ -142,7 +145,7 @@ def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "
 
 
 def missing(middle: N.Buffer, read: Span | None, write: Span | None, which: str = "grad") -> GradientWarning:
-    """The warning about a buffer in the middle of a chain that has no derivative."""
+    """The warning about a buffer without a derivative in the middle of a chain of buffers."""
     noun, option = _WORDS[which]
     name, cure = middle.name, f"make {middle.name} with {option}=True"
     if middle.kind == "ndarray":

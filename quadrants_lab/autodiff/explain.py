@@ -1,13 +1,11 @@
-"""Why a carried value has a stack, or has none: in words that name the line."""
+"""Explains in words, with line numbers, why a value has a stack or has none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.checkpointing import Demand, StashPlan
-from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.reverse import plan_task
+from quadrants_lab.autodiff.reverse import plans
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, walk
@@ -15,7 +13,7 @@ from quadrants_lab.ir.walk import reached, walk
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """``line``: of the loop that carries the value; ``stacked``: whether it has a stack."""
+    """Whether and why a value that the loop at ``line`` carries has a stack."""
 
     name: str
     line: int
@@ -25,12 +23,9 @@ class Note:
 
 
 def explain(forward: N.Kernel) -> list[Note]:
-    """One note for each value that an offloaded forward kernel carries around a loop which is reversed."""
-    kernel = prepared(forward)
-    active = active_values(kernel)
+    """One note for each value that a reversed loop of an offloaded forward kernel carries."""
     notes: list[Note] = []
-    for task in kernel.tasks:
-        _, plan = plan_task(kernel, task, active)
+    for task, _, plan, active in plans(forward):
         for stmt in walk(task.body):
             if not isinstance(stmt, N.Loop) or stmt.id not in plan.reversed:
                 continue
@@ -44,8 +39,8 @@ def explain(forward: N.Kernel) -> list[Note]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A value that has a stack: ``uses``: everything that needs it, in program order; ``choice``: why it is not
-    computed again."""
+    """Why a value has a stack: ``uses`` has everything that needs it, in program order, and ``choice`` says why it is
+    not recomputed."""
 
     uses: list[str]
     choice: str
@@ -53,18 +48,15 @@ class Kept:
 
 def on_stacks(forward: N.Kernel) -> dict[int, Kept]:
     """The values that have a stack, by id."""
-    kernel = prepared(forward)
-    active = active_values(kernel)
-    found: dict[int, Kept] = {}
-    for task in kernel.tasks:
-        scopes, plan = plan_task(kernel, task, active)
-        for v in plan.stash:
-            found[v] = Kept(list(dict.fromkeys(map(_said, plan.uses(v)))), _choice(v, scopes, plan))
-    return found
+    return {
+        v: Kept(list(dict.fromkeys(map(_reason, plan.uses(v)))), _choice(v, scopes, plan))
+        for _, scopes, plan, _ in plans(forward)
+        for v in plan.stash
+    }
 
 
 def _choice(v: int, scopes: Scopes, plan: StashPlan) -> str:
-    """What the minimum cut weighed: the value itself against all that it would be computed again from."""
+    """Why the minimum cut chose the value rather than those from which it would be computed again."""
     if plan.graph.get(v) is None:
         if isinstance(scopes.defs[v], N.Loop):
             return "its loop hands it on from trip to trip, so only the whole loop could compute it again"
@@ -80,13 +72,13 @@ def _choice(v: int, scopes: Scopes, plan: StashPlan) -> str:
     return f"to compute it again {names} would be kept: {width} bytes a time{where}; it takes {scopes.types[v].nbytes}"
 
 
-def _said(d: Demand) -> str:
+def _reason(d: Demand) -> str:
     return d.why + (f" at line {d.by.span.line}" if d.by.span else "")
 
 
 def _why(p: N.Param, loop: N.Loop, plan: StashPlan, active: set[int]) -> str:
     if p.id in plan.stash:
-        return _said(plan.demand[p.id])
+        return _reason(plan.demand[p.id])
     if p.id in plan.recompute:
         return "the reverse computes it again from values at hand"
     if p.id in active:
@@ -97,7 +89,7 @@ def _why(p: N.Param, loop: N.Loop, plan: StashPlan, active: set[int]) -> str:
 
 
 def _handed_to(p: N.Param, loop: N.Loop) -> int:
-    """The line of the inner loop that starts from the value, where nothing else in the body reads it; else 0."""
+    """The line of the inner loop that carries the value on, if nothing else in the body reads it; else 0."""
     users = [s for s in walk(loop.body) if p.id in s.operands()]
     if len(users) != 1 or not isinstance(users[0], N.Loop):
         return 0

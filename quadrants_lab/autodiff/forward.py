@@ -19,12 +19,13 @@ from quadrants_lab.ir.walk import end_of, renamed, types_of
 
 
 def forward(kernel: N.Kernel) -> N.Kernel:
-    """The forward-mode derivative: the kernel itself, and with every write to a buffer that has a dual, the tangent of
-    what it writes.
+    """The forward-mode derivative: the kernel itself which, with each write to a buffer that has a dual, also writes
+    the tangent.
 
-    Tangents run beside their values, through loops and ifs as further carried values and results; a value that depends
-    on no dual, or reaches none, has no tangent. After a task with an atomic min or max come two more that give the
-    result its winner's tangent. Values keep their ids; what belongs to a tangent names the statement that it is of.
+    Tangents are computed beside their values, and pass through loops and ifs as further carried values and results. A
+    value that does not depend on a dual, or reaches none, has no tangent. Behind a task with an atomic min or max stand
+    more tasks, which give the result its winners' tangent. Values keep their ids; the statements of a tangent name the
+    statement that they differentiate.
     """
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
@@ -48,7 +49,7 @@ def forward(kernel: N.Kernel) -> N.Kernel:
             around = MinmaxAtomics(b, buffers, kernel.args, won)
             tasks += (*around.cleared(), around.counted(task, minmax), *around.settled(duals))
             winners = _Tangents(b, active, buffers, duals, around)
-            # replayed under the same ids, so that the tangents know which values are active, and then renamed
+            # under the same ids at first, by which `active` knows values, then renamed
             again = replay(task, {s.id: (s,) for s in minmax}, frozenset())
             again = replace(again, body=winners.block(again.body))
             tasks.append(renamed(again, b.fresh))
@@ -56,8 +57,8 @@ def forward(kernel: N.Kernel) -> N.Kernel:
 
 
 def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
-    """The data-access rule for what the (simplified) dual kernel computes a second time, of ``kernel``, to find the
-    winners of atomic mins and maxes: raises the error of `check_data_access`."""
+    """Applies the data-access rule to what the (simplified) dual kernel of ``kernel`` repeats to find the winners of
+    atomic mins and maxes. Raises the error of `check_data_access`."""
     replays = tuple(s for s in dual.body if s.adjoint_of != N.NO_ID)
     tangents = {x.dual for x in dual.buffers.values() if x.dual}
     check_data_access(kernel, replace(dual, body=replays), derivatives=tangents)
@@ -65,8 +66,8 @@ def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
 
 @dataclass(slots=True)
 class _Tangents:
-    """Writes one task. ``winners``: the task is a replay, and its atomic mins and maxes add their share of a tangent
-    where their value is the result."""
+    """Writes one task. With ``winners`` the task is a replay, in which each atomic min or max adds its share of a
+    tangent if its value is the result."""
 
     b: Builder
     active: set[int]
@@ -110,7 +111,7 @@ class _Tangents:
         return self.buffers[self.duals[buffer]]
 
     def _tangent(self, v: int, type: DType) -> int:
-        """The tangent of a value, a zero where it has none."""
+        """The tangent of a value, or a new zero where it has none."""
         return self.of[v] if v in self.of else self.b.const(0, type)
 
     def _op(self, s: N.Op) -> None:
@@ -161,22 +162,15 @@ class _Tangents:
         self.of.update((s.carried[n].id, p.id) for n, p in zip(chosen, carried, strict=True))
         body = self._arm(s.body, s.carried, chosen)
         results = tuple(self._param(s.results[n]) for n in chosen)
-        self.b.stmts.append(
-            replace(
-                s,
-                carried=(*s.carried, *carried),
-                inits=(*s.inits, *inits),
-                body=body,
-                results=(*s.results, *results),
-            )
-        )
+        loop = replace(s, carried=(*s.carried, *carried), inits=(*s.inits, *inits), body=body)
+        self.b.stmts.append(replace(loop, results=(*s.results, *results)))
         self.of.update((s.results[n].id, p.id) for n, p in zip(chosen, results, strict=True))
 
     def _param(self, p: N.Param) -> N.Param:
         return self.b.param(p.type, f"{p.name}.dual" if p.name else "")
 
     def _arm(self, block: N.Block, to: tuple[N.Param, ...], chosen: list[int]) -> N.Block:
-        """The block, yielding the tangents of the chosen values too."""
+        """The block, which also yields the tangents of the chosen values."""
         end = end_of(block)
         with self.b.block() as tail:
             outer = self.b.span, self.b.adjoint_of

@@ -1,10 +1,11 @@
-"""What a kernel overwrites although its gradient reads it: kept by the forward launch, put back for the gradient.
+"""Values that a kernel overwrites although its gradient reads them: the forward launch keeps them, and the gradient
+puts them back.
 
-In front of a task whose writes go over such values the forward kernel copies the box of elements that the task
-may write into scratch memory of the launch (role "kept"). The gradient goes through the tasks backwards; behind the
+In front of a task that overwrites such values the forward kernel copies the box of elements that the task may write
+into scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. Behind the
 adjoint of such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks
-had. Where a task itself reads what it later overwrites, its adjoint starts from the box as it was, and repeats the
-task's writes on the way forwards if it reads them, too. In the end the memory is as the launch left it.
+had. If a task itself reads what it later overwrites, the box is put back before its adjoint, whose forward slice
+repeats the task's writes if it also reads them. In the end the memory is as the launch left it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 
-from quadrants_lab.analysis.boxes import Box, Loop, size_types
+from quadrants_lab.analysis.boxes import Box, Ids, size_types, task_over
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -25,7 +26,7 @@ from quadrants_lab.ir.walk import rewrite_in, types_of, walk
 @dataclass(frozen=True, slots=True)
 class Saved:
     """The elements ``box`` of ``buffer`` as they were before task number ``task``, which overwrites them at ``written``
-    although the gradient needs what was read at ``read``. ``slot``: the scratch buffer that holds them."""
+    although the gradient needs what was read at ``read``. The scratch buffer ``slot`` holds them."""
 
     buffer: str
     task: int
@@ -36,16 +37,19 @@ class Saved:
 
     @property
     def final(self) -> str:
-        """The scratch buffer in which a gradient holds the elements as the launch left them."""
+        """The scratch buffer in which a gradient keeps the elements as the launch left them."""
         return f"{self.slot}.final"
 
 
 @dataclass(frozen=True, slots=True)
 class Keeps:
-    """``before``: numbers of tasks and buffers of which they read what they then overwrite, so that the buffer is put
-    back before the adjoint; ``repeated``: those of which they may also read what they wrote, so that the adjoint
-    repeats the writes on the way forwards. ``temporaries``: launch temporaries that cannot be computed again, each with
-    the scratch buffer that keeps it."""
+    """All that a forward kernel keeps.
+
+    ``before`` has pairs (number of a task, buffer) where the task reads elements that it then overwrites, so that they
+    are put back before its adjoint. ``repeated`` has the pairs where it may also read what it wrote, so that its
+    adjoint repeats the writes in the forward slice. ``temporaries`` maps launch temporaries that cannot be computed
+    again to the scratch buffers that keep them.
+    """
 
     saved: tuple[Saved, ...] = ()
     before: frozenset[tuple[int, str]] = frozenset()
@@ -59,11 +63,12 @@ class Keeps:
         return [s for s in self.saved if s.task == task]
 
     def put_before(self, task: int) -> list[Saved]:
-        """What is put back before the adjoint of a task."""
+        """The elements that are put back before the adjoint of a task."""
         return [s for s in self.of(task) if (task, s.buffer) in self.before]
 
     def put_after(self, task: int) -> list[Saved]:
-        """What is put back after the adjoint of a task: what was not put back before it, and what the adjoint wrote."""
+        """The elements that are put back after the adjoint of a task: those that were not put back before it, and those
+        that the adjoint wrote."""
         return [s for s in self.of(task) if (task, s.buffer) not in self.before - self.repeated]
 
     def repeats(self, task: int) -> frozenset[str]:
@@ -87,10 +92,11 @@ NOTHING = Keeps()
 
 
 def save_overwritten(keeps: Keeps) -> N.Pass:
-    """The pass for a forward kernel that keeps what its gradient will miss."""
+    """The pass for a forward kernel: it keeps what its gradient will need."""
 
     def save_overwritten(kernel: N.Kernel) -> N.Kernel:
-        """In front of each task that overwrites what the gradient reads, a task that copies those elements away."""
+        """Puts, in front of each task that overwrites what the gradient reads, a task that copies these elements
+        away."""
         buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=False)}
         b = Builder(kernel.next_id, types_of(kernel.body))
         body: list[N.Stmt] = []
@@ -106,7 +112,7 @@ def save_overwritten(keeps: Keeps) -> N.Pass:
 
 
 def restored_temporaries(b: Builder, keeps: Keeps, buffers: Mapping[str, N.Buffer], needed: set[str]) -> N.Block:
-    """The task, if any, that gives launch temporaries of a gradient the values that the launch kept."""
+    """The task, if one is needed, that restores launch temporaries of a gradient from what the launch kept."""
     pairs = [(buffers[slot], buffers[t]) for t, slot in keeps.temporaries.items() if t in needed]
     return (_serial(b, lambda: _copies(b, pairs)),) if pairs else ()
 
@@ -117,7 +123,8 @@ def set_changed(b: Builder, buffers: Mapping[str, N.Buffer], value: int) -> N.Of
 
 
 def put_back(kernel: N.Kernel) -> N.Kernel:
-    """The end of a gradient by itself, which puts back what the launch had left: for one that was interrupted."""
+    """The last tasks of a gradient, which restore what the launch had left. They are run alone after a gradient that
+    was interrupted."""
 
     def ends(task: N.Stmt) -> bool:
         stmts = list(walk((task,)))
@@ -130,7 +137,7 @@ def put_back(kernel: N.Kernel) -> N.Kernel:
 
 
 def _copies(b: Builder, pairs: Iterable[tuple[N.Buffer, N.Buffer]]) -> None:
-    """Copies 0-d buffers: pairs of where from and where to."""
+    """Emits copies of 0-d buffers; each pair is (source, target)."""
     for source, target in pairs:
         b.store(target, (), b.load(source, ()))
 
@@ -146,17 +153,19 @@ def _serial(b: Builder, build: Callable[[], None]) -> N.Offload:
 def copied(
     b: Builder, saved: Saved, args: tuple[N.Arg, ...], buffers: Mapping[str, N.Buffer], source: str, target: str
 ) -> N.Offload:
-    """The task that copies the box between its buffer and one of its scratch buffers, whichever way."""
+    """The task that copies the box between its buffer and one of its scratch buffers, in either direction."""
     b.span, b.adjoint_of = saved.written, N.NO_ID
-    with Loop(b, saved.box, size_types(args, buffers)) as loop:
-        at = {saved.buffer: loop.index}
-        value = b.load(buffers[source], at.get(source, loop.within))
-        b.store(buffers[target], at.get(target, loop.within), value)
-    return loop.task()
+
+    def copy(index: Ids, within: Ids) -> None:
+        at = {saved.buffer: index}
+        value = b.load(buffers[source], at.get(source, within))
+        b.store(buffers[target], at.get(target, within), value)
+
+    return task_over(b, saved.box, size_types(args, buffers), copy)
 
 
 def without_checkpoints(task: N.Offload) -> N.Offload:
-    """The task with every loop kept whole: one that repeats its writes cannot run a segment twice."""
+    """The task without checkpoints: a task that repeats its writes cannot run a segment of a loop twice."""
 
     def whole(s: N.Stmt) -> N.Stmt:
         return replace(s, checkpoint=False) if isinstance(s, (N.For, N.While)) and s.checkpoint else s

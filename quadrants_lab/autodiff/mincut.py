@@ -1,4 +1,4 @@
-"""Minimum vertex cut, for choosing what to stash. Source: Dinitz 1970, on the vertex-split graph."""
+"""Minimum vertex cut, which chooses the values to stash: Dinitz's algorithm (1970) on the vertex-split graph."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def min_vertex_cut(
 ) -> set[int]:
     """The vertices of least total capacity whose removal separates ``sources`` from ``sinks``.
 
-    Sources and sinks may be cut themselves. Of all minimum cuts it is the one nearest to the sinks. ``capacity``
-    gives every vertex its weight (positive int). Deterministic for the same input order.
+    The cut may contain sources and sinks. Of all minimum cuts it is the one nearest to the sinks. ``capacity`` has
+    every vertex and its weight, a positive integer. The result is deterministic for the same order of the input.
     """
     residual: dict[int, dict[int, int]] = {}
     infinite = sum(capacity.values()) + 1
@@ -45,7 +45,7 @@ def min_vertex_cut(
 
 
 def _levels(residual: dict[int, dict[int, int]]) -> dict[int, int]:
-    """Arcs on the shortest way from the source to each node that can be reached."""
+    """The distance in arcs from the source to each node that can be reached."""
     level = {_SOURCE: 0}
     todo = deque([_SOURCE])
     while todo:
@@ -58,8 +58,8 @@ def _levels(residual: dict[int, dict[int, int]]) -> dict[int, int]:
 
 
 def _block(residual: dict[int, dict[int, int]], level: dict[int, int]) -> None:
-    """Sends flow over shortest ways until none is left."""
-    ways = {a: [b for b, cap in residual[a].items() if cap > 0 and level[b] == at + 1] for a, at in level.items()}
+    """Augments the flow along shortest paths until none is left (a blocking flow)."""
+    arcs = {a: [b for b, cap in residual[a].items() if cap > 0 and level[b] == at + 1] for a, at in level.items()}
     path = [_SOURCE]
     while path:
         a = path[-1]
@@ -69,16 +69,16 @@ def _block(residual: dict[int, dict[int, int]], level: dict[int, int]) -> None:
                 residual[a][b] -= flow
                 residual[b][a] += flow
             path = [_SOURCE]
-        elif not ways[a]:
+        elif not arcs[a]:
             path.pop()
             if path:
-                ways[path[-1]].pop()
-        elif residual[a][ways[a][-1]] > 0:
-            path.append(ways[a][-1])
+                arcs[path[-1]].pop()
+        elif residual[a][arcs[a][-1]] > 0:
+            path.append(arcs[a][-1])
         else:
-            ways[a].pop()
+            arcs[a].pop()
 
 
 def _reaches_sink(residual: dict[int, dict[int, int]]) -> set[int]:
-    """Nodes from which the sink can still be reached: the sink's side of the cut nearest to it."""
+    """Nodes from which the residual graph reaches the sink: the sink's side of the cut nearest to it."""
     return {*reached([_SINK], lambda b: [a for a in residual.get(b, ()) if residual[a].get(b, 0) > 0])}

@@ -1,13 +1,13 @@
-"""Atomic min and max: the derivative belongs to the iterations whose value is the result.
+"""Atomic min and max: the derivative belongs to the winners, the iterations whose value is the result.
 
-Which won is seen by comparing with the memory after the task. Where several won, each has an equal share: the
-derivative of the result is then 1 in sum, however often a program offers one and the same value, and it does not depend
-on the order of the iterations. (Where different values tie there is no derivative; the mean of those of all winners is
-one of the subgradients, and it is what array libraries take for a maximum.) The old value has none of it at a tie.
+An iteration knows that it won by comparing its value with the memory after the task. Several winners have equal shares:
+the derivatives of the result then sum to 1, however often a program offers the same value, and they do not depend on
+the order of iterations. (Where different values tie there is no derivative. The mean of those of all winners is a
+subgradient, and array libraries take it for a maximum.) The old value has no share at a tie.
 
-First the winners of each element are counted. In reverse mode the adjoint of the task shares out the gradient, and then
-`settled` clears it where an iteration won; it stays where the old value did. Forward mode is the transpose: `settled`
-clears the tangent where an iteration won, then the winners' shares are added up.
+First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient, and
+then `settled` clears it where an iteration won; where the old value won it stays. Forward mode is the transpose:
+`settled` clears the tangent where an iteration won, and then the winners' shares are added.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 
 from quadrants_lab.analysis.accesses import Accesses
-from quadrants_lab.analysis.boxes import Box, Loop, box_of, size_types
+from quadrants_lab.analysis.boxes import Box, Ids, box_of, size_types, task_over
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
@@ -30,8 +31,8 @@ MINMAX = ("min", "max")
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
-    """The task's atomic mins and maxes on buffers with a derivative; an error where the task touches such a buffer in
-    another way too, because then the order of the threads decides."""
+    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 where the task also accesses such a
+    buffer in another way, since the result then depends on the order of threads."""
     found = [
         s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in MINMAX and s.buffer in with_derivative
     ]
@@ -47,16 +48,16 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """For one buffer of one task: ``counts`` is scratch memory that has, for each element of ``box``, how many
-    iterations won it."""
+    """Scratch memory ``counts`` that has, for each element of ``box`` of the ``buffer``, the number of iterations of
+    one task that won it."""
 
-    of: str
+    buffer: str
     counts: N.Buffer
     box: Box
 
 
 def winners_of(info: Accesses, number: int, minmax: list[N.Atomic]) -> dict[str, Winners]:
-    """What counts the winners of task ``number`` of the kernel behind ``info``, by buffer."""
+    """The `Winners` of task ``number`` of the kernel behind ``info``, by buffer."""
     found: dict[str, Winners] = {}
     for buffer in dict.fromkeys(s.buffer for s in minmax):
         box = box_of(info, (w for w in info.writes[buffer] if w.number == number))
@@ -67,8 +68,8 @@ def winners_of(info: Accesses, number: int, minmax: list[N.Atomic]) -> dict[str,
 
 
 class MinmaxAtomics:
-    """The tasks around the derivative of one forward task. ``args``: of the kernel; ``repeated``: buffers whose writes
-    are repeated where the task runs again."""
+    """Makes the tasks around the derivative of one forward task. ``args`` are the kernel's; ``repeated`` has the
+    buffers whose writes are repeated where the task runs again."""
 
     def __init__(
         self, b: Builder, buffers: Mapping[str, N.Buffer], args: tuple[N.Arg, ...], winners: Mapping[str, Winners],
@@ -83,19 +84,14 @@ class MinmaxAtomics:
     def cleared(self) -> list[N.Offload]:
         """Tasks that set the counts to 0."""
         b = self.b
-        return self._over_boxes(lambda w, loop: b.store(w.counts, loop.within, b.const(0, i32)))
+        return self._over_boxes(lambda w, index, within: b.store(w.counts, within, b.const(0, i32)))
 
-    def _over_boxes(self, build: Callable[[Winners, Loop], None]) -> list[N.Offload]:
+    def _over_boxes(self, build: Callable[[Winners, Ids, Ids], None]) -> list[N.Offload]:
         """A task over each buffer's box."""
-        found = []
-        for w in self.winners.values():
-            with Loop(self.b, w.box, self.types) as loop:
-                build(w, loop)
-            found.append(loop.task())
-        return found
+        return [task_over(self.b, w.box, self.types, partial(build, w)) for w in self.winners.values()]
 
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
-        """The task once more, without effects, counting the winners."""
+        """The task again without effects, except that it counts the winners."""
         return renamed(replay(task, {s.id: self._count(s) for s in minmax}, self.repeated), self.b.fresh)
 
     def _count(self, s: N.Atomic) -> N.Block:
@@ -110,10 +106,10 @@ class MinmaxAtomics:
         """Tasks that clear the derivative, in the buffer ``of[buffer]``, of each element that an iteration won."""
         b = self.b
 
-        def clear(w: Winners, loop: Loop) -> None:
-            derivative = self.buffers[of[w.of]]
-            with b.when(b.op("ne", b.load(w.counts, loop.within), b.const(0, i32))):
-                b.store(derivative, loop.index, b.const(0, derivative.dtype))
+        def clear(w: Winners, index: Ids, within: Ids) -> None:
+            derivative = self.buffers[of[w.buffer]]
+            with b.when(b.op("ne", b.load(w.counts, within), b.const(0, i32))):
+                b.store(derivative, index, b.const(0, derivative.dtype))
 
         return self._over_boxes(clear)
 
@@ -132,8 +128,8 @@ class MinmaxAtomics:
 
 
 def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[str]) -> N.Offload:
-    """The task again without its effects but for writes to ``repeated`` buffers, under the same ids, with ``instead``
-    in the place of some statements; every statement names itself as the one that it comes from."""
+    """The task again under the same ids, without effects except for writes to ``repeated`` buffers, and with some
+    statements replaced by ``instead``. Each statement names itself as the one that it repeats."""
 
     def one(s: N.Stmt) -> N.Stmt | N.Block:
         if s.id in instead:

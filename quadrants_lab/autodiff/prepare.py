@@ -1,5 +1,5 @@
-"""Puts loops into the form that reverse mode wants: whiles counted, those with a checkpoint as loops over their trips,
-induction variables written as formulas."""
+"""Puts loops into the form that reverse mode needs: a While counts its trips, one with a checkpoint becomes a For, and
+induction variables become formulas."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ from quadrants_lab.autodiff.refusals import check_again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import (
-    end_of,
-    renamed,
-    rewrite_in,
-    rewritten,
-    substitute,
-    types_of,
-    uses,
-    walk,
-)
+from quadrants_lab.ir.walk import end_of, renamed, rewrite_in, rewritten, substitute, types_of, uses, walk
 
 
 def prepared(kernel: N.Kernel) -> N.Kernel:
-    """The kernel as reverse mode takes it, with what the passes below guarantee."""
+    """The kernel in the form that reverse mode needs: it has what the three passes below guarantee."""
     return rewrite_inductions(measure_whiles(count_whiles(kernel)))
 
 
@@ -45,9 +36,9 @@ def _counted(b: Builder, loop: N.While) -> None:
 
 
 def measure_whiles(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no While has a checkpoint: one becomes a While that has no effect but to count its iterations,
-    and a For with a checkpoint over as many. Run after `count_whiles`. Raises QuadrantsCompilationError where a loop
-    draws random numbers, or needs what an atomic in it returned."""
+    """Guarantees that no While has a checkpoint: it becomes a While that only counts its iterations, and a For with a
+    checkpoint over as many. Runs after `count_whiles`. Raises QuadrantsCompilationError where a loop draws random
+    numbers or uses what an atomic in it returned."""
     b = Builder(kernel.next_id)
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
@@ -72,7 +63,7 @@ def _measured(b: Builder, loop: N.While) -> None:
 
 
 def _without_effects(s: N.While) -> N.While:
-    """The statement without effects inside; what it loads names the load that it repeats."""
+    """The loop without effects inside. Each load names the load that it repeats."""
 
     def one(i: N.Stmt) -> N.Stmt | tuple[N.Stmt, ...]:
         if isinstance(i, (N.Write, N.Assert, N.Print)):
@@ -83,9 +74,9 @@ def _without_effects(s: N.While) -> N.While:
 
 
 def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an integer carried as ``p = p + c`` with c from outside the loop is read in the body as
-    ``init + c * iteration``, which reverse mode recomputes instead of stashing. (The value is the same in
-    wrapping arithmetic.) Run after `count_whiles`: a While's iteration is its counter."""
+    """Guarantees that an integer carried as ``p = p + c``, with c from outside the loop, is read in the body as
+    ``init + c * iteration``, which reverse mode recomputes instead of stashing. (In wrapping arithmetic it is the same
+    value.) Runs after `count_whiles`, since the iteration of a While is its counter."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     return rewritten(kernel, lambda s: induction_formulas(b, s) if isinstance(s, (N.For, N.While)) else s, b)

@@ -1,19 +1,20 @@
 """Checkpointed loops: T trips in segments of about sqrt(T).
 
-The forward slice runs the loop without a push inside; it keeps what the loop carries at the start of each segment. The
-reverse takes the segments from the last to the first: it runs the segment's forward slice again, with its pushes, from
-the carried values that were kept, and then backwards. So a stack in the loop holds one segment, and one that keeps its
-starts a slot a segment. Source: the two-level scheme of Griewank and Walther, Evaluating Derivatives, chapter 12.
+The forward slice runs the loop without pushes inside, and pushes the carried values at the start of each segment. The
+reverse goes through the segments from the last to the first: from the kept carried values it runs the forward slice of
+the segment again, with its pushes, and then its adjoint. So a stack in the loop needs slots for one segment only, and a
+stack of starting values one slot a segment. Source: the two-level scheme of Griewank and Walther, Evaluating
+Derivatives, chapter 12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.analysis.needs import Needs, only
 from quadrants_lab.autodiff.refusals import check_again
-from quadrants_lab.autodiff.scopes import Scope, Scopes
+from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -22,9 +23,9 @@ from quadrants_lab.ir.walk import end_of, reached, rewrite, walk
 
 @dataclass(slots=True)
 class Segment:
-    """``starts``: the carried values (by their id in the loop) that running a segment again starts from; ``live``: the
-    values in the loop that it computes, and the statements around them; ``outside``: values from outside that it
-    reads."""
+    """What a segment of ``loop`` needs to run again: ``starts`` has the carried values that it starts from, ``live``
+    the values that it computes and the statements around them, ``outside`` the values that it reads from outside the
+    loop."""
 
     loop: N.For
     starts: list[int]
@@ -33,9 +34,9 @@ class Segment:
 
 
 def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequence[Segment]) -> Segment:
-    """The part of the loop that must run again so that the reverse gets the ``wanted`` values. ``inner``: the segments
-    of checkpointed loops in this one. Raises QuadrantsCompilationError where a loop draws random numbers, or needs what
-    an atomic in it returned."""
+    """The part of the loop that must run again to give the reverse the ``wanted`` values. ``inner`` has the segments of
+    checkpointed loops in this one. Raises QuadrantsCompilationError where the loop draws random numbers or uses what an
+    atomic in it returned."""
     needs = Needs()
     needs.of |= {loop.id: (), loop.index.id: ()}
     needs.of |= {p.id: (v,) for p, v in zip(loop.carried, end_of(loop.body).values, strict=True)}
@@ -57,8 +58,8 @@ def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequen
 def segments_of(
     block: N.Block, scopes: Scopes, reversed_: set[int], wanted: Iterable[int]
 ) -> dict[int, Segment]:
-    """Those of the block's checkpointed loops that have an adjoint, inner ones first. What an inner one reads from
-    outside is wanted there."""
+    """The segments of the block's checkpointed loops that have an adjoint, inner loops first. An outer loop must also
+    provide what an inner one reads from outside."""
     found: dict[int, Segment] = {}
     needed = list(wanted)
     for loop in reversed([s for s in walk(block) if isinstance(s, N.For) and s.checkpoint and s.id in reversed_]):
@@ -67,19 +68,14 @@ def segments_of(
     return found
 
 
-def home(scope: Scope, segments: Mapping[int, Segment]) -> int:
-    """The innermost segmented loop around the scope; NO_ID where there is none."""
-    return next((owner for owner in scope.owners() if owner in segments), N.NO_ID)
-
-
 def pruned(block: N.Block, live: set[int]) -> N.Block:
-    """The block with only the live values, and what controls them; effects are gone."""
+    """The block reduced to the live values and statements, without effects. Loads name the loads that they repeat."""
     return rewrite(only(block, live), lambda s: replace(s, adjoint_of=s.id) if isinstance(s, N.Load) else s)
 
 
 @dataclass(slots=True)
 class Lengths:
-    """Values in the code that is being built: iterations of the loop, of a segment, and segments."""
+    """Ids of emitted values: the number of iterations of the loop, that of a segment, and the number of segments."""
 
     trips: int
     size: int
@@ -92,17 +88,17 @@ def lengths(b: Builder, loop: N.For, begin: int, end: int) -> Lengths:
     trips = b.op("max", b.op("sub", end, begin), zero)
     size = b.op("isqrt", trips)
     last = b.op("sub", b.op("add", trips, size), one)
-    return Lengths(trips, size, b.op("floordiv", last, size))  # without trips: 0 by 0, which is 0
+    return Lengths(trips, size, b.op("floordiv", last, size))  # without trips it is 0 // 0, which is 0
 
 
 def first_and_length(b: Builder, n: Lengths, segment: int) -> tuple[int, int]:
-    """Of a segment by its number: the number of its first iteration, and how many it has."""
+    """Emits the number of the first iteration of a segment, and the number of its iterations."""
     first = b.op("mul", segment, n.size)
     return first, b.op("min", n.size, b.op("sub", n.trips, first))
 
 
 def index_at(b: Builder, loop: N.For, begin: int, end: int, first: int, at: int, id: int) -> None:
-    """Defines ``id``: the loop's index in iteration ``first + at``."""
+    """Emits, with the id ``id``, the loop's index in iteration ``first + at``."""
     t = loop.index.type
     number = b.op("add", first, at)
     if loop.reverse:

@@ -1,4 +1,4 @@
-"""What has no derivative: the errors, the same in both modes where both have them."""
+"""The errors about programs that have no derivative, or whose derivative needs values that are gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quadrants_lab.ir.source import Span
 _AGAIN = "run again, segment by segment"
 _ORDER = "depends on the order of the threads"
 _ALONG = "keep every value in an element of its own, for instance along an axis of time: u[t + 1, i] from u[t, i]"
-# the message, what stands under each line that is shown, and the cure; all three are formats
+# code -> the message, a label for each line that is shown, and the help; all are format strings
 TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "QL0401": ("atomic {op} on {name} has no derivative", ("its result depends on the order of the threads",),
                "write the value with a plain assignment, or make the field one without needs_grad"),
@@ -37,7 +37,7 @@ TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 def refusal(code: str, *spans: Span | None, cure: str = "", **parts: Any) -> QuadrantsCompilationError:
-    """The error of that code, which shows the lines at ``spans``, with its own or another cure."""
+    """The error of that code, which shows the lines at ``spans``. ``cure`` replaces the help of the table."""
     message, whys, known = TABLE[code]
     labels = tuple(Label(span, why) for span, why in zip(spans, whys, strict=True))
     text = message.format(**parts)
@@ -45,19 +45,19 @@ def refusal(code: str, *spans: Span | None, cure: str = "", **parts: Any) -> Qua
 
 
 def shown(buffer: N.Buffer) -> str:
-    """What the program calls it; a launch temporary is a local of the kernel."""
+    """The name of the buffer in the program, where a launch temporary is a local of the kernel."""
     return f"the local '{buffer.name.rpartition('.tmp')[0]}'" if buffer.kind == "temp" else buffer.name
 
 
 def of_atomic(code: str, atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
-    """The error about an atomic. A local of a loop that runs in order is changed without atomics."""
+    """The error about an atomic. On a local of the kernel a serial loop needs no atomics, so the help says that."""
     cure = "run the loop in order: qd.loop_config(serialize=True)" if buffer.kind == "temp" else ""
     return refusal(code, atomic.span, cure=cure, op=atomic.op, name=shown(buffer))
 
 
 def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
-    """An error where a checkpointed loop cannot run the statement again: it draws random numbers, or is an atomic whose
-    old value is ``used``."""
+    """Raises an error where a checkpointed loop cannot run the statement again: a random draw, or an atomic whose old
+    value is ``used``."""
     if isinstance(s, N.Random):
         raise refusal("QL0413", s.span, loop.span)
     if isinstance(s, N.Atomic) and used:

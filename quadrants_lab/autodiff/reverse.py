@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import wraps
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.effects import touched
@@ -14,7 +15,6 @@ from quadrants_lab.autodiff.collisions import colliding_stores
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.recursive_checkpointing import home
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
 from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
@@ -28,13 +28,13 @@ from quadrants_lab.ir.walk import reached, rename, types_of, walk
 
 
 def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
-    """The reverse-mode derivative: adds to the gradients of inputs what those of the outputs imply.
+    """The reverse-mode derivative: propagates the gradients of the outputs to those of the inputs, and adds them there.
 
     First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
-    in opposite order. Each adjoint holds the stacks, the forward slice with its pushes, and, guarded where it has
-    stacks, the reverse code. Values keep their ids in the forward slice; reverse code names what it is the adjoint of.
-    ``keeps``: what the forward kernel kept of what it overwrites. Tasks around the adjoints put that back, one after
-    the other, and in the end what the launch had left.
+    in reverse order. An adjoint holds the stacks, the forward slice with its pushes, and the reverse code, which is
+    guarded if there are stacks. Values keep their ids in the forward slice; reverse code names the statement that it is
+    the adjoint of. ``keeps`` says what the forward kernel kept of the memory that it overwrites: tasks around the
+    adjoints put that back step by step, and in the end restore what the launch had left.
     """
     if not has_gradients(kernel):
         nothing = warning(
@@ -51,9 +51,9 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
 
 
 def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
-    """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`, of
-    which the first stands for the last forward task, too: each iteration goes on to its reverse code where it is. For
-    kernels whose gradient needs nothing that only the end of the launch tells (`runtime.compile.one_sweep`)."""
+    """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`. The
+    first of the latter also does the work of the last forward task: each iteration goes on to its reverse code at once.
+    For kernels whose gradient does not depend on results of other iterations (`runtime.compile.one_sweep`)."""
     last = max(n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload))
     made = _adjoints(kernel, NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
@@ -63,19 +63,14 @@ def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
 
 
 def reverse_over(keeps: Keeps) -> N.Pass:
-    """`reverse` as a pass, with what the forward kernel keeps."""
-
-    def over(kernel: N.Kernel) -> N.Kernel:
-        return reverse(kernel, keeps)
-
-    over.__name__, over.__doc__ = reverse.__name__, reverse.__doc__
-    return over
+    """`reverse` as a pass, for a forward kernel that keeps ``keeps``."""
+    return wraps(reverse)(lambda kernel: reverse(kernel, keeps))
 
 
 def forward_slices(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
-    """For the counting slice of a kernel with checkpointed loops: the tasks of `reverse` without reverse code. All that
-    is pushed is pushed on the way forwards, on stacks of the same ids; an empty AdStackGuard stands behind each run of
-    a segment."""
+    """The tasks of `reverse` without reverse code, for counting the pushes of a kernel with checkpointed loops. All
+    pushes are in the forward slices, to stacks of the same ids, and an empty AdStackGuard stands behind each run of a
+    segment."""
     made = _adjoints(kernel, keeps)
     return _assembled(made, keeps, [(number, count()) for number, _, count in made.tasks if count is not None], "count")
 
@@ -85,8 +80,8 @@ _Task = tuple[int, N.Offload, Callable[[], N.Offload] | None]
 
 @dataclass(slots=True)
 class _Adjoints:
-    """``kernel``: the prepared one; ``tasks``: those of the reverse, with the number of the forward task that each is
-    the adjoint of, and what makes the slice of it that counts."""
+    """The prepared kernel, and the tasks of the reverse: each with the number of the forward task that it is the
+    adjoint of, and a function that makes its counting slice (None for a task without one)."""
 
     kernel: N.Kernel
     b: Builder
@@ -94,8 +89,8 @@ class _Adjoints:
 
 
 def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
-    """``whole``: the number of the task whose adjoint does what it does, too. What the blocks of a task share is gone:
-    the adjoint fills it again."""
+    """The adjoints of all tasks. ``whole`` is the number of the task whose adjoint also does the work of the task. The
+    memory that blocks share is lost after a launch, so adjoints repeat the writes to it."""
     blocks = frozenset(b.name for b in kernel.buffers.values() if b.role == "block")
     again = [keeps.repeats(n) or blocks & touched((t,), N.Write) for n, t in enumerate(kernel.body)]
     unsegmented = tuple(
@@ -132,7 +127,8 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
 
 
 def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
-    """The kernel of the tasks, which are in opposite order of the forward ones, with what puts back what was kept."""
+    """The kernel of the ``tasks``, which are in reverse order of the forward ones, with the tasks that put back what
+    was kept."""
     b, kernel = made.b, made.kernel
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
     body: list[N.Stmt] = [copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
@@ -159,11 +155,19 @@ def has_gradients(kernel: N.Kernel) -> bool:
 
 
 def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:
-    """What is kept and what is recomputed for one task of a prepared kernel; the panes ask this too."""
+    """What is stashed and what is recomputed for one task of a prepared kernel."""
     scopes = scopes_of(task)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
     read_only = set(kernel.buffers) - touched(kernel.body, N.Write)
     return scopes, stash_plan(task, scopes, active, with_grad, read_only)
+
+
+def plans(forward: N.Kernel) -> Iterator[tuple[N.Offload, Scopes, StashPlan, set[int]]]:
+    """For each task of an offloaded forward kernel: the prepared task, its scopes, its plan, and the active values."""
+    kernel = prepared(forward)
+    active = active_values(kernel)
+    for task in kernel.tasks:
+        yield task, *plan_task(kernel, task, active), active
 
 
 def _reverse_task(
@@ -177,14 +181,14 @@ def _reverse_task(
     demand = plan.demand
     allocas = [_alloca(b, scopes, v, demand[v].why, demand[v].by, scopes.defs[v].span) for v in plan.stash]
     stacks = {a.primal: a.id for a in allocas}
-    homes = {v: home(scopes.of[v], plan.segments) for v in plan.stash}
+    homes = {v: next((o for o in scopes.of[v].owners() if o in plan.segments), N.NO_ID) for v in plan.stash}
     why = "start of each segment of the checkpointed loop"
     loops = [(s, s.loop) for s in plan.segments.values()]
     starts = {loop.id: [(v, _alloca(b, scopes, v, why, loop, loop.span)) for v in s.starts] for s, loop in loops}
     ids = {loop: [(v, a.id) for v, a in kept] for loop, kept in starts.items()}
     slicer = Slicer(b, stacks, ids, homes, repeated=minmax.repeated)
+    first = replace(slicer, repeated=frozenset(), whole=True) if whole else slicer
     allocas += [a for kept in starts.values() for _, a in kept]
-    first = Slicer(b, stacks, ids, homes, whole=True) if whole else slicer
     ahead = first.block(task.body[:-1], None, N.NO_ID)
     ahead, env = export_from_ifs(ahead, plan.export, scopes, b)
     builder = AdjointBuilder(b, scopes, plan, active, kernel.buffers, slicer, env, minmax, colliding)
@@ -195,15 +199,14 @@ def _reverse_task(
     body = (*allocas, *ahead, *code, N.Yield(b.fresh(), (), span=task.span))
 
     def counting() -> N.Offload:
-        slicer = Slicer(b, stacks, ids, homes, counts=True, repeated=minmax.repeated)
-        ahead = slicer.block(task.body[:-1], None, N.NO_ID)
+        ahead = replace(slicer, counts=True).block(task.body[:-1], None, N.NO_ID)
         return replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ())), adjoint_of=task.id)
 
     return replace(task, id=b.fresh(), bounds=task.bounds, body=body, adjoint_of=task.id), counting
 
 
 def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None:
-    """An error where the reverse needs what the task read of a gradient, and the gradient changes meanwhile."""
+    """Raises QL0419 where the reverse needs an element of a gradient that the task read and the reverse changes."""
     grads = {b.grad: b for b in kernel.buffers.values() if b.grad and b.kind != "temp"}
     loads = {s.id: s for s in walk(task.body) if isinstance(s, N.Load) and s.buffer in grads}
     if not loads:
@@ -216,6 +219,6 @@ def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None
 
 
 def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span | None) -> N.AdStackAlloca:
-    """The stack of a value that ``by`` needs."""
+    """The stack of a value. ``by`` is the statement that needs it, ``why`` the reason."""
     reason = why + (f" at line {by.span.line}" if by.span else "")
     return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)

@@ -1,4 +1,7 @@
-"""Reads the derivative column of the primitives table: which primal values a share needs, and its IR."""
+"""Reads the derivative expressions of the primitives table: which primal values they need, and their IR.
+
+The share of an operand is its part of the adjoint of the result, as `ir.prims` explains.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,8 @@ def needs(prim: str, operand: int) -> frozenset[str]:
 
 
 def emit(b: Builder, tree: ast.expr, env: Mapping[str, int], type: DType, target: DType) -> int:
-    """Appends the IR of a share. ``env`` maps g, a, b, c, r to values; numbers are of dtype ``type``; ``cast``
-    goes to ``target``, the operand's dtype."""
+    """Emits a share. ``env`` maps g, a, b, c, r to values. Numbers get the dtype ``type``; ``cast`` converts to
+    ``target``, the operand's dtype."""
 
     def go(node: ast.expr) -> int:
         match node:

@@ -1,4 +1,4 @@
-"""Where each value of a task lives: which block defines it, and which loops and ifs lie around that block."""
+"""Scopes of a task: the block that defines each value, and the loops and ifs around that block."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from quadrants_lab.ir.types import DType
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """One block. ``owner`` and ``arm`` say which block of which statement it is (None: the task's body)."""
+    """One block: number ``arm`` of the blocks of ``owner``, or the task's body, which has no owner."""
 
     parent: Scope | None
     owner: N.Stmt | None
     arm: int
-    loops: int  # loops around it
+    loops: int  # number of loops around it
     defined: list[int] = field(default_factory=list)  # values in program order, parameters first
 
     @property
     def key(self) -> tuple[int, int]:
-        """(id of the owner, number of the block); (-1, 0) for the task's body."""
+        """(id of the owner, number of the block); (NO_ID, 0) for the task's body."""
         return (N.NO_ID if self.owner is None else self.owner.id, self.arm)
 
     def owners(self) -> Iterator[int]:
-        """Ids of the statements around it, from the inside."""
+        """Ids of the statements around it, inner ones first."""
         scope: Scope | None = self
         while scope is not None:
             if scope.owner is not None:
@@ -36,8 +36,8 @@ class Scope:
 
 @dataclass(slots=True)
 class Scopes:
-    """``of``: value -> scope; ``by_key``: scope key -> scope; ``defs``: value -> its statement (a parameter's or
-    result's: the statement that owns it); ``types``, ``names``: of every value. All in program order."""
+    """All scopes of a task. ``of`` maps a value to its scope, ``by_key`` the key of a scope to the scope, and ``defs``
+    a value to its statement (a parameter or result to the statement that has it). All are in program order."""
 
     of: dict[int, Scope] = field(default_factory=dict)
     by_key: dict[tuple[int, int], Scope] = field(default_factory=dict)
@@ -45,8 +45,8 @@ class Scopes:
     types: dict[int, DType] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
-    def at_hand(self, v: int) -> bool:
-        """Whether the reverse has the value in any case: constants and the like, and indices and counters of loops."""
+    def is_available(self, v: int) -> bool:
+        """Whether the value is available in the reverse anyway: uniform values, and indices and counters of loops."""
         stmt = self.defs[v]
         index = isinstance(stmt, N.For) and v == stmt.index.id
         return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)

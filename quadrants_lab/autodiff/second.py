@@ -1,9 +1,8 @@
-"""Second derivatives: the tangents of a kernel, differentiated in reverse.
+"""Second derivatives: reverse mode over forward mode.
 
-Let f be a program from x to a loss, and v a direction. Forward mode gives the tangent of the loss, (grad f(x)) . v,
-which is a number like any other: its derivative by x is the product of the Hessian with v, and its derivative by the
-tangent of x, v itself, is the gradient. So a kernel is given tangents (`with_tangents`, then the pass `forward`), the
-result is a kernel of twice as many buffers, and the gradient of that is what `reverse` makes of it.
+Let f be a program from x to a loss, and v a direction. Forward mode gives the tangent of the loss, (grad f(x)) . v. The
+derivative of this number by x is the Hessian times v, and its derivative by v, the tangent of x, is the gradient. So
+`with_tangents` and the pass `forward` make a kernel of twice as many buffers, and `reverse` makes the gradient of that.
 
 The adjoint of ``x.tangent`` is ``x.grad``; that of ``x`` is ``x.grad.tangent``, the derivative of the gradient along v.
 """
@@ -21,9 +20,8 @@ TANGENT = "tangent"
 
 
 def with_tangents(kernel: N.Kernel, adjoints: bool = False) -> N.Kernel:
-    """The front end's kernel with a tangent, ``x.tangent``, for each buffer of the user's that has a gradient and no
-    dual. ``adjoints``: for each that has a gradient, and with the adjoints that make it one to be differentiated
-    twice."""
+    """The front end's kernel with a tangent ``x.tangent`` for each buffer x that has a gradient and no dual. With
+    ``adjoints``: for each buffer that has a gradient, and with adjoints of the tangents, for second derivatives."""
     buffers = dict(kernel.buffers)
     for name, b in kernel.buffers.items():
         if b.grad and not b.passing and (adjoints or not b.dual):
@@ -37,13 +35,14 @@ def with_tangents(kernel: N.Kernel, adjoints: bool = False) -> N.Kernel:
 
 
 def is_second(kernel: N.Kernel) -> bool:
-    """Whether the kernel is to be differentiated twice: its tangents have adjoints."""
+    """Whether the kernel is for second derivatives: its tangents have adjoints."""
     return any(b.dual and kernel.buffers[b.dual].grad for b in kernel.buffers.values())
 
 
 def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
-    """The kernel after `forward` as one that `reverse` takes: tangents of launch temporaries have adjoints, a statement
-    of a tangent stands for itself, and how many iterations won an atomic min or max is kept for the gradient."""
+    """Makes the kernel after `forward` one that `reverse` accepts: tangents of launch temporaries have adjoints,
+    statements of tangents are no adjoints of others, and the counts of winners of atomic mins and maxes are kept for
+    the gradient."""
     buffers = dict(kernel.buffers)
     for b in kernel.buffers.values():
         if b.passing and b.dual:
@@ -62,7 +61,8 @@ def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
 
 
 def check_second(kernel: N.Kernel) -> None:
-    """Raises QL0418 for a derivative of an offloaded kernel that is a formula, which holds for the first one only."""
+    """Raises QL0418 where a derivative of an offloaded kernel uses a formula that is right for first derivatives
+    only."""
     active = active_values(kernel, {name for name, b in kernel.buffers.items() if b.dual})
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim == "custom_jvp" and s.id in active:

@@ -1,4 +1,4 @@
-"""`sink_sums`: what is added to gradients only where an if was taken moves into that if."""
+"""`sink_sums`: moves additions to gradients that are not zero only if a branch was taken into that branch."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _OF_ALL = ("add", "sub")  # those that are 0 where all operands are
 
 
 def sink_sums(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an atomic addition of 0 in the case that an if before it, in the same block, went the other way
-    stands in that if's arm, with what computes its value, where nothing between them forbids it.
+    """Guarantees that an atomic addition whose value is 0 unless one arm of an earlier if in the same block ran stands
+    in that arm, with what computes its value, unless something between them forbids it.
 
-    Values that an if reads from outside get derivatives that the if hands out, zeros from the arm that did not use
-    them; what follows would scatter these zeros. A value counts as 0 by the rules of arithmetic on numbers: what is
-    infinite outside the arm does not make it nan, as the derivative does not depend on it there. Sums that are private
-    stay, for loops over them become vectors.
+    The derivative of a value that an if reads from outside is a result of the reversed if, and 0 in the arm that does
+    not use the value. Without this pass such zeros would be added to memory. A product with 0 counts as 0, also where
+    the other factor is infinite outside the arm, because the derivative does not depend on that factor there. Private
+    sums stay where they are, since loops over them become vectors.
     """
     if not any(isinstance(s, N.If) and s.results for s in walk(kernel.body)):
         return kernel
-    b, classes = Builder(kernel.next_id), memory_classes(kernel.buffers)
+    b, classes = Builder(kernel.next_id), memory_classes(kernel)
     nil = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.type.is_float and not s.value}
 
     def block(stmts: N.Block) -> N.Block:
@@ -47,7 +47,8 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
 def _sunk(
     b: Builder, s: N.If, arm: int, tail: N.Block, nil: set[int], classes: dict[str, str]
 ) -> tuple[N.If, N.Block]:
-    """The if with what moves into the arm, and what is left of the ``tail``, which follows it; ``nil``: constants 0."""
+    """The if with what moves into the arm, and the rest of the ``tail``, the statements behind it. ``nil`` has the ids
+    of constants that are 0."""
     blocks = s.blocks()
     ends = blocks[1 - arm][-1].operands()
     zero = {r.id for r, given in zip(s.results, ends, strict=True) if given in nil}
@@ -85,7 +86,7 @@ def _sunk(
 
 
 def _only_adds(s: N.Stmt, used: Container[int]) -> bool:
-    """Whether the access is a sum whose old value nothing reads: such ones may change places."""
+    """Whether the access is a sum whose old value nothing reads, so that its order among such sums does not matter."""
     return isinstance(s, N.Atomic) and s.op in ("add", "sub") and s.id not in used
 
 
@@ -104,7 +105,7 @@ def _is_zero(s: N.Op, zero: set[int], nil: set[int]) -> bool:
 def _closure(
     s: N.Stmt, made: dict[int, N.Stmt], changed: set[str], classes: dict[str, str]
 ) -> set[int] | None:
-    """What the statement needs of what is made in the tail; None where something of it may not move."""
+    """Ids of the statements of the tail that the statement depends on, or None where one of them may not move."""
     found: set[int] = set()
     todo = list(s.operands())
     while todo:

@@ -1,4 +1,5 @@
-"""The forward slice of a task: what the reverse needs, without side effects, with the pushes of what is stashed."""
+"""The forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce` removes
+those that the reverse does not need."""
 
 from __future__ import annotations
 
@@ -18,10 +19,13 @@ Starts = Mapping[int, Sequence[tuple[int, int]]]  # segmented loop -> (carried v
 
 @dataclass(slots=True)
 class Slicer:
-    """Forward slices with pushes. ``stacks``: stashed value -> stack; ``starts``: the segmented loops; ``home``: of
-    stashed values, the innermost segmented loop around them, the only place that pushes them (NO_ID: the task).
-    ``counts``: for counting, the slice of the task pushes everything, with an empty guard behind each segment.
-    ``repeated``: buffers whose writes stay in the slice; ``whole``: everything stays, it is the forward task itself."""
+    """Makes forward slices with pushes.
+
+    ``stacks`` maps a stashed value to its stack, and ``home`` to the innermost segmented loop around it (NO_ID: the
+    task), which is the only place that pushes it. ``starts`` has the segmented loops. With ``counts`` (for counting)
+    the slice of the task pushes everything, and an empty guard stands behind each segment. Writes to the buffers
+    ``repeated`` stay in the slice. With ``whole`` all statements stay: it is the forward task itself.
+    """
 
     b: Builder
     stacks: Mapping[int, int]
@@ -32,9 +36,9 @@ class Slicer:
     whole: bool = False
 
     def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
-        """The block under the same ids, memory effects left out but for those on ``repeated`` buffers, with
-        ``AdStackPush stacks[v], v`` after the definition of every stashed value v whose home is ``place`` (None:
-        without pushes)."""
+        """The block under the same ids, without memory effects except for those on ``repeated`` buffers, and with
+        ``AdStackPush stacks[v], v`` behind the definition of every stashed value v whose home is ``place`` (None: no
+        pushes). ``owner`` is the statement whose parameters the block sees."""
         out: list[N.Stmt] = []
         if owner is not None:
             out += self._pushes([p.id for p in owner.params()], owner, place)
@@ -64,7 +68,7 @@ class Slicer:
         ]
 
     def _segmented(self, loop: N.For, place: int) -> list[N.Stmt]:
-        """The loop as a loop over segments, each of which starts by keeping what is carried into it."""
+        """The loop as a loop over segments, each of which first pushes the values that are carried into it."""
         b = self.b
         b.span = loop.span
         t = loop.index.type
@@ -86,17 +90,16 @@ class Slicer:
                 inits = tuple(p.id for p in carried)
                 b.add(N.For(b.fresh(), at, zero, length, loop.carried, inits, code, results))
                 if self.counts:
-                    nothing = b.nothing()
-                    b.add(N.AdStackGuard(b.fresh(), nothing))
+                    b.check_depths()
                 b.yield_(*(p.id for p in results))
             b.add(N.For(loop.id, segment, zero, n.segments, carried, loop.inits, tuple(body), loop.results))
         return made
 
 
 def again(stmt: N.Stmt, repeated: AbstractSet[str]) -> N.Stmt | None:
-    """What stands for the statement where its task is run again; None for what is left out: prints, asserts but for
-    those that keep an index inside its buffer, and stores to other buffers than ``repeated``. The old value of an
-    atomic on one of these is gone; `check_data_access` raises an error where it is needed."""
+    """The statement as it is when its task runs again, or None where it is left out: a print, an assert (except a
+    bounds check), or a store to another buffer than ``repeated``. An atomic on another buffer becomes a load; its old
+    value is lost, and `check_data_access` raises an error where that is needed."""
     if isinstance(stmt, N.Print) or (isinstance(stmt, N.Assert) and stmt.kind != "bounds"):
         return None
     if not isinstance(stmt, N.Write) or stmt.buffer in repeated:
@@ -104,20 +107,15 @@ def again(stmt: N.Stmt, repeated: AbstractSet[str]) -> N.Stmt | None:
     return N.Load(stmt.id, stmt.type, stmt.buffer, stmt.index, span=stmt.span) if isinstance(stmt, N.Atomic) else None
 
 
-def forward_slice(task: N.Offload, stacks: Mapping[int, int], b: Builder) -> N.Block:
-    """The slice of the task's body, with all pushes where the values are defined and without a terminator. Dead-code
-    elimination removes what is not read."""
-    return Slicer(b, stacks, {}, {}).block(task.body[:-1], None, N.NO_ID)
-
-
 def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder) -> tuple[N.Block, dict[int, int]]:
-    """Hands values defined in ifs outside all loops out to the task's outermost block as results of those ifs.
+    """Makes values that are defined in ifs (outside of all loops) visible in the task's outermost block, as results of
+    those ifs.
 
-    Returns the new body and, for each value, the id under which the outermost block knows it. Where the arm did not
-    run the result is 0; nothing reads it then, because the reverse takes the same arm.
+    Returns the new body and, for each value, its id in the outermost block. If the other arm ran, the result is 0,
+    which nothing reads, because the reverse takes the same arm.
     """
     known: dict[int, int] = {}
-    handed: dict[int, list[tuple[int, int, N.Param]]] = {}  # if -> arm and value, and the result that it becomes
+    handed: dict[int, list[tuple[int, int, N.Param]]] = {}  # if -> (arm, value, result that it becomes)
     for v in values:
         inner, scope = v, scopes.of[v]
         while scope.owner is not None:
@@ -138,7 +136,7 @@ def export_from_ifs(body: N.Block, values: list[int], scopes: Scopes, b: Builder
 
 
 def _yielding(block: N.Block, n: int, handed: Sequence[tuple[int, int, N.Param]], b: Builder) -> N.Block:
-    """The block, arm ``n`` of an if, that also yields what the if hands out."""
+    """The block, which is arm ``n`` of an if, with the additional results in its Yield."""
     end = end_of(block)
     with b.block() as made:
         values = [value if arm == n else b.const(0, result.type) for arm, value, result in handed]

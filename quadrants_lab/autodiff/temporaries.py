@@ -1,4 +1,4 @@
-"""The reverse of a kernel starts from its final memory; launch temporaries are not memory, so they come again."""
+"""Launch temporaries that the reverse needs. They do not outlast the launch, so the gradient computes them again."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from quadrants_lab.autodiff.keeps import NOTHING, Keeps, restored_temporaries
 from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, rewritten, walk
+from quadrants_lab.ir.walk import rename, rewrite, rewrite_in, walk
 
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
-    """The tasks of the forward kernel that write temporaries which ``adjoints`` (transitively) read, in forward
-    order, with every other effect left out, under new ids; before them what restores the temporaries that are kept."""
+    """The tasks of the forward kernel that write temporaries which ``adjoints`` (transitively) read, in forward order,
+    under new ids and without other effects; in front of them the task that restores the temporaries that are kept.
+    Every statement names the forward statement that it repeats."""
     kept = set(keeps.temporaries)
     temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - kept
     all_read = touched(adjoints, N.Load)
@@ -30,20 +31,10 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = 
         out.append(writing)
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
     restored = restored_temporaries(b, keeps, buffers, all_read)
-    return (*restored, *rename(map_origins(tuple(reversed(out))), b.fresh, {}))
-
-
-def map_origins(block: N.Block) -> N.Block:
-    """The block with every statement naming itself as the forward statement that it comes from."""
-    return rewrite(block, lambda s: replace(s, adjoint_of=s.id))
-
-
-def drop_unread_temporaries(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that every launch temporary which is written is also read."""
-    read = touched(kernel.body, N.Load)
-    unread = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - read
-    return rewritten(kernel, lambda s: () if isinstance(s, N.Write) and s.buffer in unread else s)
+    repeated = rewrite(tuple(reversed(out)), lambda s: replace(s, adjoint_of=s.id))
+    return (*restored, *rename(repeated, b.fresh, {}))
 
 
 def _only_writes(task: N.Offload, buffers: set[str]) -> N.Offload:
+    """The task without effects other than writes to these buffers."""
     return rewrite_in(task, lambda s: s if again(s, buffers) is s else ())

@@ -1,4 +1,4 @@
-"""Which memory decides how often the loops of a kernel run."""
+"""The memory that trip counts of loops depend on."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from quadrants_lab.ir.walk import end_of, reached, walk
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
-    """``buffer`` is read at ``read``, and what was read steers the loop at ``loop``. ``steers``: or it steers none, and
-    is read all the same."""
+    """A read of ``buffer`` at ``read`` on which the trip count of the loop at ``loop`` depends; with ``steers`` false,
+    a read on which none depends."""
 
     buffer: str
     read: Span | None
@@ -24,8 +24,8 @@ class TripCount:
 
 
 def trip_counts(kernel: N.Kernel) -> list[TripCount]:
-    """One for each field and ndarray of integers that a trip count depends on and the kernel itself does not write, by
-    the first such read. Trip counts are the bounds of tasks and loops, and the conditions of whiles."""
+    """The first read of each field and ndarray of integers that a trip count depends on and the kernel does not write.
+    A trip count depends on the bounds of tasks and loops, and on the conditions of whiles."""
     written = touched(kernel.body, N.Write)
     sources = computed_from(kernel.body)
     loads: dict[int, N.Load] = {}
@@ -50,7 +50,7 @@ def trip_counts(kernel: N.Kernel) -> list[TripCount]:
 
 
 def other_reads(kernel: N.Kernel, known: Sequence[TripCount]) -> list[TripCount]:
-    """One for each further field and ndarray that the kernel reads, derivatives left out."""
+    """The first read of each other field and ndarray that the kernel reads, except derivatives."""
     leave = {c.buffer for c in known} | {d for b in kernel.buffers.values() for d in (b.grad, b.dual)}
     found: dict[str, TripCount] = {}
     for s in walk(kernel.body):

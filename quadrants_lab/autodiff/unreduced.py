@@ -1,4 +1,4 @@
-"""What the reverse would keep if nothing were recomputed or narrowed: the "before" of the launch report."""
+"""The stacks that the reverse would need if nothing were recomputed or narrowed: the "before" of the launch report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.scopes import scopes_of
-from quadrants_lab.autodiff.slice import forward_slice
+from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import types_of
@@ -16,15 +16,15 @@ from quadrants_lab.ir.walk import types_of
 
 @dataclass(slots=True)
 class Unreduced:
-    """``kernel``: the forward slices with a stack for each value in a loop that the reverse needs; there is no reverse
-    code. ``home``: the block that defines each value, as (owner, number of the block)."""
+    """The forward slices, with a stack for each value in a loop that the reverse needs, but without reverse code.
+    ``home`` maps each value to the key of its scope."""
 
     kernel: N.Kernel
     home: dict[int, tuple[int, int]]
 
 
 def unreduced(forward: N.Kernel) -> Unreduced:
-    """For an offloaded forward kernel. Loop indices, constants and arguments are at hand in any case."""
+    """The unreduced stacks of an offloaded forward kernel. Loop indices, constants and arguments need none."""
     kernel = prepared(forward)
     active = active_values(kernel)
     with_grad = {b.name for b in kernel.buffers.values() if b.grad}
@@ -36,8 +36,9 @@ def unreduced(forward: N.Kernel) -> Unreduced:
         home.update((v, scope.key) for v, scope in scopes.of.items())
         rev = reversed_statements(task.body, active, with_grad)
         needed = dict.fromkeys(d.value for d in demands(task.body, rev, active))
-        kept = [v for v in needed if scopes.of[v].loops and not scopes.at_hand(v)]
+        kept = [v for v in needed if scopes.of[v].loops and not scopes.is_available(v)]
         allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
-        ahead = forward_slice(task, {a.primal: a.id for a in allocas}, b)
+        slicer = Slicer(b, {a.primal: a.id for a in allocas}, {}, {})
+        ahead = slicer.block(task.body[:-1], None, N.NO_ID)
         tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
     return Unreduced(replace(kernel, body=tuple(tasks), next_id=b.next_id), home)

@@ -1,10 +1,11 @@
-"""Several trips of a loop as one, where reverse mode keeps much of each: the carried values are kept once for all of
-them, and the reverse computes those in between again.
+"""Unrolls loops of which reverse mode would stash much in each trip: the carried values are stashed once for several
+trips, and the reverse computes those in between again.
 
-A loop over t trips becomes one over ceil(t / n), whose body is n copies of the loop's, each but the first in an if that
-asks whether there is such a trip, within the if of the one before: so what a copy starts from is computed from what
-the first one starts from by operations alone, and the minimum cut need not keep it. The adstacks have an n-th of the
-slots, for (n - 1) / n of a forward pass more. It is checkpointing with segments of n trips that are held in registers.
+A loop of t trips becomes one of ceil(t / n) trips. Its body is n copies of the loop's body, each but the first in an if
+that tests whether there is such a trip, within the if of the copy before. So what a copy starts from is computed by
+plain operations from what the first one starts from, and the minimum cut need not stash it. The adstacks have 1/n of
+the slots, for (n - 1)/n of a forward pass more. This is checkpointing with segments of n trips that are held in
+registers.
 """
 
 from __future__ import annotations
@@ -12,29 +13,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.prepare import induction_formulas, prepared
-from quadrants_lab.autodiff.reverse import plan_task
+from quadrants_lab.autodiff.prepare import induction_formulas
+from quadrants_lab.autodiff.reverse import plans
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import end_of, rename, rewritten, types_of, walk
+from quadrants_lab.ir.walk import emit_copy, end_of, rewritten, types_of, walk
 
-LEAST_BYTES = 32  # kept a trip; less is not worth the second computation
+LEAST_BYTES = 32  # stashed in a trip; for less the second computation does not pay
 MOST_STATEMENTS = 160  # in all copies of a body together
 _PLAIN = (N.Pure, N.Load, N.Assert, N.If, N.Yield)
 
 
-Trips = tuple[int, int]  # most that may be one: of loops that carry floats of at most 32 bits, and of others
+Trips = tuple[int, int]  # most trips that become one: in loops that carry floats of at most 32 bits, and in others
 
 
 def unroll(trips: Trips) -> N.Pass:
-    """The pass for offloaded forward kernels on their way to `reverse`, ``trips`` as one where `unrolled_loops` finds
-    it worthwhile. It guarantees that every value is computed by the same operations in the same order as before."""
+    """The pass, which runs on an offloaded forward kernel before `reverse`. Every value is computed by the same
+    operations in the same order as before."""
 
     def unroll(kernel: N.Kernel) -> N.Kernel:
-        """Several trips of a loop as one, where the gradient would keep much of each: the carried values are kept once
-        for all of them, and those in between computed again."""
+        """Makes several trips of a loop one where the gradient would stash much in each: carried values are stashed
+        once for all of these trips, and those in between are computed again."""
         loops = unrolled_loops(kernel, trips)
         if not loops:
             return kernel
@@ -50,19 +50,14 @@ def unroll(trips: Trips) -> N.Pass:
 
 
 def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
-    """By id, the loops of which several trips should be one, and how many: at most ``trips``. These are loops upwards,
-    without loop, write, print or random number inside and without a checkpoint, that would keep at least 32 bytes of
-    what can be computed again from carried values a trip, and whose copies do not get too long."""
+    """The ids of the loops to unroll, and for each the number of trips that become one, at most ``trips``. These loops
+    run upwards, have no checkpoint, and no loop, write, print or random number inside; they would stash at least 32
+    bytes a trip of what can be computed again from carried values; and the copies do not get too long."""
     candidates = {s.id: s for s in walk(kernel.body) if isinstance(s, N.For) and _copies(s, trips) > 1}
     if not candidates:
         return {}
-    ready = prepared(kernel)
-    active = active_values(ready)
     kept = dict.fromkeys(candidates, 0)
-    for task in ready.tasks:
-        if not any(s.id in candidates for s in walk(task.body)):
-            continue
-        scopes, plan = plan_task(ready, task, active)
+    for _, scopes, plan, _ in plans(kernel):
         for v in plan.stash:
             loop = scopes.of[v].owner
             if loop is not None and loop.id in kept and isinstance(scopes.defs[v], (N.For, N.Op)):
@@ -71,7 +66,7 @@ def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
 
 
 def _copies(loop: N.For, trips: Trips) -> int:
-    """How many copies of the body may become one, by what it is made of."""
+    """The number of trips that may become one, judged by the statements of the body."""
     if loop.reverse or loop.checkpoint or loop.index.type not in (i32, i64):
         return 1
     floats = [p.type for p in loop.carried if p.type.is_float]
@@ -82,10 +77,10 @@ def _copies(loop: N.For, trips: Trips) -> int:
 
 
 def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]) -> None:
-    """The loop over groups of ``copies`` trips. Its trips are counted in i64 where i32 might not hold their number."""
+    """Emits the loop over groups of ``copies`` trips, which counts in i64 where i32 might overflow."""
     b.span = loop.span
     t = loop.index.type
-    rewritten = induction_formulas(b, loop)  # in the loop over groups a step would be the result of an if
+    rewritten = induction_formulas(b, loop)  # its step would become the result of an if
     assert isinstance(rewritten, N.For)
     loop = rewritten
     counted = t if loop.begin in consts and consts[loop.begin].value >= 0 else i64
@@ -109,19 +104,15 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
 def _further(
     b: Builder, loop: N.For, n: int, copies: int, left: int, values: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Adds the copies from the n-th on, the first of which starts from ``values``, and returns what the last of them
-    that runs hands on. ``left``: trips from the group's first one on."""
+    """Emits the copies from the n-th on, which starts from ``values``; returns the carried values after the last one
+    that runs. ``left`` is the number of trips from the first one of the group on."""
     if n == copies:
         return values
     there = b.op("lt", b.const(n, b.types[left]), left)
     with b.block() as then:
         index = b.op("add", loop.index.id, b.const(n, loop.index.type), name=loop.index.name)
         ids = {loop.index.id: index, **{p.id: v for p, v in zip(loop.carried, values, strict=True)}}
-        copy = rename(loop.body, b.fresh, ids)
-        b.types.update({new: b.types[old] for old, new in ids.items()})
-        b.stmts += copy[:-1]
-        end = end_of(copy)
-        b.yield_(*_further(b, loop, n + 1, copies, left, end.values))
+        b.yield_(*_further(b, loop, n + 1, copies, left, emit_copy(b, loop.body, ids)))
     with b.block() as orelse:
         b.yield_(*values)
     results = tuple(b.param(p.type, p.name) for p in loop.carried)

@@ -1,4 +1,4 @@
-"""Warnings about gradients: what is probably not meant, and where."""
+"""Warnings about gradients that are probably not what the user means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quadrants_lab.ir.source import Span
 
 @dataclass(frozen=True, slots=True)
 class GradientWarning:
-    """A whole diagnostic and the line that it is about."""
+    """The text of a warning and the line that it is about."""
 
     text: str
     span: Span | None
@@ -22,7 +22,7 @@ def warning(code: str, message: str, labels: tuple[Label, ...], help: str, span:
 
 
 def warn(found: Iterable[GradientWarning]) -> None:
-    """Issues each warning where the user's line is; one that several copies of a statement raise is one."""
+    """Issues each warning at the user's line. A warning that several copies of a statement cause is issued once."""
     for w in dict.fromkeys(found):
         file, line = (w.span.file, w.span.line) if w.span else ("<kernel>", 0)
         warn_at(w.text, file, line)

@@ -1,9 +1,9 @@
-"""Many runs of a program at once, on the cores, GPUs and machines that Dask distributes to.
+"""Runs a program for many shards at once, on the cores, GPUs and machines of a Dask cluster.
 
     from quadrants_lab.distributed import map_gradients
 
-`map_gradients` needs the packages of the extra [distributed], unless everything is to run in this process
-(``client=False``). Nothing of Dask is imported before it is needed.
+`map_gradients` needs the packages of the extra [distributed], except with ``client=False``, which runs everything in
+this process. Dask is imported when it is first needed.
 """
 
 from quadrants_lab.distributed.cluster import local_client

@@ -1,4 +1,4 @@
-"""The cluster of this machine: a worker a core or a GPU, started when it is first needed, ended with the process."""
+"""A Dask cluster on this machine, with a worker per core or GPU. It is started on demand and ends with the process."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 _PREFIX = "quadrants-lab-dask-"
-_QUIET = {  # what Dask's servers do all the time to be watched takes a core that the workers want
+_QUIET = {  # less monitoring by Dask's servers, which would take a core from the workers
     "distributed.admin.tick.interval": "1s",
     "distributed.worker.profile.enabled": False,
 }
-_local: list[tuple[int, Any]] = []  # the process that made it, and its client
+_local: list[tuple[int, Any]] = []  # id of the process that made the cluster, and its client
 _lock = forks.lock()
 
 
 def dask_client(given: Any) -> Any:
-    """The client that was given; else Dask's current one, else that of this machine's own cluster."""
+    """The given client, else Dask's current one, else the client of this machine's cluster."""
     distributed = _distributed()
     if given is not None:
         return given
@@ -41,12 +41,11 @@ def dask_client(given: Any) -> Any:
 
 
 def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = True, **options: Any) -> Any:
-    """A Dask client of a new cluster on this machine, of so many processes; by default one a core, with one thread, or
-    with ``gpus`` one a GPU, which sees that GPU alone. More workers than GPUs share them in turn.
+    """A Dask client of a new cluster on this machine with so many worker processes; by default one per core, with one
+    thread each, or with ``gpus`` one per GPU, which sees that GPU alone. If there are more workers, they share GPUs.
 
-    The cluster ends with ``client.cluster.close()``, and with this process. Its files lie in a temporary folder that
-    goes with this process. ``options``: of Dask's worker, for instance ``memory_limit``. Ctrl-C does not reach the
-    workers.
+    The cluster ends with ``client.cluster.close()`` or with this process, and so does its temporary folder.
+    ``options``: of Dask's worker, for instance ``memory_limit``. Ctrl-C does not reach the workers.
     """
     distributed = _distributed()
     from dask import config
@@ -63,7 +62,7 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
         for n in range(workers)
     }  # fmt: skip
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1"}}
-    with ExitStack() as made:  # what there is of a cluster goes where the rest fails
+    with ExitStack() as made:  # if a step fails, what was started before is closed
         made.callback(rmtree, folder, ignore_errors=True)
         with config.set({"temporary-directory": folder, **_QUIET}):
             cluster = distributed.SpecCluster(workers=spec, scheduler=scheduler, silence_logs=40, name=None)
@@ -79,11 +78,11 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
 def _processors() -> int:
     from dask.system import CPU_COUNT
 
-    return int(CPU_COUNT)  # that this process may use
+    return int(CPU_COUNT)  # only those that this process may use
 
 
 def _folder() -> str:
-    """A new temporary folder of this process; those of processes that were killed go."""
+    """A new temporary folder for this process. Removes the folders of processes that are no longer alive."""
     for old in Path(gettempdir()).glob(f"{_PREFIX}*"):
         process = old.name.removeprefix(_PREFIX).partition("-")[0]
         if process.isdigit() and not _alive(int(process)):
@@ -102,10 +101,10 @@ def _alive(process: int) -> bool:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process may use, without opening one, as CUDA_VISIBLE_DEVICES names them."""
-    said = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if said is not None:
-        return list(takewhile(lambda name: name and name != "-1", (name.strip() for name in said.split(","))))
+    """The GPUs that this process may use, as names for CUDA_VISIBLE_DEVICES. Opens none of them."""
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is not None:
+        return list(takewhile(lambda name: name and name != "-1", (name.strip() for name in listed.split(","))))
     return [str(n) for n, _ in enumerate(sorted(Path("/dev").glob("nvidia[0-9]*")))]
 
 
@@ -134,7 +133,7 @@ def _plugin() -> Any:
     import distributed
 
     class Uninterrupted(distributed.WorkerPlugin):  # type: ignore[misc]  # it has no types
-        """Ctrl-C in a terminal goes to all processes there; it is for the client, which tells the workers."""
+        """Ignores Ctrl-C in workers: a terminal sends it to all processes, but the client stops the workers itself."""
 
         def setup(self, worker: Any) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)

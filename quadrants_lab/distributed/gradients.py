@@ -1,4 +1,4 @@
-"""`map_gradients`: losses and gradients of a program for many shards, on this process or on Dask's workers."""
+"""`map_gradients`: losses and gradients of a program for many shards, in this process or on Dask's workers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from quadrants_lab.lang.config import init as init_session
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.session import Settings
 
-# Told the number and the loss of each shard, in the order of their ends. One that has a method `begin` is given what
-# stops the shards, to be called in another thread.
+# Called with the number and the loss of each shard when it has ended. If it has a method `begin`, that is called first
+# with a function that stops the shards and may be called in another thread.
 Progress = Callable[[int, float], object]
-# Gradients that one task adds up. Workers add up those of ARITY**2 tasks, a span; the client adds up spans.
+# Number of gradients that one task adds up. Workers add up those of ARITY**2 tasks, a span; the client adds up spans.
 ARITY = 16
-MOST_CODE = 8  # programs of a client whose compiled code is held on the cluster
+MOST_CODE = 8  # programs of a client whose compiled code is kept on the cluster
 
 
 class Gradients(NamedTuple):
-    """``losses`` (shards,), f64. ``gradients``: a list of those of each shard, or their sum; each a dict of arrays by
-    the parameters' names, or one array, as the parameters were given."""
+    """``losses``: f64, shape (shards,). ``gradients``: a list with the gradients of each shard, or their sum; each is a
+    dict of arrays by name if the parameters are one, else an array."""
 
     losses: S.Array
     gradients: Any
@@ -50,24 +50,24 @@ def map_gradients(
     init: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Gradients:
-    """Losses of ``fn(params, shard)`` for each of the shards, and the gradients by ``params`` of each, or their sum.
+    """The loss ``fn(params, shard)`` of each shard, and the gradients by ``params`` of each shard, or their sum.
 
-    ``params``: an array, or a dict of arrays by name, of floats. ``fn`` gets them as fields with a gradient, launches
+    ``params``: a float array, or a dict of float arrays by name. ``fn`` gets them as fields with a gradient, launches
     its kernels under a `Tape`, and returns the loss; or it returns the loss and the gradients, as arrays or fields with
-    the names and shapes of the parameters. It makes fields of its own with `kept`. ``shards``: anything that can be
-    pickled, numpy arrays best; an iterator is read as shards are needed.
+    the names and shapes of the parameters. It makes its own fields with `kept`. ``shards``: anything that can be
+    pickled, best numpy arrays; an iterator is read as shards are needed.
 
-    ``client``: of Dask. None: Dask's current one, else that of a cluster on this machine, a worker a core. False: this
-    process and its session. ``init``: what `qd.init` takes, for the workers' sessions; without, they are as the session
-    of this process, with as many threads as Dask gives a worker where that has no number of its own.
+    ``client``: a Dask client. None: Dask's current one, else one of a cluster on this machine with a worker per core.
+    False: run in this process and its session. ``init``: arguments of `qd.init` for the workers' sessions; without it
+    they have the settings of this process's session, and by default as many threads as Dask gives a worker.
 
-    ``summed``: gradients are added up, on the workers and in an order that depends on the number of shards alone.
-    ``together``: so many shards are one task, a power of two; for shards that take a few milliseconds. ``progress`` is
-    told the number and the loss of each shard as they come, and, where it has a method ``begin``, before that what
-    stops them.
+    ``summed``: add up the gradients, on the workers, in an order that only depends on the number of shards.
+    ``together``: number of shards per task, a power of two; for shards that take a few milliseconds. ``progress`` is
+    called with the number and the loss of each shard as it ends; if it has a method ``begin``, that is called first
+    with a function that stops the shards.
 
-    A shard whose worker dies is run again on another, up to Dask's ``distributed.scheduler.allowed-failures`` times.
-    Where a shard fails, no more are begun, and there is a `ShardError`. Ctrl-C does the same; shards that run then end
+    A shard whose worker dies runs again on another, up to Dask's ``distributed.scheduler.allowed-failures`` times. If a
+    shard fails, no more are begun and `ShardError` is raised. Ctrl-C also lets no more shards begin; running ones end
     by themselves.
     """
     if together < 1 or together & (together - 1):
@@ -75,14 +75,12 @@ def map_gradients(
     arrays = S.named(params)
     groups = _groups(iter(shards), together)
     if client is False:
-        parts = _here(fn, arrays, groups, summed, init, progress)
+        found = _here(fn, arrays, groups, summed, init, progress)
     else:
-        there = dask_client(client)
-        run = _Run(there, fn, arrays, summed, init, progress)
+        run = _Run(dask_client(client), fn, arrays, summed, init, progress)
         if (begin := getattr(progress, "begin", None)) is not None:
             begin(run.stop)
-        parts = run.results(groups)
-    found = S.total(parts) if summed and parts else S.joined(parts) if parts else S.Part(0, [], [])
+        found = run.result(groups)
     for message in found.warned:
         warnings.warn(message, QuadrantsWarning, stacklevel=2)
     if summed:
@@ -104,7 +102,7 @@ def _groups(shards: Iterator[Any], together: int) -> Iterator[Group]:
 def _here(
     fn: Callable[..., Any], arrays: dict[str, S.Array], groups: Iterator[Group], summed: bool,
     init: Mapping[str, Any] | None, progress: Progress | None,
-) -> list[S.Part]:  # fmt: skip
+) -> S.Part:  # fmt: skip
     if session.default() is None:
         init_session(**(init or {}))
     elif init is not None:
@@ -113,47 +111,40 @@ def _here(
             code="QL2208",
             help="leave out init, or call qd.reset() first",
         )
-    sums = _Sums()
-    parts = []
+    collected = _Collected(summed)
     for first, group in groups:
         part = S.run(fn, arrays, first, group, summed)
         for n, loss in enumerate(part.losses, first):
             if progress is not None:
                 progress(n, loss)
-        if summed:
-            sums.add(part)
-        else:
-            parts.append(part)
-    return sums.rest() if summed else parts
+        collected.add(part)
+    return collected.result()
 
 
-class _Sums:
-    """Adds up what comes in order, `ARITY` at a time, and sums of these; so holds few."""
+class _Collected:
+    """Collects parts that come in order. If they are summed, it adds neighbours of equal length as soon as it can, so
+    that it holds few, and in the order of `S.total`."""
 
-    def __init__(self) -> None:
-        self._levels: list[list[S.Part]] = []
+    def __init__(self, summed: bool) -> None:
+        self.summed = summed
+        self.parts: list[S.Part] = []
 
-    def add(self, part: S.Part, level: int = 0) -> None:
-        if level == len(self._levels):
-            self._levels.append([])
-        self._levels[level].append(part)
-        if len(self._levels[level]) == ARITY:
-            full, self._levels[level] = self._levels[level], []
-            self.add(S.total(full), level + 1)
+    def add(self, part: S.Part) -> None:
+        parts = self.parts
+        parts.append(part)
+        while self.summed and len(parts) > 1 and len(parts[-2].losses) == len(parts[-1].losses):
+            parts[-2:] = [S.total(parts[-2:])]
 
-    def rest(self) -> list[S.Part]:
-        """The sum of everything, alone; nothing where nothing was added."""
-        rest: list[S.Part] = []
-        for held in self._levels:
-            if held or rest:
-                rest = [S.total([*held, *rest])]
-        return rest
+    def result(self) -> S.Part:
+        while self.summed and len(self.parts) > 1:
+            self.parts[-2:] = [S.total(self.parts[-2:])]
+        return S.joined(self.parts) if self.parts else S.Part(0, [], [])
 
 
 def job_of(
     fn: Callable[..., Any], arrays: dict[str, S.Array], summed: bool = False, init: Mapping[str, Any] | None = None
 ) -> W.Job:
-    """What workers are sent for a call."""
+    """The data that a call sends to the workers."""
     now = session.default()
     setup = init if init is not None else W.portable(now.settings if now is not None else Settings())
     program = packed(fn, getattr(fn, "__name__", repr(fn)))
@@ -164,8 +155,8 @@ def job_of(
 class _Run:
     """One call of `map_gradients` on Dask.
 
-    Tasks go out `ARITY` at a time, while there is too little to do for the workers. When the sum of a span, or what a
-    task returned, is here, Dask forgets the tasks that led to it. So memory is bounded for any number of shards, apart
+    It submits `ARITY` tasks at a time while the workers have too little to do. When the sum of a span, or the result of
+    a task, has arrived, Dask forgets the tasks that led to it. So memory is bounded for any number of shards, apart
     from what is returned.
     """
 
@@ -178,34 +169,37 @@ class _Run:
         self.client, self.summed, self.progress = client, summed, progress
         self.job = job_of(fn, arrays, summed, init)
         self.number = self.job.number
-        self.awaited: dict[str, tuple[Any, Callable[[S.Part], None] | None]] = {}  # by key: future, who takes its value
-        self.open = 0  # tasks with shards that are not done
-        self.parts: dict[int, S.Part] = {}  # by number of the first shard
+        self.awaited: dict[str, tuple[Any, Callable[[S.Part], None] | None]] = {}  # key -> future, its consumer
+        self.open = 0  # tasks with shards that have not ended
+        self.parts: dict[int, S.Part] = {}  # number of the first shard -> its part
         self.ready: Any = None
         self.enough = 4 * max(ARITY, sum(client.nthreads().values()))  # open tasks that keep the workers busy
 
     def stop(self) -> None:
-        """No more shards begin; those that run end by themselves. To be called in another thread."""
+        """Lets no more shards begin; running ones end by themselves. May be called in another thread."""
         self.stopped = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         self.client.cancel([future for future, _ in [*self.awaited.values()]], force=True)
 
-    def results(self, groups: Iterator[Group]) -> list[S.Part]:
+    def result(self, groups: Iterator[Group]) -> S.Part:
         from dask import config
         from distributed import as_completed
 
         self.ready = as_completed(loop=self.client.loop)
         try:
             with config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
-                return self._results(groups)
+                return self._result(groups)
         except BaseException:
-            self.client.cancel([future for future, _ in self.awaited.values()], force=True)
+            self._cancel()
             raise
 
-    def _results(self, groups: Iterator[Group]) -> list[S.Part]:
+    def _result(self, groups: Iterator[Group]) -> S.Part:
         job = self._submit("job", _same, self.job)
         code, leaves = self._compiled(job, groups)
         nodes: list[Any] = []
-        sums, reached = _Sums(), 0  # of spans
+        collected, reached = _Collected(self.summed), 0
         more = True
         while more or self.awaited:
             while more and self.open < self.enough:
@@ -219,10 +213,10 @@ class _Run:
                     nodes = []
                 leaves = []
             self._settle()
-            while self.summed and reached in self.parts:
-                sums.add(part := self.parts.pop(reached))
+            while reached in self.parts:
+                collected.add(part := self.parts.pop(reached))
                 reached += len(part.losses)
-        return sums.rest() if self.summed else [self.parts[first] for first in sorted(self.parts)]
+        return collected.result()
 
     # --- tasks --------------------------------------------------------------------------------------------------
 
@@ -230,20 +224,20 @@ class _Run:
         return self.client.submit(act, *args, key=f"{name}-{self.number}", pure=False, priority=1)
 
     def _compiled(self, job: Any, groups: Iterator[Group]) -> tuple[Any, list[Any]]:
-        """The code that the first task of this program compiled, for the others; and that task, where it is new."""
-        held: OrderedDict[str, Any] = vars(self.client).setdefault("_quadrants_lab_code", OrderedDict())
+        """The code that the first task of this program compiled, for the others; and that task, if it is new."""
+        codes: OrderedDict[str, Any] = vars(self.client).setdefault("_quadrants_lab_code", OrderedDict())
         digest = self.job.digest
-        if digest in held and held[digest].status in ("pending", "finished"):
-            held.move_to_end(digest)
-            return held[digest], []
+        if digest in codes and codes[digest].status in ("pending", "finished"):
+            codes.move_to_end(digest)
+            return codes[digest], []
         group = next(groups, None)
         if group is None:
             return None, []
         both = self._submit(f"shard-{group[0]}-first", W.run_first, job, group)
-        held[digest] = self._submit("code", itemgetter(1), both)
-        if len(held) > MOST_CODE:
-            held.popitem(last=False)
-        return held[digest], [self._watched(self._submit(f"shard-{group[0]}", itemgetter(0), both))]
+        codes[digest] = self._submit("code", itemgetter(1), both)
+        if len(codes) > MOST_CODE:
+            codes.popitem(last=False)
+        return codes[digest], [self._watched(self._submit(f"shard-{group[0]}", itemgetter(0), both))]
 
     def _leaves(self, job: Any, code: Any, groups: list[Group]) -> list[Any]:
         keys = [f"shard-{first}-{self.number}" for first, _ in groups]
@@ -251,7 +245,7 @@ class _Run:
         return [self._watched(future) for future in made]
 
     def _watched(self, leaf: Any) -> Any:
-        """The same future; from now on its end counts, and its losses are told."""
+        """Counts the task's end and reports its losses; returns the same future."""
         self.open += 1
         if not self.summed:
             self._await(leaf, self._done)
@@ -268,14 +262,14 @@ class _Run:
         self.ready.add(future)
 
     def _settle(self) -> None:
-        """Waits for futures, and takes what they hold."""
+        """Waits for futures, and passes their values to the consumers."""
         if not self.awaited:
             return
         batch = []
         for future in self.ready.next_batch():
             if self.stopped:
                 raise S.ShardError("the shards were stopped", code="QL2211")
-            if future.status in ("pending", "lost"):  # its worker was lost since, and Dask makes it again
+            if future.status in ("pending", "lost"):  # its worker was lost, and Dask computes it again
                 self.ready.add(future)
             elif future.status != "finished":
                 raise_error(future)
@@ -291,7 +285,7 @@ class _Run:
                 take(part)
 
     def _done(self, part: S.Part) -> None:
-        """Of a task with shards."""
+        """Reports the losses of a task with shards."""
         for n, loss in enumerate(part.losses, part.first):
             if self.progress is not None:
                 self.progress(n, loss)
@@ -307,7 +301,7 @@ def _same(thing: Any) -> Any:
 
 
 def raise_error(future: Any) -> NoReturn:
-    """What a task of Dask ended with, as an error that names the shard."""
+    """Raises the error of a Dask task as an error that names the shard."""
     error = future.exception()
     if isinstance(error, S.ShardError):
         raise error from error.error

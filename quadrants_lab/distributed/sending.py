@@ -1,6 +1,6 @@
-"""A program as bytes: its kernels with their source, so that workers compile them and name their lines.
+"""Pickles a program: its kernels with their source, so that workers can compile them and name their lines.
 
-What cannot be sent is named, with the way that leads to it, before anything is sent.
+If a part cannot be sent, the error names it and the path to it, before anything is sent.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from quadrants_lab.lang.kernel import Func, Kernel, Launchable, make_kernel
 from quadrants_lab.lang.snode import SNode
 from quadrants_lab.runtime.session import Session
 
-_HERE = (Dense, SNode, Tape, Session)  # what belongs to the session of this process
+_HERE = (Dense, SNode, Tape, Session)  # objects that belong to the session of this process
 
 
 def packed(thing: Any, what: str) -> bytes:
-    """``thing`` as a pickle that `unpacked` reads in another process. Functions and classes that can be imported go by
-    name, others by value. QL2204 where a part of it cannot be sent, with its name; ``what``: what to call the whole."""
+    """``thing`` as a pickle for `unpacked` in another process. Functions and classes that can be imported are sent by
+    name, others by value. QL2204, with the name of the part, if a part cannot be sent. ``what``: name of the whole."""
     try:
         return _dumped(thing)
     except Exception as error:
-        way, last = [what], error
+        path, last = [what], error
         part, seen = thing, {id(thing)}
         while (inner := _first_bad(part, seen)) is not None:
             name, part, last = inner
-            way.append(name)
+            path.append(name)
+        why = str(last) if isinstance(part, _HERE) else f"{type(last).__name__}: {last}"
         raise QuadrantsRuntimeError(
-            f"map_gradients cannot send {' -> '.join(way)}: {_why(part, last)}",
+            f"map_gradients cannot send {' -> '.join(path)}: {why}",
             code="QL2204",
             help="make fields where shards run, with kept(make, ...), and give kernels their fields as arguments; data "
             "go as numpy arrays, files and connections as what opens them",
@@ -48,12 +49,6 @@ def unpacked(raw: bytes) -> Any:
     import pickle
 
     return pickle.loads(raw)
-
-
-def _why(part: Any, error: Exception) -> str:
-    if isinstance(part, _HERE):
-        return f"{part!r} belongs to the session of this process"
-    return f"{type(error).__name__}: {error}"
 
 
 def _dumped(thing: Any) -> bytes:
@@ -71,7 +66,7 @@ def _dumped(thing: Any) -> bytes:
 
 
 def _reduced(obj: Any) -> Any:
-    """How an object of the language is sent; None for any other."""
+    """How an object of the language is pickled; None for any other."""
     if isinstance(obj, _HERE):
         raise TypeError(f"{obj!r} belongs to the session of this process")
     if isinstance(obj, Kernel | Func):
@@ -106,15 +101,15 @@ def _launchable(fn: Callable[..., Any], graph: bool, side: int) -> Launchable:
 
 
 def _sourced(fn: FunctionType, file: str, lines: list[str]) -> FunctionSource:
-    """The source of a function from another process, whose file need not be here. cloudpickle 3.1.3 leaves out which
-    one it was."""
+    """The source of a function from another process, whose file need not exist here. cloudpickle 3.1.3 does not send
+    the name of the file."""
     fn.__code__ = fn.__code__.replace(co_filename=file)
-    linecache.cache[file] = sum(map(len, lines)), None, lines, file  # no mtime: checkcache leaves it alone
+    linecache.cache[file] = sum(map(len, lines)), None, lines, file  # without mtime checkcache keeps the entry
     return function_source(fn)
 
 
 def _first_bad(part: Any, seen: set[int]) -> tuple[str, Any, Exception] | None:
-    """Name, value and error of the first thing inside of ``part`` that cannot be sent."""
+    """Name, value and error of the first component of ``part`` that cannot be sent."""
     for name, value in _inside(part).items():
         if id(value) in seen or isinstance(value, ModuleType):
             continue
@@ -127,7 +122,7 @@ def _first_bad(part: Any, seen: set[int]) -> tuple[str, Any, Exception] | None:
 
 
 def _inside(part: Any) -> dict[str, Any]:
-    """What an object is made of, by name: of a function the names that it uses, of containers their items."""
+    """The components of an object by name: the names that a function uses, the items of a container, attributes."""
     if isinstance(part, _HERE):
         return {}
     if isinstance(part, Launchable):
@@ -144,5 +139,5 @@ def _inside(part: Any) -> dict[str, Any]:
         return {repr(name): value for name, value in part.items()}
     if isinstance(part, list | tuple):
         return {f"[{n}]": value for n, value in enumerate(part)}
-    held = getattr(part, "__dict__", {})
-    return {f".{name}": value for name, value in held.items()} if isinstance(held, dict) else {}
+    attributes = getattr(part, "__dict__", {})
+    return {f".{name}": value for name, value in attributes.items()} if isinstance(attributes, dict) else {}

@@ -1,4 +1,4 @@
-"""What happens where a shard runs: the session, what is kept between shards, the result, and sums of results."""
+"""Runs shards in the current session: objects kept between shards, results, and sums of results."""
 
 from __future__ import annotations
 
@@ -25,29 +25,28 @@ _kept: WeakKeyDictionary[Session, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 class ShardError(QuadrantsRuntimeError):
-    """What a shard failed with. ``shard``: its index; ``error``: the exception, where it can travel, else None."""
+    """The error of a shard. ``shard``: its index. ``error``: the exception, None if it could not be pickled."""
 
     shard = -1
     error: BaseException | None = None
 
 
 def kept(make: Callable[..., T], *args: Hashable) -> T:
-    """``make(*args)``, made once in each session: for fields, and for objects that hold some, which shards share.
+    """``make(*args)``, called once in each session: for fields, and objects with fields, that shards share.
 
-    A worker keeps its session, so what the first shard made there is what later ones find, of later calls of
-    `map_gradients`, too.
+    A worker keeps its session, so later shards, also of later calls of `map_gradients`, get what the first one made.
     """
-    held = _kept.setdefault(session.current(), {})
-    if (make, args) not in held:
-        held[make, args] = make(*args)
-    found: T = held[make, args]
+    objects = _kept.setdefault(session.current(), {})
+    if (make, args) not in objects:
+        objects[make, args] = make(*args)
+    found: T = objects[make, args]
     return found
 
 
 @dataclass
 class Part:
-    """Results of consecutive shards, the first being number ``first``. ``gradients``: of each shard, or of all of them
-    together, a dict of arrays by the parameters' names. ``warned``: what the language warned of."""
+    """Results of consecutive shards from number ``first`` on. ``gradients``: for each shard, or once for their sum, a
+    dict of arrays by the parameters' names. ``warned``: the texts of warnings."""
 
     first: int
     losses: list[float]
@@ -56,10 +55,10 @@ class Part:
 
 
 def total(parts: Sequence[Part]) -> Part:
-    """One part of several, its gradients added up in pairs: the sum of the first ``2**k`` shards, the most that are
-    fewer than all, and the sum of the rest.
+    """Joins parts and adds up their gradients in pairs: the sum of the first ``2**k`` shards, for the greatest ``2**k``
+    less than their number, plus the sum of the rest.
 
-    So which numbers are added does not depend on how shards were put together, as long as that was by powers of two.
+    So the order of additions does not depend on how shards were grouped, if the groups are powers of two.
     """
     if len(parts) == 1 and len(parts[0].gradients) == 1:
         return parts[0]
@@ -68,9 +67,10 @@ def total(parts: Sequence[Part]) -> Part:
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """One part of several, with the gradient of each shard."""
+    """Joins parts to one with the gradients of each shard."""
     losses = [loss for part in parts for loss in part.losses]
-    return Part(parts[0].first, losses, [g for part in parts for g in part.gradients], _told(parts))
+    warned = tuple(dict.fromkeys(message for part in parts for message in part.warned))
+    return Part(parts[0].first, losses, [g for part in parts for g in part.gradients], warned)
 
 
 def _pairwise(found: list[dict[str, Array]]) -> dict[str, Array]:
@@ -81,12 +81,8 @@ def _pairwise(found: list[dict[str, Array]]) -> dict[str, Array]:
     return {name: left[name] + right[name] for name in left}
 
 
-def _told(parts: Sequence[Part]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(message for part in parts for message in part.warned))
-
-
 def named(params: Any) -> dict[str, Array]:
-    """The parameters as arrays by their names. QL2201 for what is not of floats."""
+    """The parameters as arrays by their names. QL2201 for an array that is not of floats."""
     given = params if isinstance(params, Mapping) else {ALONE: params}
     arrays = {str(name): np.asarray(value) for name, value in given.items()}
     for name, array in arrays.items():
@@ -100,7 +96,7 @@ def named(params: Any) -> dict[str, Array]:
 
 
 def run(fn: Callable[..., Any], params: dict[str, Array], first: int, shards: Sequence[Any], summed: bool) -> Part:
-    """Runs ``fn`` for consecutive shards in the current session. ShardError where one fails."""
+    """Runs ``fn`` for consecutive shards in the current session. ShardError if one fails."""
     done: list[Part] = []
     for n, shard in enumerate(shards, first):
         try:
@@ -114,7 +110,7 @@ def run(fn: Callable[..., Any], params: dict[str, Array], first: int, shards: Se
 
 
 def failed(shard: int, error: BaseException) -> ShardError:
-    """The error of a shard: its number, and what the exception says, with line and caret where it is the language's."""
+    """The error of a shard, with its number and the text of the exception."""
     text = str(error) if isinstance(error, QuadrantsError) else f"{type(error).__name__}: {error}"
     made = ShardError(f"shard {shard} failed\n{text}")
     made.shard, made.error = shard, error

@@ -1,4 +1,4 @@
-"""A worker's side: one session, the programs that it was sent, and the code that another worker compiled."""
+"""The side of a worker: its session, the programs that it was sent, and code that another worker compiled."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from quadrants_lab.lang.config import init
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.session import Session, Settings
 
-MOST_PROGRAMS = 16  # that a worker keeps, the latest ones
+MOST_PROGRAMS = 16  # a worker keeps the latest ones
 Setup = Settings | Mapping[str, Any]
-Code = dict[str, bytes]  # entries of the disk cache
+Code = dict[str, bytes]  # entries of the disk cache: name -> content
 
-_lock = forks.lock()  # of the worker: shards share the session and its fields
+_lock = forks.lock()  # one shard at a time, because shards share the session and its fields
 _programs: OrderedDict[str, Callable[..., Any]] = OrderedDict()
-_setup: list[object] = []  # what the session was made with
-_tried: set[tuple[str, int]] = set()  # shards that there was no memory for, by job
+_setup: list[object] = []  # the `Setup` of the session
+_tried: set[tuple[str, int]] = set()  # (number of the call, first shard) of tasks that ran out of memory
 
 
 @dataclass(frozen=True)
 class Job:
-    """What all shards of a call share. ``program``: the pickled function, ``digest`` its hash; ``setup``: what the
-    session is made with; ``number``: of the call."""
+    """The data that all shards of a call share. ``number``: an id of the call. ``program``: the pickled function,
+    ``digest``: its hash. ``setup``: what the session is made with."""
 
     number: str
     program: bytes
@@ -44,7 +44,7 @@ class Job:
 
 
 class HandedOn(DiskCache):
-    """A disk cache that remembers what was used of it, so that another machine's cache can take it."""
+    """A disk cache that remembers which entries were used, to hand them to the cache of another machine."""
 
     def __init__(self, of: DiskCache) -> None:
         super().__init__(of.folder, of.max_bytes, of.below)
@@ -61,14 +61,14 @@ class HandedOn(DiskCache):
         super().put(name, content)
 
     def take(self, code: Code) -> None:
-        """What another process compiled: it is believed as the program is, which comes from there, too."""
+        """Takes the code that another worker compiled. It is trusted like the program, which has the same sender."""
         for name in code.keys() - self.used.keys():
             if self.get(name) is None:
                 self.put(name, code[name])
 
 
 def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part:
-    """A task: the shards of a group, which begins with shard number ``group[0]``."""
+    """A task: runs a group of shards, from number ``group[0]`` on."""
     first, shards = group
     with entered(job, code) as fn, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -80,7 +80,8 @@ def run(job: Job, code: Code | None, group: tuple[int, Sequence[Any]]) -> S.Part
 
 
 def _aligned(shard: Any) -> Any:
-    """The same, with arrays at odd addresses copied: what comes over the network may lie so, and no kernel takes it."""
+    """The shard with unaligned arrays copied: arrays from the network may be unaligned, and kernels cannot take
+    them."""
     if isinstance(shard, np.ndarray) and not shard.flags.aligned:
         return shard.copy()
     if type(shard) in (list, tuple):
@@ -90,7 +91,7 @@ def _aligned(shard: Any) -> Any:
 
 @contextmanager
 def entered(job: Job, code: Code | None = None) -> Iterator[Callable[..., Any]]:
-    """The job's function, to be called within the with, in the worker's session; one thread at a time."""
+    """Gives the job's function, to be called within the with block, in the worker's session; one thread at a time."""
     with _lock:
         cache = _enter(job.setup).cache
         if code and isinstance(cache, HandedOn):
@@ -99,7 +100,7 @@ def entered(job: Job, code: Code | None = None) -> Iterator[Callable[..., Any]]:
 
 
 def run_first(job: Job, group: tuple[int, Sequence[Any]]) -> tuple[S.Part, Code]:
-    """The same, and what the shards used of the disk cache."""
+    """Like `run`, but also returns the entries of the disk cache that the shards used."""
     part = run(job, None, group)
     cache = session.current().cache
     return part, dict(cache.used) if isinstance(cache, HandedOn) else {}
@@ -111,7 +112,7 @@ def losses(part: S.Part) -> S.Part:
 
 
 def _enter(setup: Setup) -> Session:
-    """The worker's session, which is made anew where it is to be another one."""
+    """The worker's session; a new one if the setup has changed."""
     now = session.default()
     if now is not None and now.alive and _setup == [setup]:
         return now
@@ -127,7 +128,7 @@ def _enter(setup: Setup) -> Session:
 
 
 def portable(settings: Settings) -> Settings:
-    """The same for another machine, whose home folder may be elsewhere."""
+    """The settings for another machine, whose home folder may have another path."""
     path = settings.cache_path
     if path is not None and path.is_relative_to(Path.home()):
         return replace(settings, cache_path=Path("~", path.relative_to(Path.home())))
@@ -135,7 +136,7 @@ def portable(settings: Settings) -> Settings:
 
 
 def _threads() -> int:
-    """Those that Dask gives the worker."""
+    """The number of threads that Dask gives the worker."""
     from distributed import get_worker
 
     return int(get_worker().state.nthreads)
@@ -151,7 +152,7 @@ def _program(job: Job) -> Callable[..., Any]:
 
 
 def _elsewhere(job: Job, first: int, error: MemoryError) -> None:
-    """Gives the shard back to Dask, and all fields of the session free; an error where that was tried before."""
+    """Frees all fields of the session and lets Dask run the task again; an error if that was tried before."""
     from distributed import Reschedule
 
     session.stop()

@@ -18,7 +18,7 @@ from quadrants_lab.ir.room import depth_of_source
 from quadrants_lab.ir.source import Span
 
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
-SEEN: ContextVar[Any] = ContextVar("quadrants_lab_seen", default=None)  # who is told what is read, see `seen.Seen`
+FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
 
 class FunctionSource:
@@ -50,7 +50,7 @@ class FunctionSource:
 
     def lookup(self, name: str) -> Any:
         """The object that a free name refers to; KeyError if there is none."""
-        told(self.fn, name)
+        note_read(self.fn, name)
         return meaning(self.fn, name)
 
     @cached_property
@@ -75,18 +75,18 @@ class FunctionSource:
         return [*self.fn.__code__.co_freevars, *self.fn.__globals__, *vars(builtins)]
 
 
-def told(owner: Any, name: str) -> None:
-    """To be called when the front end reads a name in a function, or an attribute."""
-    seen = SEEN.get()
-    if seen is not None:
-        seen.read(owner, name)
+def note_read(owner: Any, name: str) -> None:
+    """To be called when the front end looks up a free name of a function, or an attribute."""
+    fingerprint = FINGERPRINT.get()
+    if fingerprint is not None:
+        fingerprint.read(owner, name)
 
 
-def unsure() -> None:
-    """To be called when the front end takes from Python what it cannot tell of: see `seen`."""
-    seen = SEEN.get()
-    if seen is not None:
-        seen.sure = False
+def note_unknown() -> None:
+    """To be called when the front end uses something that a `fingerprint` cannot describe."""
+    fingerprint = FINGERPRINT.get()
+    if fingerprint is not None:
+        fingerprint.complete = False
 
 
 def meaning(fn: FunctionType, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Buffers that the front end and passes add to those of a kernel."""
+"""Helpers for adding buffers to a kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from quadrants_lab.ir.nodes import Buffer
 
 
 def with_adjoint(buffers: dict[str, Buffer], made: Buffer) -> Buffer:
-    """The buffer, put into the kernel's, with an adjoint beside it if it is of floating point."""
+    """Adds the buffer to the kernel's ``buffers``, with an adjoint if it is of floating point, and returns it."""
     made.grad = f"{made.name}.grad" if made.dtype.is_float else ""
     buffers[made.name] = made
     if made.grad:

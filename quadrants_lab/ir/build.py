@@ -1,4 +1,4 @@
-"""Builds blocks: hands out ids, remembers dtypes, collects statements."""
+"""The builder of blocks. It hands out ids, keeps the dtypes of values, and collects statements."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from quadrants_lab.ir.types import DType, u1
 class Builder:
     """Appends statements to the innermost open block.
 
-    ``types`` maps every id that the builder has seen to its dtype; ``span`` and ``adjoint_of`` are put on every
-    statement made while they are set.
+    ``types`` maps every id that the builder knows to its dtype. ``span`` and ``adjoint_of``, while they are set, go to
+    each new statement.
     """
 
     def __init__(self, next_id: int, types: dict[int, DType] | None = None) -> None:
@@ -36,7 +36,7 @@ class Builder:
         return p
 
     def add(self, stmt: N.Stmt) -> int:
-        """Appends the statement, fills in span and adjoint_of where it has none, and returns its id."""
+        """Appends the statement, with the builder's span and adjoint_of where it has none, and returns its id."""
         if stmt.span is None:
             stmt.span = self.span
         if stmt.adjoint_of == N.NO_ID:
@@ -48,7 +48,7 @@ class Builder:
 
     @contextmanager
     def block(self, more: list[N.Stmt] | None = None) -> Iterator[list[N.Stmt]]:
-        """Statements made inside go to a new list, or to ``more``, which is the value of the with."""
+        """In the ``with``, statements go to a new list, or to ``more``; that list is the value of the ``with``."""
         outer, self.stmts = self.stmts, [] if more is None else more
         try:
             yield self.stmts
@@ -69,19 +69,24 @@ class Builder:
 
     @contextmanager
     def when(self, cond: int) -> Iterator[None]:
-        """What is built in the ``with`` runs only where the condition holds."""
+        """Statements that are built in the ``with`` run only where the condition holds."""
         with self.block() as then:
             yield
             self.yield_()
         orelse = self.nothing()
         self.add(N.If(self.fresh(), cond, tuple(then), orelse, ()))
 
+    def check_depths(self) -> None:
+        """Appends an empty AdStackGuard, which sets the overflow flag if a stack is over its capacity."""
+        nothing = self.nothing()
+        self.add(N.AdStackGuard(self.fresh(), nothing))
+
     def const(self, value: Any, type: DType) -> int:
         value = float(type.numpy(value)) if type.is_float else bool(value) if type is u1 else int(value)
         return self.add(N.Const(self.fresh(), type, value))
 
     def op(self, prim: str, *args: int, type: DType | None = None, name: str = "") -> int:
-        """Appends ``prim(args)``; ``type`` only for cast and bitcast."""
+        """Appends ``prim(args)``; ``type`` is needed for casts and bitcasts only."""
         second = self.types[args[1]] if len(args) > 1 else None
         t = prims.result_type(prim, self.types[args[0]], second, type)
         return self.add(N.Op(self.fresh(), t, prim, args, name=name))

@@ -1,4 +1,4 @@
-"""Random draws: a counter-based generator, so that a draw depends on where it stands and not on what ran before.
+"""Random draws: a counter-based generator. A draw depends on its place in the program, not on what ran before.
 
 A draw is 64 bits: `draw(seed, launch, iteration, site, occurrence)`, the SplitMix64 finaliser (Steele, Lea and Flood,
 2014) over the five counters in turn. ``iteration`` is the row-major number of the parallel iteration within its task
@@ -35,7 +35,7 @@ def draw(seed: int, launch: int, iteration: int, site: int, occurrence: int) -> 
 
 
 def value(t: DType, bits: int) -> Any:
-    """A draw as a numpy scalar: floats uniform in [0, 1) from the upper bits, integers the lower bits."""
+    """A draw as a numpy scalar: a float is uniform in [0, 1), from the upper bits; an integer has the lower bits."""
     if t.is_float:
         digits = {16: 11, 32: 24, 64: 53}[t.bits]
         return t.numpy((bits >> (64 - digits)) * 2.0**-digits)

@@ -1,8 +1,8 @@
 """The form of a class of statements, from which `text` prints and `parse` reads.
 
-``{field}`` stands for a field, shown as its annotation says, or as the kind behind a colon says; ``{a+b:Kind}`` for two
-fields that are shown together. ``{field?}`` stands for a space, the field's name and its value where that is not the
-default; of a truth value, for the name alone; ``{field?word}`` shows another word than the name.
+``{field}`` stands for a field, shown as its annotation or the kind behind a colon says, and ``{a+b:Kind}`` for two
+fields that are shown together. ``{field?}`` is empty if the field has its default; else it is a space, the field's
+name, and its value (a true `bool` has the name only). ``{field?word}`` shows another word than the name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIECE = re.compile(r"\{([\w+]+)(?:(\?)(\w*))?(?::(\w+))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Fields, how they are shown, and the word in front of them where they may be left out."""
+    """Fields, their kind, and, if they may be left out, the word in front of them and the default."""
 
     fields: tuple[str, ...]
     kind: str
@@ -28,7 +28,7 @@ class Piece:
 
 
 def _pieces(cls: type[Stmt]) -> tuple[str | Piece, ...]:
-    """The form as literal text and pieces in turn."""
+    """The form as a sequence of literal texts and pieces."""
     known = {f.name: f for f in fields(cls)}
     parts = _PIECE.split(cls.form)
     out: list[str | Piece] = [parts[0]]

@@ -1,4 +1,4 @@
-"""Imports of many modules, without Python's search for cycles between times."""
+"""Imports of many modules without runs of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """For a ``with`` around imports. What modules make stays, so a search among it finds nothing to free: what there is
-    counts as old afterwards, else the next search would go through all of it. Where nothing is imported, all stays as
-    it is: Python would put off its search among what is old each time."""
+    """For a ``with`` around imports. Modules stay, so a collection among their objects finds nothing to free.
+    Afterwards all objects count as old, otherwise the next collection would go through them. If nothing was imported,
+    nothing changes, since each call would put off the collection of old objects."""
     collected, known = gc.isenabled(), len(sys.modules)
     try:
         gc.disable()

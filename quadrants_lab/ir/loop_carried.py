@@ -1,4 +1,4 @@
-"""Values that structured statements carry, merge and hand on: looking at them, leaving some out."""
+"""Values that structured statements carry and merge: which they are, and statements without some of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar, overload
 
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Stmt, While, Yield
+from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, While, Yield
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import end_of, rewrite
 
@@ -19,7 +19,7 @@ def pick(items: Sequence[T], keep: Sequence[int]) -> tuple[T, ...]:
 
 
 def leaves(block: Block) -> Iterator[Exit]:
-    """The Breaks and Continues in the block that leave the innermost loop (or task) around it."""
+    """The Breaks and Continues in the block that leave the innermost loop (or the task) around it."""
     last = block[-1] if block else None
     if isinstance(last, Exit):
         yield last
@@ -30,10 +30,27 @@ def leaves(block: Block) -> Iterator[Exit]:
 
 
 def exits(body: Block) -> list[Yield]:
-    """All that hands values on from a loop's body: its own Yield, Breaks and Continues."""
+    """The terminators that carry values out of a loop's body: its own Yield, and its Breaks and Continues."""
     last = end_of(body)
     inner: list[Yield] = list(leaves(body))
     return [last, *inner] if type(last) is Yield else inner
+
+
+def merges(stmt: Stmt) -> list[tuple[int, int]]:
+    """Pairs (value, carried value or result that it may become) of a structured statement without exits."""
+    pairs: list[tuple[int, int]] = []
+    if isinstance(stmt, If):
+        for block in stmt.blocks():
+            pairs += _yielded(block, stmt.results)
+    elif isinstance(stmt, Loop):
+        pairs += [(i, c.id) for i, c in zip(stmt.inits, stmt.carried, strict=True)]
+        pairs += [(i, r.id) for i, r in zip(stmt.inits, stmt.results, strict=True)]
+        pairs += _yielded(stmt.body, stmt.carried) + _yielded(stmt.body, stmt.results)
+    return pairs
+
+
+def _yielded(block: Block, to: Params) -> list[tuple[int, int]]:
+    return [(v, p.id) for v, p in zip(end_of(block).values, to, strict=True)]
 
 
 def keep_yields(block: Block, keep: Sequence[int]) -> Block:
@@ -81,8 +98,8 @@ def keep_results(s: If, keep: Sequence[int]) -> If:
 
 
 def tested_inside(b: Builder, loop: While) -> While:
-    """The loop with its test at the beginning of its body, which it leaves there. What a test changes is a part of the
-    iteration then, for those who reverse the loop or split it."""
+    """The loop with its test at the beginning of its body, where it breaks. Effects of the test are then a part of the
+    iteration, as reversing or splitting the loop requires."""
     (cond,) = end_of(loop.cond).values
     with b.block() as always:
         b.yield_(b.const(True, u1))

@@ -1,12 +1,12 @@
 """The IR: structured, typed SSA.
 
-A block is a tuple of statements; `For`, `While`, `If` and `Offload` own blocks. Every statement has an id of its
-own, which is also the id of the value that it defines, if it defines one. Parameters and results of structured
-statements are `Param`s with ids of their own. Operands are ids. Ids are stable across passes: a pass that replaces
-one statement by another of the same meaning keeps its id, so users need no rewriting.
+A block is a tuple of statements; `For`, `While`, `If` and `Offload` own blocks. Every statement has an id of its own,
+which is also the id of the value that it defines, if it defines one. Parameters and results of structured statements
+are `Param`s with ids of their own. Operands are ids. Ids are stable across passes: a pass that replaces one statement
+by another of the same meaning keeps its id, so users need no rewriting.
 
-Statements are treated as immutable: a pass makes new ones (`dataclasses.replace`) and hands on unchanged blocks by
-identity.
+Statements are treated as immutable: a pass makes new ones (`dataclasses.replace`), and an unchanged block stays the
+same object.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from quadrants_lab.ir.types import DType, i32, i64
 
 
 def buffer_name(text: str) -> str:
-    """What the program calls a buffer, as its name: without brackets, which stand for an index (``v[0]`` is ``v.0``)
-    and separators."""
+    """The name of a buffer for an expression of the program: brackets and separators become dots, so ``v[0]`` is
+    ``v.0``."""
     return re.sub(r"[\[\],:\s]+", ".", text).strip(".")
 
 
@@ -37,8 +37,8 @@ class Const(Uniform):
 
 @dataclass(slots=True)
 class Op(Pure):
-    """A scalar primitive (a row of `prims.PRIMS`) applied to values. ``range``: least and greatest value of an integer,
-    where what made the statement knew more than it shows."""
+    """A scalar primitive (a row of `prims.PRIMS`) applied to values. ``range`` has the least and the greatest value of
+    an integer result, where the pass that made the statement knew them."""
 
     form = "{prim} {args}{range?in}"
     prim: Word
@@ -48,7 +48,7 @@ class Op(Pure):
 
 @dataclass(slots=True)
 class Call(Pure):
-    """The value of the kernel's `Function` of that name. Only lowered kernels call."""
+    """A call of the kernel's `Function` of that name. Only lowered kernels have calls."""
 
     form = "call {function} ({args})"
     function: BufferName
@@ -65,7 +65,7 @@ class ArgLoad(Uniform):
 
 @dataclass(slots=True)
 class ShapeOf(Uniform):
-    """The extent of an ndarray buffer along ``axis`` (i32, i64 of a wide one)."""
+    """The extent of an ndarray buffer along ``axis``: an i32, or an i64 for a wide buffer."""
 
     form = "shape {buffer} {axis}"
     buffer: BufferName
@@ -82,11 +82,11 @@ class Random(Value):
 
 @dataclass(slots=True)
 class Builtin(Value):
-    """What a device tells a lowered kernel. A u64: "seed" (of random draws), "launch" (its number) or "iteration" (the
-    row-major number of the parallel iteration within its task, 0 where there is none). "lanes", a u32: how many threads
-    run the task. "elected", a u1: true in one of the threads that are `Together` here. In a task of blocks, an i32
-    each: "thread", the iteration's number within its block, "number", that within the task, and "threads", how many
-    this block has."""
+    """A value that the device provides. In lowered kernels: the u64 "seed" (of random draws), "launch" (the number of
+    the launch) and "iteration" (the row-major number of the parallel iteration within its task, 0 in a serial task);
+    the u32 "lanes" (the number of threads that run the task); the u1 "elected" (true in one of the threads that are
+    `Together` here). In a task of blocks, as i32: "thread" (the number of the iteration within its block), "number"
+    (that within the task) and "threads" (the number of iterations of this block)."""
 
     form = "builtin {what}"
     what: Word
@@ -106,11 +106,11 @@ class Store(Write):
 class Atomic(Read, Write, Value):
     """``buffer[index] op= value``, atomically; defines the old value.
 
-    ``op``: add, sub, mul, min, max, and, or, xor, exchange; or cas, which exchanges only where the element is
-    ``expected``. ``private``: no other iteration of the task touches this element, so a plain read-modify-write will
-    do. ``reach``: other iterations may, but only those whose first index is at most so far from this one's; -1 where
-    that is not known. ``sweep``, where it is not 0: any iterations may do this before all else that they do, for what
-    it needs can be computed again; and those of one row meet in no atomic of the same number.
+    ``op``: add, sub, mul, min, max, and, or, xor, exchange; or cas, which exchanges only if the element is
+    ``expected``. ``private``: no other iteration of the task touches this element, so a plain read-modify-write is
+    enough. ``reach``: only iterations whose first index is at most so far from this one's touch it; -1 where that is
+    not known. ``sweep``, if it is not 0: the iterations may make this atomic in a loop of its own before all else,
+    since its operands can be computed again, and atomics of the same number in one row go to different elements.
     """
 
     form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}"
@@ -123,10 +123,8 @@ class Atomic(Read, Write, Value):
 
 @dataclass(slots=True)
 class Assert(Effect):
-    """Error at the next entry when ``cond`` (u1) is false; ``args`` fill the ``{}`` and ``{:spec}`` of ``message``.
-
-    ``kind`` is "assert" (the user's, or check_out_of_bound's with kind "bounds", division's with "division").
-    """
+    """An error at the next synchronisation if ``cond`` (u1) is false. ``args`` fill the ``{}`` and ``{:spec}`` of
+    ``message``. ``kind`` is "assert" for the user's asserts, or "bounds", "division" or "race" for checks."""
 
     form = "assert {kind} {cond}, {message} ({args})"
     cond: Id
@@ -137,16 +135,16 @@ class Assert(Effect):
 
 @dataclass(slots=True)
 class Barrier(Effect):
-    """No iteration of a block goes on before all of them are here. Gone after `split_blocks`."""
+    """No iteration of a block continues before all of them have come here. `split_blocks` removes barriers."""
 
     form = "barrier"
 
 
 @dataclass(slots=True)
 class Print(Effect):
-    """Print ``parts`` in order: text as it is, ids as values; a newline is part of the text.
+    """Prints ``parts`` in order: a text as it is, an id as its value. A newline is part of the text.
 
-    ``specs``: the format specification of each value as Python has them ("" for none), or () where none has one.
+    ``specs`` has Python's format specification of each value ("" for none), or is () where no value has one.
     """
 
     form = "print {parts+specs:Pieces}"
@@ -155,7 +153,7 @@ class Print(Effect):
     specs: tuple[str, ...] = ()
 
     def pieces(self) -> Iterator[tuple[str | int, str]]:
-        """The parts, each with its specification."""
+        """Each part with its format specification."""
         specs = iter(self.specs)
         for p in self.parts:
             yield p, next(specs, "") if isinstance(p, int) else ""
@@ -168,16 +166,16 @@ class Print(Effect):
         return replace(self, parts=tuple(next(it) if isinstance(p, int) else p for p in self.parts))
 
 
-# --- adstacks: typed stacks of primal values, one a parallel iteration in flight --------------------------------
+# --- adstacks: typed stacks of primal values; each running parallel iteration has its own -----------------------
 
 
 @dataclass(slots=True)
 class AdStackAlloca(Effect):
-    """An adstack of ``type``, empty at the start of every parallel iteration; stands at the top of a task's body.
+    """An adstack of ``type``, empty at the start of every parallel iteration. It stands at the top of a task's body.
 
-    ``primal`` is the id of the forward value kept there, ``name`` its variable, ``reason`` says in words which use
-    made it necessary. ``size`` is its capacity in slots once `determine_ad_stack_size` ran. ``count_only``: pushes
-    only count (the counting slice).
+    ``primal`` is the id of the forward value that is pushed, ``name`` its variable, and ``reason`` says in words which
+    use made the stack necessary. ``size`` is its capacity in slots, after `determine_ad_stack_size`. With
+    ``count_only`` pushes only count (in the counting slice).
     """
 
     form = "adstack_alloca {id:StackId}: {type}{name} primal {primal}{count_only?}{size?} reason {reason}"
@@ -207,35 +205,36 @@ class AdStackLoadTop(TopUse, Value):
 
 @dataclass(slots=True)
 class AdStackDepth(StackUse, Value):
-    """How many slots the stack holds right now (i64); the counting slice reports with it."""
+    """The current number of slots of the stack (i64), for the reports of the counting slice."""
 
     form = "adstack_depth {stack}"
 
 
 @dataclass(slots=True)
 class AdStackGuard(Stmt):
-    """Between forward slice and reverse: a lane over capacity on any stack of the task sets the overflow flag and
-    skips ``body``, the reverse. An empty one in there stands behind each segment of a checkpointed loop, which pushes
-    in the reverse: it sets the flag."""
+    """Stands between the forward slice and the reverse, which is its ``body``. If any stack of the task is over its
+    capacity, it sets the overflow flag and skips the body. An empty guard stands in the reverse behind each segment of
+    a checkpointed loop, which pushes there; it only sets the flag."""
 
     form = "adstack_guard {body}"
     body: Block
 
 
-# --- what adstacks are lowered to (backends/lower/adstacks), besides loads and stores -------------------------------
+# --- statements that `backends/lower` makes ---------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Lane(Value):
-    """The number of the thread or vector lane that runs this iteration, among those that run at a time."""
+    """The number of the thread or vector lane that runs this iteration, among all that run at the same time."""
 
     form = "lane"
 
 
 @dataclass(slots=True)
 class Together(Value):
-    """What ``op`` makes of the values of those threads that run in step and are at this place at the same time; right
-    in the one that is elected. ``threads``: of so many neighbours, all of which come here; right in the first one."""
+    """The reduction by ``op`` of the values of the threads that run in lockstep and are here at the same time; the
+    elected thread has the result. With ``threads``: the reduction over so many neighbouring threads, all of which come
+    here; the first of them has the result."""
 
     form = "together {op} {value}{threads?}"
     op: Word
@@ -245,8 +244,8 @@ class Together(Value):
 
 @dataclass(slots=True)
 class Overflow(Effect):
-    """Reports an adstack that is too small: ``stack`` is its number among the kernel's AdStackAllocas, a u32, and
-    ``depth`` how many slots it would have needed. What follows runs."""
+    """Reports an adstack that is too small, and continues: ``stack`` is its number among the kernel's AdStackAllocas, a
+    u32, and ``depth`` the number of slots that it would have needed."""
 
     form = "overflow {stack}, {depth}"
     stack: Id
@@ -255,7 +254,7 @@ class Overflow(Effect):
 
 @dataclass(slots=True)
 class Leave(Effect):
-    """Ends a GPU's thread: an assert has failed. Stands in front of the end of an If's block."""
+    """Ends a GPU's thread after a failed assert. Stands last in an If's block, in front of the terminator."""
 
     form = "leave"
     lane_safe = False
@@ -273,7 +272,7 @@ class Yield(Stmt):
 
 
 class Exit(Yield):
-    """Leaves a block of the innermost loop, or task. Gone after `structure_exits`."""
+    """Leaves the innermost loop or task. `structure_exits` removes exits."""
 
     __slots__ = ()
 
@@ -297,7 +296,7 @@ class Continue(Exit):
 
 @dataclass(slots=True)
 class If(Control):
-    """Both arms end in a Yield (or Break/Continue) with one value a result."""
+    """Both arms end in a Yield with one value for each result, or in an exit."""
 
     form = "if {cond} {then} else {orelse}{results:Results}"
     cond: Id
@@ -308,10 +307,10 @@ class If(Control):
 
 @dataclass(slots=True)
 class For(Loop):
-    """A serial counted loop: index = begin, begin+1, ..., end-1 (or the other way round when ``reverse``). No
-    iteration when end <= begin. ``threads``: the iterations are those of a block's threads; any may come first.
-    ``step``: what each iteration adds to the index instead of 1, where `lower_tasks` made the loop; it is above 0, the
-    index begins at 0 or above, and does not go past what its dtype holds."""
+    """A serial counted loop: index = begin, begin+1, ..., end-1, or downwards with ``reverse``. It has no iteration if
+    end <= begin. ``threads``: the iterations are the threads of a block, in any order. ``step``: each iteration adds it
+    to the index instead of 1. Only `lower_tasks` makes such loops: the step is positive, and the index begins at 0 or
+    above and does not overflow."""
 
     form = (
         "for{reverse?reversed}{checkpoint?}{threads?} {index} in {begin}..{end}{step?}{carried+inits:Carry} {body}"
@@ -332,11 +331,9 @@ class For(Loop):
 
 @dataclass(slots=True)
 class While(Loop):
-    """``cond`` computes one u1 from the carried values and yields it; ``body`` yields their next values.
-
-    Values of ``cond`` are not visible in ``body``. ``results`` are the carried values when cond was false (or at a
-    Break).
-    """
+    """A loop that runs while the u1 that ``cond`` computes from the carried values and yields is true. ``body`` yields
+    their next values, and does not see values of ``cond``. ``results`` are the carried values when cond was false, or
+    those of a Break."""
 
     form = "while{checkpoint?}{carried+inits:Carry} {cond} do {body}{results:Results}"
     carried: Params
@@ -349,18 +346,18 @@ class While(Loop):
 
 @dataclass(slots=True)
 class Offload(Stmt):
-    """A task: stands only at the top level of a kernel. Tasks run one after the other.
+    """A task. Tasks stand at the top level of a kernel only, and run one after the other.
 
-    ``kind``: "serial" (no indices, run once), "range_for" or "struct_for" (parallel over the box of ``indices``).
-    ``bounds`` is run once before the task and yields begin_0..begin_k, end_0..end_k, of the dtypes of the indices, each
-    i32 or i64. ``body`` ends in an empty Yield. After the pass `offload` neither block reads a value from outside; the
-    body does not see values of ``bounds``.
+    ``kind``: "serial" (no indices, runs once), or "range_for" or "struct_for" (parallel over the box of ``indices``).
+    ``bounds`` runs once before the task and yields begin_0..begin_k, end_0..end_k, of the dtypes of the indices, each
+    i32 or i64. ``body`` ends in an empty Yield, and does not see values of ``bounds``. After the pass `offload` neither
+    block reads a value from outside.
 
-    ``block_dim``: as many iterations, in row-major order, are a block; they wait for each other at `Barrier`s and share
-    buffers of kind "shared". 0: there are no blocks, as it is after `split_blocks`.
+    ``block_dim``: so many iterations, in row-major order, are a block. They wait for each other at `Barrier`s and share
+    buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
 
-    Of a parallel task `lower_tasks` makes one of kind "threads": each thread of the device runs ``body`` once, and the
-    ``indices`` are what ``bounds`` yields: begin and extent of each axis.
+    `lower_tasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
+    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
     """
 
     form = "offload {kind}{block_dim?} bounds {bounds} do ({indices}) {body}"
@@ -371,7 +368,7 @@ class Offload(Stmt):
     block_dim: int = field(default=0, kw_only=True)
 
     def box(self) -> list[tuple[Param, int, int]]:
-        """Each index with the values, ids, that are its begin and its end; not of a task of kind "threads"."""
+        """Each index with the ids of its begin and its end; not for a task of kind "threads"."""
         ends, k = self.bounds[-1].operands(), len(self.indices)
         return list(zip(self.indices, ends[:k], ends[k:], strict=True))
 
@@ -389,35 +386,36 @@ for _statement in STATEMENTS:
 # --- kernel -------------------------------------------------------------------------------------------------
 
 
-UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose extents are known at launch
+UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose extents only a launch knows
 
 
 @dataclass(slots=True)
 class Buffer:
-    """Memory that a kernel reads or writes.
+    """Memory that a kernel reads or writes, dense and row-major. Indices count from 0 in the IR.
 
-    ``kind``: "field" (static ``shape``), "ndarray" (a kernel argument; only ``ndim`` known), "temp" (0-d launch
-    temporary, zero at the start of a launch), "ret" (0-d slot of a returned scalar), "scratch" (memory that the runtime
-    provides, of the size ``extents``, one an axis, below 0 standing for 0), "heap" (the slots of an adstack, as many
-    as a launch finds that it needs), "local" (0-d, a variable: an unsigned count of the running iteration, below half
-    of what its dtype holds, or the running thread's share of a reduction), "shared" (memory of each block of a task, of
-    static ``shape``, zero when the block begins), "frame" (words of the head of a GPU's launch frame; of the ``role``
-    "prints": the print block, whose address is there) or "words". ``grad`` names the buffer of its
-    adjoint, ``dual`` that of its tangent, "" where there is none. All are row-major and dense. Indices count from 0 in
-    the IR; ``first`` is what the program calls the first one of each axis (() for zeros). ``wide``: an axis of the
-    ndarray has 2**31 elements or more.
+    ``kind``:
 
-    The ``role`` of a local that is a share of a reduction is "share".
+    - "field" (static ``shape``)
+    - "ndarray" (a kernel argument of which only ``ndim`` is known)
+    - "temp" (a 0-d launch temporary, zero at the start of a launch)
+    - "ret" (the 0-d slot of a returned scalar)
+    - "scratch" (memory that the runtime provides; ``extents`` has the size of each axis, a negative one standing for 0)
+    - "heap" (the slots of an adstack, as many as a launch finds that it needs)
+    - "local" (a 0-d variable: an unsigned count of the running iteration, below half of what its dtype holds; or, with
+      ``role`` "share", the running thread's part of a reduction)
+    - "shared" (memory of each block of a task, of static ``shape``, zero when the block begins)
+    - "frame" (words of the head of a GPU's launch frame, or, with ``role`` "prints", the print block that it points to)
+    - "words" (the memory of the buffer ``of`` as words of ``dtype``, with one axis)
 
-    ``beside``: the name of another buffer of kind "heap", whose slots have this one's behind them in memory. Of these
-    buffers the ``role`` "flags" says that a word has 32 slots.
-
-    ``of``: the buffer whose memory one of kind "words" shows: as words of its ``dtype``, with one axis, row by row.
+    ``grad`` and ``dual`` name the buffers of its adjoint and tangent, "" where there is none. ``first`` has the first
+    index of each axis in the program, or is () where all are 0. ``wide``: an axis of the ndarray has 2**31 elements or
+    more. ``beside``: for a "heap", the name of another one whose slots these ones follow in memory; of such buffers the
+    ``role`` "flags" says that a word has 32 slots.
 
     ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
-    as the launch before left it), "marks" (the same, but shared by all kernels that use the same array), "block" (what
-    the blocks of a task share or put aside: along the first axis a part for each block, which writes before it reads).
-    That of a field which says what is active in a sparse layout is "activity".
+    as the last launch left it), "marks" (the same, but all kernels that use the same array share it), or "block" (a
+    part for each block along the first axis, which writes before it reads). A field with ``role`` "activity" has the
+    activity of the cells of a sparse layout.
     """
 
     name: str
@@ -441,7 +439,7 @@ class Buffer:
 
     @property
     def passing(self) -> bool:
-        """Whether nothing of it outlasts the launch: it is no input and no output."""
+        """Whether its contents end with the launch: it is neither input nor output."""
         return self.kind == "temp" or self.role == "block"
 
     @property
@@ -460,8 +458,8 @@ class Arg:
 
 @dataclass(slots=True)
 class Function:
-    """A computation that calls share, without memory or effects. ``body`` yields one value of dtype ``type``; it sees
-    the ``params`` alone, and its ids are its own."""
+    """A pure function that `Call`s share. ``body`` yields one value of dtype ``type``, and sees the ``params`` only.
+    Its ids are its own."""
 
     name: str
     params: Params
@@ -471,10 +469,10 @@ class Function:
 
 @dataclass(slots=True)
 class Kernel:
-    """``body`` holds plain statements and `Offload`s in program order; after `offload` only `Offload`s.
+    """A kernel. ``body`` has plain statements and `Offload`s in program order, and only `Offload`s after `offload`.
 
-    ``next_id`` is larger than every id in use. ``mode``: "forward", "reverse", "count", or "dual"
-    (values and their tangents).
+    ``next_id`` is larger than every id in use. ``mode``: "forward", "reverse", "both" (a launch and its gradient),
+    "count" (of pushes), or "dual" (values and their tangents). ``aliased``: array arguments may be the same memory.
     """
 
     name: str
@@ -485,11 +483,12 @@ class Kernel:
     mode: str = "forward"
     span: Span | None = None
     functions: dict[str, Function] = field(default_factory=dict)
+    aliased: bool = False
 
     @property
     def tasks(self) -> tuple[Offload, ...]:
         """The body of a kernel after `offload`."""
-        return self.body  # type: ignore[return-value]  # the verifier holds that
+        return self.body  # type: ignore[return-value]  # the verifier checks that
 
 
 Pass = Callable[[Kernel], Kernel]

@@ -1,4 +1,4 @@
-"""Options that change the code of a kernel; part of every cache key."""
+"""Options that change the code of a kernel. They are a part of every cache key."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from quadrants_lab.ir.types import DType, f32, i32
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """``default_ip`` / ``default_fp``: dtypes of literals and of untyped arithmetic. ``fast_math`` permits
-    contraction, reassociation and approximate functions (never nnan or ninf). ``debug`` checks integer division and
-    every push. It implies ``asserts``, which evaluates the user's asserts, ``check_out_of_bound``, which checks
-    indices, and ``check_races``, under which iterations of parallel loops leave marks where they read and write; with
-    ``check_aliases`` ndarrays of one dtype are taken for the same memory there, and with ``suspect_races`` small marks
-    tell first whether there may be a race at all. ``ad_stack_size`` forces every adstack to that many slots (0: sized
-    by analysis). ``ad_unroll``: so many trips of a loop may be one for the gradient, where it keeps much a trip: of
-    loops over at most 32-bit floats, and of others. ``on_host``: one thread runs
-    a block of threads, and tasks over sparse layouts run over cells."""
+    """``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped arithmetic. ``fast_math`` permits
+    contraction, reassociation and approximate functions, but assumes neither the absence of NaN nor of infinities.
+
+    ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (evaluate the user's asserts),
+    ``check_out_of_bound`` (check indices) and ``check_races`` (iterations of parallel loops leave marks where they read
+    and write); with ``suspect_races`` small marks first tell whether there may be a race.
+
+    ``aliases``: array arguments may be the same memory; a launch whose arguments overlap asks for that.
+    ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis). ``ad_unroll`` has the most trips
+    of a loop that the gradient makes one: for loops over floats of at most 32 bits, and for others. ``on_host``: one
+    thread runs a block of threads, and tasks over sparse layouts run over cells.
+    """
 
     default_ip: DType = i32
     default_fp: DType = f32
@@ -24,7 +27,7 @@ class CompileOptions:
     debug: bool = False
     check_out_of_bound: bool = False
     check_races: bool = False
-    check_aliases: bool = False
+    aliases: bool = False
     suspect_races: bool = False
     asserts: bool = False
     ad_stack_size: int = 0

@@ -17,7 +17,7 @@ from quadrants_lab.ir.walk import walk
 
 
 class ParseError(ValueError):
-    """Text that is not IR; ``line`` is 1-based, ``col`` 0-based, and the message shows both with a caret."""
+    """Text that is not IR. ``line`` is 1-based, ``col`` 0-based; the message shows the place with a caret."""
 
     def __init__(self, message: str, text: str, line: int, col: int) -> None:
         number = str(line)
@@ -26,12 +26,11 @@ class ParseError(ValueError):
 
 
 def parse_kernel(text: str, file: str = "", locate: bool = False) -> N.Kernel:
-    """The kernel that ``text`` shows; spans, where printed, get ``file``; with ``locate`` they say where
-    each statement stands in ``text``.
+    """Reads a kernel. ``file`` is the file of the spans in the text; with ``locate`` spans are the places of the
+    statements in the text itself.
 
-    Lines that are empty or begin with ``//`` are skipped. Statements whose id is not printed get the smallest
-    unused ids; ``next %n`` in the header may be left out and is then the smallest that will do. The result is
-    not verified. ParseError for anything that is not IR.
+    Lines that are empty or begin with ``//`` are skipped. Statements without an id get the smallest unused ids. ``next
+    %n`` in the header may be left out, and is then as small as possible. The result is not verified. Raises ParseError.
     """
     return _Parser(text, file, locate).kernel()
 
@@ -47,7 +46,7 @@ def parse_size(text: str) -> S.SizeExpr:
     return e
 
 
-_UNNAMED = -2  # id of a statement whose text carries none, until all ids are known
+_UNNAMED = -2  # the id of a statement that has none in the text, until all ids are known
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<name>'[^']*')|(?P<id>%-?\d+)|(?P<stack>\$\d+)|(?P<stmt>\#\d+)
@@ -57,7 +56,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _DIMS = re.compile(r"\s*\[((?:\d+|\?)(?:x(?:\d+|\?))*)?\]")
-_ARG = re.compile(r"\s*([^\W\d]\w*(?:\.\w+|\[\d+\])*)")  # or a part of one: s.a, m[0]
+_ARG = re.compile(r"\s*([^\W\d]\w*(?:\.\w+|\[\d+\])*)")  # an argument, or a part of one: s.a, m[0]
 _FIRST = re.compile(r"\s*(-?\d+(?:,-?\d+)*)")
 _KERNEL_NAME = re.compile(r"\s*([^\s(]+)")
 
@@ -72,7 +71,7 @@ class _Parser:
     # --- tokens -------------------------------------------------------------------------------------------
 
     def next_line(self) -> None:
-        """Goes to the next line that says something; past the last one `line` is empty."""
+        """Goes to the next line that is no comment and not empty. Behind the last one ``line`` is empty."""
         self.row += 1
         while self.row < len(self.lines) and re.match(r"\s*(//|$)", self.lines[self.row]):
             self.row += 1
@@ -96,7 +95,7 @@ class _Parser:
         return ParseError(message, self.line, self.row + 1, self.start)
 
     def take(self, kind: str, what: str = "") -> str:
-        """The current token, which must be of ``kind``; goes on to the next."""
+        """Returns the current token, which must be of ``kind``, and advances."""
         if self.kind != kind:
             raise self.error(f"expected {what or kind}")
         tok = self.tok
@@ -142,7 +141,7 @@ class _Parser:
         return DTYPES[self.take("word")]
 
     def many(self, one: Callable[[], Any], close: str) -> tuple[Any, ...]:
-        """Items separated by commas up to ``close``, which is taken too."""
+        """Reads items with commas between, and the token ``close``."""
         out: list[Any] = []
         while not self.found(close):
             if out:
@@ -151,7 +150,7 @@ class _Parser:
         return tuple(out)
 
     def several(self, one: Callable[[], Any]) -> tuple[Any, ...]:
-        """Items that begin with an id, separated by commas, as far as they go."""
+        """Reads items that begin with an id, with commas between."""
         out = [one()] if self.kind == "id" else []
         while out and self.found(","):
             out.append(one())
@@ -186,7 +185,7 @@ class _Parser:
         return Span(self.file, line, col, end_line, end_col)
 
     def tail(self) -> dict[str, Any]:
-        """What may follow a statement on its line: id, span, link."""
+        """Reads what may follow a statement on its line: id, span, link."""
         found: dict[str, Any] = {}
         if self.kind == "stmt":
             found["id"] = int(self.take("stmt")[1:])
@@ -206,7 +205,7 @@ class _Parser:
     # --- kernel -------------------------------------------------------------------------------------------
 
     def raw(self, pattern: re.Pattern[str], what: str) -> str:
-        """The current token read again by ``pattern``."""
+        """Reads the current token again, by ``pattern``."""
         m = pattern.match(self.line, self.start)
         if m is None:
             raise self.error(f"expected {what}")
@@ -226,6 +225,7 @@ class _Parser:
         self.expect("(")
         args = self.many(self.arg, ")")
         mode = self.take("word", "a mode")
+        aliased = self.found("aliased")
         next_id = self.id() if self.found("next") else -1
         self.expect("{")
         span = self.span()
@@ -244,7 +244,7 @@ class _Parser:
         if self.row < len(self.lines):
             raise self.error("unexpected text after the kernel")
         next_id = _number(body, next_id)
-        return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span, functions)
+        return N.Kernel(m.group(1), args, buffers, body, next_id, mode, span, functions, aliased)
 
     def function(self) -> N.Function:
         self.scan()
@@ -299,7 +299,7 @@ class _Parser:
     # --- statements ---------------------------------------------------------------------------------------
 
     def block(self) -> N.Block:
-        """Statements up to a line that begins with a closing brace."""
+        """Reads statements up to a line that begins with a closing brace."""
         out: list[N.Stmt] = []
         while self.tok != "}" or self.kind != "punct":
             out.append(self.stmt())
@@ -324,7 +324,7 @@ class _Parser:
         return self.filled(cls, (word.partition(" ")[2], *rest), given)
 
     def filled(self, cls: Callable[..., N.Stmt], form: Iterable[str | Piece], given: dict[str, Any]) -> N.Stmt:
-        """The statement of the class whose text, from here on, has the form."""
+        """Reads the rest of a statement of the class, which has this form."""
         tail: dict[str, Any] = {}
         for piece in form:
             if isinstance(piece, str):
@@ -366,7 +366,7 @@ class _Parser:
         return value
 
     def pieces(self) -> tuple[tuple[str | int, ...], tuple[str, ...]]:
-        """The parts of a print, and the specifications of its values."""
+        """Reads the parts of a print; returns them and the format specifications of its values."""
         parts: list[str | int] = []
         specs: list[str] = []
         while self.kind in ("id", "text"):
@@ -387,7 +387,7 @@ class _Parser:
     # --- sizes of adstacks --------------------------------------------------------------------------------
 
     def size(self, level: int = 0) -> S.SizeExpr:
-        """Sums, of products, of what is tighter."""
+        """Reads a sum (level 0), a product (level 1), or an operand of these."""
         if level == len(_INFIX):
             return self.part()
         e = self.size(level + 1)
@@ -429,7 +429,7 @@ class _Parser:
 
 
 _INFIX = ({"+": "add", "-": "sub"}, {"*": "mul", "//": "floordiv", "%": "mod"})
-_ROLES = ("kept", "work", "marks", "block", "flags", "share", "activity", "prints")  # of buffers
+_ROLES = ("kept", "work", "marks", "block", "flags", "share", "activity", "prints")  # roles of buffers
 _WORDS = re.compile(r"->|\.\.|\w+|[^\w\s]")
 _PLAIN: dict[str, type[N.Stmt]] = {}
 _VALUES: dict[str, type[N.Stmt]] = {}
@@ -437,7 +437,7 @@ for _cls, (_word, *_) in FORMS.items():
     if isinstance(_word, str):
         (_VALUES if issubclass(_cls, N.Value) else _PLAIN)[_word.split(" ")[0].split("{")[0]] = _cls
 
-# how the fields of a statement are read, by kind
+# kind of a field -> what reads it
 _READ: dict[str, Callable[[_Parser], Any]] = {
     "Id": _Parser.id,
     "MaybeId": _Parser.id,
@@ -463,8 +463,8 @@ _READ: dict[str, Callable[[_Parser], Any]] = {
 
 
 def _number(body: N.Block, next_id: int) -> int:
-    """Gives the statements without an id the smallest unused ones; the next_id that was read, or the least that is
-    larger than all ids where none was read or it leaves no room for these."""
+    """Gives the statements without an id the smallest unused ones. Returns ``next_id``, or a larger one where that is
+    needed or ``next_id`` is -1."""
     used: set[int] = set()
     unnamed: list[N.Stmt] = []
     for s in walk(body):

@@ -1,14 +1,13 @@
-"""The table of scalar primitives: one row each, and everything that any stage needs to know of it.
+"""The table of scalar primitives. A row has everything that any stage needs to know about a primitive.
 
-Adding a primitive is adding a row. `evaluate` is the meaning (numpy scalars in, numpy scalar out); `adjoint` the
-derivative; `llvm` the spelling for the LLVM emitters.
+A new primitive is a new row. ``evaluate`` is its meaning (numpy scalars in, numpy scalar out), ``adjoint`` its
+derivative, ``llvm`` its spelling for the LLVM emitters.
 
-A derivative is one expression an operand: the operand's share of the adjoint ``g`` of the result, in terms of the
-operands ``a``, ``b``, ``c`` and the result ``r``. Every expression is linear in ``g``, so forward mode reads the
-same column: the tangent of the result is the sum of the expressions with ``g`` replaced by the operand's tangent.
-None means: no derivative reaches this operand. An expression names just the primal values that it needs; that is
-what the to-be-recorded analysis of reverse mode reads. Sources: the usual calculus; at kinks the convention stands
-in the comment of the row.
+A derivative has one expression for each operand: the operand's share of the adjoint ``g`` of the result, in terms of
+the operands ``a``, ``b``, ``c`` and the result ``r``. Every expression is linear in ``g``, so forward mode reads the
+same column: the tangent of the result is the sum of the expressions, each with ``g`` replaced by the operand's tangent.
+None means that no derivative reaches the operand. The names in an expression are the primal values that it needs; the
+to-be-recorded analysis of reverse mode reads them. Comments state the convention at kinks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, i32, u1, wrapped
+from quadrants_lab.ir.types import DType, convert, i32, u1, wrapped
 
 Evaluate = Callable[..., Any]
 
@@ -30,15 +29,13 @@ Evaluate = Callable[..., Any]
 class Prim:
     """One row.
 
-    ``rule``: how operands and result are typed: "num" (all one numeric dtype), "float" (all one float dtype), "int"
-    (all one integer dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T),
-    "cast" (anything to the result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in,
-    i32 out), "isqrt" (i32 or i64), "machine" (two of one integer dtype, of which only lowered kernels have some),
-    "fptoint" (float in, integer out).
-    ``llvm``: spellings for (float, signed, unsigned); an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a
-    short sequence that the emitter knows by that name, "" where there is none: the rule excludes the kind, or
-    `backends.lower` has put something else in its place.
-    ``cost``: rough cycles; recomputation in reverse mode weighs it.
+    ``rule`` is the typing rule: "num" (all one numeric dtype), "float" (all one float dtype), "int" (all one integer
+    dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T), "cast" (anything to the
+    result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in, i32 out), "isqrt" (i32 or
+    i64), "machine" (two of one integer dtype, in lowered kernels only), "fptoint" (float in, integer out). ``llvm`` has
+    spellings for (float, signed, unsigned): an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a short sequence
+    that the emitter knows by that name, or "" where the rule excludes the kind or `backends.lower` replaces the
+    primitive. ``cost`` is a rough number of cycles.
     """
 
     name: str
@@ -51,7 +48,7 @@ class Prim:
 
 
 def _wrap(t: DType, x: int) -> Any:
-    """Python integer -> two's complement of the dtype."""
+    """The integer in two's complement of the dtype."""
     return t.numpy(wrapped(x, t))
 
 
@@ -66,7 +63,7 @@ def _num(on_float: Callable[..., Any], on_int: Callable[..., int]) -> Evaluate:
 
 
 def _rsqrt(a: Any) -> Any:
-    """Of an f16 by way of f32, so it is rounded once."""
+    """1 / sqrt(a). An f16 is computed in f32, so that it is rounded once."""
     wide = np.float32(a) if a.dtype == np.float16 else a
     return a.dtype.type(wide.dtype.type(1) / np.sqrt(wide))
 
@@ -129,20 +126,10 @@ def _int_pow(a: int, b: int) -> int:
 
 
 def _cast(t: DType, a: Any) -> Any:
-    if t.kind == "b":
-        return np.bool_(a != 0)
-    if t.is_float:
+    if t.is_float:  # numpy rounds once, also from i64
         with np.errstate(all="ignore"):
             return t.numpy(a)
-    if isinstance(a, np.floating):  # saturate, NaN to 0
-        if np.isnan(a):
-            return t.numpy(0)
-        info = np.iinfo(t.numpy)
-        if a >= info.max:
-            return t.numpy(info.max)
-        if a <= info.min:
-            return t.numpy(info.min)
-    return _wrap(t, int(a))
+    return t.numpy(convert(a.item(), t))
 
 
 def _bitcast(t: DType, a: Any) -> Any:
@@ -191,10 +178,11 @@ _ROWS: tuple[Prim, ...] = (
          ("g/b", "-(g*r)/b"), ("fdiv", "", ""), 8),
     Prim("raw_mod", 2, "num", _num(np.fmod, _trunc_rem), ("g", "-g*trunc(a/b)"), ("frem", "", ""), 8),
     Prim("neg", 1, "num", _num(lambda a: -a, lambda a: -a), ("-g",), ("fneg", "@neg_i", "@neg_i")),
-    # |a|: 0 at a = 0
+    # the derivative of |a| is 0 at a = 0
     Prim("abs", 1, "num", _num(np.abs, abs), ("select(a > 0, g, select(a < 0, -g, zero))",),
          ("llvm.fabs", "@abs_i", "@same")),
-    # a NaN loses against a number, as LLVM's minnum and maxnum have it; ties: the first operand takes it all
+    # of a NaN and a number the result is the number, as in LLVM's minnum and maxnum; at a tie the first operand has the
+    # whole derivative
     Prim("min", 2, "num", _num(np.fmin, min), ("select(a <= b, g, zero)", "select(a <= b, zero, g)"),
          ("llvm.minnum", "llvm.smin", "llvm.umin")),
     Prim("max", 2, "num", _num(np.fmax, max), ("select(a >= b, g, zero)", "select(a >= b, zero, g)"),
@@ -212,8 +200,8 @@ _ROWS: tuple[Prim, ...] = (
     Prim("exp", 1, "float", _flt(np.exp), ("g*r",), ("@math", "", ""), 15),
     Prim("log", 1, "float", _flt(np.log), ("g/a",), ("@math", "", ""), 15),
     Prim("log1p", 1, "float", _flt(np.log1p), ("g/(1 + a)",), ("@math", "", ""), 20),
-    # a**b: the share of the exponent is 0 where log(a) does not exist; that of the base is 0 where b = 0. The selects
-    # within leave both as they are: derivatives of theirs, second ones, are then right where b = 0 and finite at a = 0
+    # a**b: the share of the exponent is 0 where log(a) does not exist, that of the base is 0 where b = 0. The inner
+    # selects do not change them, but make second derivatives right where b = 0, and finite at a = 0
     Prim("pow", 2, "num", _num(np.power, _int_pow),
          ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
           "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "", ""), 40),
@@ -222,7 +210,7 @@ _ROWS: tuple[Prim, ...] = (
     Prim("trunc", 1, "float", _flt(np.trunc), (None,), ("llvm.trunc", "", "")),
     # to the nearest integer, ties away from zero
     Prim("round", 1, "float", _flt(_round), (None,), ("llvm.round", "", "")),
-    # what devices have: no operand may be one for which they leave the result open
+    # instructions of devices: the operands must not be ones for which the result is undefined
     Prim("quot", 2, "machine", _machine(_trunc_div), (None, None), ("", "@quot", "udiv"), 8),
     Prim("rem", 2, "machine", _machine(_trunc_rem), (None, None), ("", "@rem", "urem"), 8),
     Prim("fptoint", 1, "fptoint", _fptoint, (None,), ("", "", "")),
@@ -246,14 +234,14 @@ _ROWS: tuple[Prim, ...] = (
     Prim("ne", 2, "cmp", _cmp(lambda a, b: a != b), (None, None), ("fcmp !=", "icmp_signed !=", "icmp_unsigned !=")),
     Prim("isnan", 1, "test", lambda t, a: np.bool_(np.isnan(a)), (None,), ("", "", "")),
     Prim("isinf", 1, "test", lambda t, a: np.bool_(np.isinf(a)), (None,), ("", "", "")),
-    # choice and conversion; a cast's share exists only between floats
+    # choice and conversion; a cast has a derivative only between floats
     Prim("select", 3, "select", _select, (None, "select(a, g, zero)", "select(a, zero, g)"),
          ("@select", "@select", "@select")),
     Prim("cast", 1, "cast", _cast, ("cast(g)",), ("@cast", "@cast", "@cast")),
     Prim("bitcast", 1, "bitcast", _bitcast, (None,), ("@bitcast", "@bitcast", "@bitcast")),
-    # the least r with r * r >= a, 0 where a < 1; `passes.lower_isqrt` writes it as a loop before a backend sees it
+    # the least r with r * r >= a, 0 where a < 1; `passes.lower_isqrt` replaces it by a loop
     Prim("isqrt", 1, "isqrt", lambda t, a: t.numpy(ceil_sqrt(int(a))), (None,), ("", "", ""), 64),
-    # the value of a with the derivative of b: where an algorithm finds a and a formula knows how it changes
+    # the value of a with the derivative of b, for a value that an algorithm finds and whose derivative a formula gives
     Prim("custom_jvp", 2, "float", lambda t, a, b: a, (None, "g"), ("", "", ""), 0),
 )
 
@@ -261,7 +249,8 @@ PRIMS: dict[str, Prim] = {p.name: p for p in _ROWS}
 
 
 def result_type(prim: str, operand: DType, second: DType | None, asked: DType | None) -> DType:
-    """Dtype of ``prim``'s result from its first two operands' dtypes; ``asked`` is the target of (bit)casts."""
+    """The dtype of the result of ``prim``, from those of its first two operands; ``asked`` is the target of
+    (bit)casts."""
     rule = PRIMS[prim].rule
     if rule in _FIXED:
         return _FIXED[rule]

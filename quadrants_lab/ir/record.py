@@ -1,7 +1,7 @@
-"""`dataclass` as Python's own, whose methods are compiled when they are first called.
+"""A `dataclass` like Python's own, except that its methods are compiled at their first call.
 
-Python compiles three to six functions for each data class while its module is imported, and looks through annotations
-by regular expressions: most of the time of an import where there are many classes, of which a process uses some.
+Python compiles three to six functions for each data class while its module is imported, and searches annotations with
+regular expressions. That was most of the time of importing this package, which has many classes. A process uses few.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ else:
     def dataclass(
         cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True
     ) -> Any:
-        """Decorates a class; what it makes is a data class for `dataclasses.fields` and `replace`, too. Heirs of what
-        is frozen are made here, too: for Python's own it is not."""
+        """The decorator. `dataclasses.fields` and `replace` accept what it makes. A subclass of a frozen class must be
+        decorated with this, too, because Python's own decorator does not take the base for frozen."""
         if cls is None:
             return partial(dataclass, frozen=frozen, slots=slots, eq=eq, repr=repr)
         methods: dict[str, Any] = {"__repr__": _repr} if repr else {}
@@ -34,7 +34,7 @@ else:
         methods["__init__"] = _late("__init__", _frozen_init if frozen else _init)
         if frozen:
             methods |= {"__setattr__": _keep, "__delattr__": _keep}
-        cls.__doc__ = cls.__doc__ or cls.__name__  # else Python inspects it for one
+        cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise Python computes a signature for it
         made = _with_fields(cls, slots)
         for name, method in methods.items():
             setattr(made, name, method(made) if isinstance(method, partial) else method)
@@ -43,17 +43,17 @@ else:
 
 @dataclasses.dataclass(init=False, repr=False, eq=False)
 class _Plain:
-    """Without a text Python inspects it for one."""
+    """A data class of Python's own, of which this module copies what all data classes have in common."""
 
     field: int
 
 
-_PLAIN: Any = _Plain  # every data class of this module has the same, but for fields
-_FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark that `dataclasses.fields` looks for
+_PLAIN: Any = _Plain
+_FIELD = _PLAIN.__dataclass_fields__["field"]._field_type  # the mark by which `dataclasses.fields` knows a field
 
 
 def _with_fields(cls: Any, slots: bool) -> Any:
-    """The class, or with ``slots`` a class like it, as `dataclasses.fields` and `replace` take it."""
+    """The class (with ``slots`` a copy of it) with the attributes that `dataclasses.fields` and `replace` need."""
     found: dict[str, Any] = {}
     for base in cls.__mro__[-1:0:-1]:
         found |= vars(base).get("__dataclass_fields__", {})
@@ -81,7 +81,7 @@ def _with_fields(cls: Any, slots: bool) -> Any:
 
 
 def _with_slots(cls: Any, names: Iterable[str]) -> Any:
-    """A class like it, with a slot for each of these names that its bases have none for."""
+    """A copy of the class, with a slot for each of these names for which its bases have none."""
     body = {name: value for name, value in vars(cls).items() if name not in (*names, "__dict__", "__weakref__")}
     taken = {name for base in cls.__mro__[1:] for name in vars(base).get("__slots__", ())}
     body["__slots__"] = tuple(name for name in names if name not in taken)
@@ -90,7 +90,7 @@ def _with_slots(cls: Any, names: Iterable[str]) -> Any:
     return made
 
 
-Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # of a method, from the fields; it adds to its names
+Source = Callable[[tuple[Any, ...], dict[str, Any]], str]  # makes a method's source from fields; may add globals of it
 
 
 def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
@@ -98,8 +98,8 @@ def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
 
 
 def compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:
-    """A method that takes the place of itself when it is first called. In `_init` names that are no field's begin with
-    two underscores."""
+    """A method that, at its first call, replaces itself by a method compiled from its source. In `_init` names that are
+    no fields begin with two underscores."""
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
         space: dict[str, Any] = {"cls": cls}

@@ -1,9 +1,9 @@
-"""Room for recursion: what walks deep programs runs on a thread with a large stack.
+"""Room for recursion: work on deeply nested programs runs in a thread with a large stack.
 
-Source and IR are trees, and what lowers, rewrites, prints and emits them goes down them by recursion. Python stops that
-after a thousand frames, so that an `if` with 140 arms would be too much. `call` runs such work where it is; where that
-has no room, it starts anew on a thread with a large stack and a high limit. Few programs are that deep, and the others
-pay for a look at the depth of the stack.
+Source and IR are trees, and the functions that lower, rewrite, print and emit them are recursive. Python stops
+recursion after a thousand frames, too early for an `if` with 140 arms. `call` runs such work in the current thread. If
+the stack is too small, it runs the work again in a thread with a large stack and a high recursion limit. Few programs
+are that deep; the others only pay for measuring the depth of the stack.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_STACK = 512 << 20  # bytes of a thread's stack; the system provides what is used of it
-_BYTES = 5 << 10  # at most, of a call of Python through C, which takes more than one of Python alone
-_LEVEL = 12  # frames at most, that anything here takes for a level of a program
-_REST = 200  # frames of what is not recursive
+_STACK = 512 << 20  # bytes of a thread's stack, of which the system provides only what is used
+_BYTES = 5 << 10  # most bytes of a frame: a call of Python through C takes more than one of Python alone
+_LEVEL = 12  # most frames that any function here takes for a level of a program
+_REST = 200  # frames of functions that are not recursive
 
-# The limit of frames is the whole process's: while a thread here needs a high one others have it too.
+# The recursion limit belongs to the process: while a thread here needs a high one, all threads have it.
 lock = threading.RLock()
 _raised: list[int] = []  # the limit before each raise
 
 
 def call(work: Callable[[], T], held: Any = None) -> T:
-    """What ``work`` returns or raises; it may be begun twice. ``held``: an RLock that this thread holds and ``work``
-    may take again. QuadrantsCompilationError where there is no stack that is large enough."""
+    """Returns or raises what ``work`` does. The work may be started twice. ``held`` is an RLock that this thread holds
+    and ``work`` may acquire again. Raises QuadrantsCompilationError where the large stack is too small, too."""
     if isinstance(threading.current_thread(), _Room):
         return work()
     try:
@@ -58,7 +58,8 @@ def roomy(fn: Callable[P, T]) -> Callable[P, T]:
 
 
 def need(levels: int) -> None:
-    """RecursionError where this stack has no room for a program of so many levels: before anything is half done."""
+    """Raises RecursionError where this stack has no room for a program of so many levels. Called before work that must
+    not be interrupted half-way."""
     left = sys.getrecursionlimit() - _LEVEL * levels - _REST
     if left > 0 and isinstance(threading.current_thread(), _Room):
         return
@@ -70,8 +71,8 @@ def need(levels: int) -> None:
 
 
 def depth_of_source(tree: AST) -> int:
-    """Levels of the tree. The operands of `and` and `or`, and of a chain of comparisons, are each within the one
-    before, as they are when it is lowered."""
+    """The number of levels of the tree. An operand of `and`, `or` or a chain of comparisons counts as nested in the one
+    before it, as it is in the IR."""
     depth, todo = 0, [(tree, 1)]
     while todo:
         node, level = todo.pop()
@@ -82,7 +83,7 @@ def depth_of_source(tree: AST) -> int:
 
 
 def depth_of_block(block: Block) -> int:
-    """Blocks within each other."""
+    """The nesting depth of blocks."""
     depth, level = 0, list(block)
     while level:
         depth += 1
@@ -94,11 +95,12 @@ def depth_of_block(block: Block) -> int:
 
 
 class _Stop(SystemExit):
-    """Ends the thread's work where the thread that waits for it was interrupted; a thread ends by it silently."""
+    """Raised in the thread to end its work, after the thread that waits for it was interrupted. Threads end by it
+    without a message."""
 
 
 class _Room(threading.Thread):
-    """Runs ``work`` with the context variables of the creating thread, holding the lock ``held``."""
+    """A thread that runs ``work`` with the context variables of its creator, holding the lock ``held``."""
 
     def __init__(self, work: Callable[[], Any], held: Any) -> None:
         super().__init__(name="quadrants_lab room", daemon=True)
@@ -109,10 +111,6 @@ class _Room(threading.Thread):
         self.error: BaseException | None = None
         self.done = threading.Event()
         self.stopped = False
-
-    def over(self) -> bool:
-        """Whether the work is done, or will not be."""
-        return self.done.is_set() or (self.stopped and not self.is_alive())
 
     def run(self) -> None:
         try:
@@ -131,13 +129,16 @@ class _Room(threading.Thread):
             self.done.set()
 
     def stop(self) -> None:
-        self.stopped = True
+        """Ends the work, and waits until it has ended."""
+        self.stopped = True  # for a thread that does not run yet
         if self.ident is not None and not self.done.is_set():
             ident, stop = ctypes.c_ulong(self.ident), ctypes.py_object(_Stop)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, stop)
+            self.done.wait()
 
 
 def _elsewhere(work: Callable[[], T], held: Any) -> T:
+    """`call` in a new thread, which gets the lock meanwhile."""
     state = held._release_save() if held is not None else None  # as threading.Condition does
     try:
         room = _finished(work, held)
@@ -156,42 +157,24 @@ def _elsewhere(work: Callable[[], T], held: Any) -> T:
 
 
 def _finished(work: Callable[[], Any], held: Any) -> _Room:
-    """The thread that has done the work. What interrupts this thread, as Ctrl-C does, ends the work and goes on from
-    here."""
-    size = _STACK
-    interrupted: BaseException | None = None
-    while True:
-        room = _Room(work, held)
-        _raise_limit(size // _BYTES)
-        try:
-            while not room.over():
-                try:
-                    if interrupted is None and room.ident is None:
-                        _start(room, size)
-                    room.done.wait(0.2)  # Thread.join takes a thread for dead when it is interrupted
-                except RuntimeError:  # the system has no such stack
-                    if room.ident is not None or size <= 1 << 24:
-                        raise
-                    break
-                except BaseException as e:  # anywhere here, also while the thread was being started
-                    interrupted = e
-                    room.stop()
-        finally:
-            _lower_limit()
-        if interrupted is not None:
-            raise interrupted
-        if room.ident is not None:
-            return room
-        size //= 2
-
-
-def _start(room: _Room, size: int) -> None:
-    with lock:
-        before = threading.stack_size(size)
-        try:
-            room.start()
-        finally:
-            threading.stack_size(before)
+    """The thread after it has done the work. What interrupts this thread, for instance Ctrl-C, ends the work."""
+    room = _Room(work, held)
+    _raise_limit(_STACK // _BYTES)
+    try:
+        with lock:
+            before = threading.stack_size(_STACK)
+            try:
+                room.start()
+            finally:
+                threading.stack_size(before)
+        while not room.done.wait(0.2):  # not Thread.join, which takes a thread for dead when it is interrupted
+            pass
+    except BaseException:
+        room.stop()
+        raise
+    finally:
+        _lower_limit()
+    return room
 
 
 def _raise_limit(frames: int) -> None:
@@ -201,7 +184,7 @@ def _raise_limit(frames: int) -> None:
 
 
 def _lower_limit() -> None:
-    """What the limit was before the first of those that are raised now."""
+    """Restores the limit from before the first raise, when the last one ends."""
     with lock:
         first = _raised[0]
         _raised.pop()

@@ -1,4 +1,4 @@
-"""How a value of a running kernel appears in what it prints, and in the message of an assert."""
+"""Formats values of a running kernel for its prints and for messages of asserts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _EXACT = r"\.\d|[eEfFgG%]$"
 
 
 def show(value: Any, spec: str = "") -> str:
-    """The numpy scalar as Python's format specification has it; without one, as numpy prints it.
+    """The numpy scalar formatted by Python's format specification, or without one as numpy prints it.
 
-    A float shows the digits that its own dtype needs, unless the specification asks for a number of them.
+    A float shows the digits that its own dtype needs, unless the specification asks for a number of digits.
     """
     if not spec:
         return str(value)

@@ -1,7 +1,7 @@
 """SizeExpr: the symbolic depth of an adstack, evaluated before each launch against live data.
 
-Data only; `quadrants_lab.adstack` builds, simplifies and evaluates it. Variables (`SizeVar`) are the ids of loop or
-task indices that an enclosing `SizeSum` or `SizeMax` over a range binds.
+These are plain data; `quadrants_lab.adstack` builds, simplifies and evaluates them. A variable (`SizeVar`) is the id of
+a loop or task index, which an enclosing `SizeRange` binds.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class SizeOp(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeRange(SizeExpr):
-    """``op`` of ``body`` over var = begin .. end-1: "sum", 0 for an empty range, or "max", of the values and 0."""
+    """The "sum" of ``body`` over var = begin .. end-1, or the "max" of its values and 0. Either is 0 for an empty
+    range."""
 
     op: str
     var: SizeVar
@@ -83,6 +84,6 @@ class SizeRange(SizeExpr):
 
 @dataclass(frozen=True, slots=True)
 class SizeCounted(SizeExpr):
-    """Known only by running the counting slice; ``stack`` is the id of the AdStackAlloca."""
+    """A depth that only running the counting slice finds. ``stack`` is the id of the AdStackAlloca."""
 
     stack: int

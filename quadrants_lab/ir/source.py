@@ -1,4 +1,4 @@
-"""Where a statement comes from: spans of the user's source, kept through every pass."""
+"""Source locations: spans of the user's source, which statements keep through every pass."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.sizetext import print_size
 
-Line = tuple[str, N.Stmt | None]  # with the statement that it shows: None for braces, header and functions
+Line = tuple[str, N.Stmt | None]  # the text and its statement, None for braces, header and functions
 
 
 def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> str:
-    """The kernel as text; ``spans`` appends ``!line:col-line:col`` to each statement, ``links`` the ids ``#id`` of
-    statements that define no value and adjoint-of ids ``~%id``."""
+    """The kernel as text. With ``spans`` each statement ends in ``!line:col-line:col``; with ``links`` in the id
+    ``#id`` if it defines no value, and in ``~%id`` if it is the adjoint of another one."""
     return "\n".join([text for text, _ in statement_lines(kernel, spans, links)]) + "\n"
 
 
@@ -34,7 +34,7 @@ def statement_lines(kernel: N.Kernel, spans: bool = False, links: bool = False) 
     """The kernel's text line by line."""
     args = ", ".join(f"{arg_name(a.name)}: {a.type}" for a in kernel.args)
     span = f"  !{kernel.span}" if spans and kernel.span is not None else ""
-    header = f"kernel {kernel.name}({args}) {kernel.mode} next %{kernel.next_id} {{{span}"
+    header = f"kernel {kernel.name}({args}) {kernel.mode}{' aliased' * kernel.aliased} next %{kernel.next_id} {{{span}"
     out: list[Line] = [(header, None), *((f"  {_buffer(b)}", None) for b in kernel.buffers.values())]
     for f in kernel.functions.values():
         inner: list[Line] = [(f"  function @{f.name} ({', '.join(map(_param, f.params))}) -> {f.type} {{", None)]
@@ -59,7 +59,7 @@ def _buffer(b: N.Buffer) -> str:
 
 
 def arg_name(name: str) -> str:
-    """The name of an argument; that of a part of one (``m[0]``, ``s.a``) in quotes."""
+    """The name of an argument, in quotes if it is a part of one (``m[0]``, ``s.a``)."""
     return name if name.isidentifier() else f"'{name}'"
 
 
@@ -80,7 +80,7 @@ def _piece(part: str | int, spec: str) -> str:
 
 
 def _number(s: N.Const, value: Any) -> str:
-    # a float by the shortest text that its own dtype reads back
+    # the shortest text that the float's own dtype reads back
     return str(s.type.numpy(value)) if s.type.is_float else repr(value)
 
 
@@ -89,7 +89,7 @@ def _carry(_: N.Stmt, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> s
     return f" carry ({pairs})" if pairs else ""
 
 
-# how the fields of a statement are shown, by kind: of the statement and their values
+# kind of a field -> what prints it, given the statement and the value
 _SHOW: dict[str, Callable[..., str]] = {
     "Id": lambda s, v: f"%{v}",
     "MaybeId": lambda s, v: f"%{v}",
@@ -116,7 +116,7 @@ _SHOW: dict[str, Callable[..., str]] = {
 
 
 def _printer(piece: Piece) -> Callable[[N.Stmt], str]:
-    """What prints the piece of a statement."""
+    """The function that prints this piece of a statement."""
     show, get = _SHOW[piece.kind], attrgetter(*piece.fields)
     if piece.word:
         return lambda s: "" if get(s) == piece.default else f" {piece.word} {show(s, get(s))}".rstrip()
@@ -125,7 +125,7 @@ def _printer(piece: Piece) -> Callable[[N.Stmt], str]:
     return lambda s: show(s, get(s))
 
 
-# a text, what prints a piece, or None where a block stands
+# the parts of each form: a text, the function that prints a piece, or None for a block
 _PRINTERS: dict[type[N.Stmt], tuple[str | Callable[[N.Stmt], str] | None, ...]] = {
     cls: tuple(p if isinstance(p, str) else None if p.kind == "Block" else _printer(p) for p in form)
     for cls, form in FORMS.items()

@@ -1,9 +1,8 @@
-"""What statements have in common: their base, what their fields hold, their traits, and what follows from these.
+"""The base class of statements, the kinds of their fields, their traits, and the methods that are derived from these.
 
-A class of statements says once what everything else derives. The annotation of a field says what it holds: an `Id` or
-`Ids` is an operand, a `Block` a region, `Params` are values that regions see, and those named ``results`` values that
-are seen behind the statement. ``form`` is its text (`ir.forms`). Its traits are base classes. What passes ask of
-statements that they do not know one by one they ask of these: a pass has no list of classes.
+The annotation of a field says what it holds: an `Id` or `Ids` is an operand, a `Block` a region, `Params` are values
+that regions see, or, if they are named ``results``, values that are visible behind the statement. ``form`` is the text
+of the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from quadrants_lab.ir.record import compiling, dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType
 
-Id = int  # of a value: an operand
-MaybeId = int  # the same, or NO_ID
-Ids = tuple[int, ...]
-StackId = int  # of an AdStackAlloca
+Id = int  # an operand
+MaybeId = int  # an operand, or NO_ID
+Ids = tuple[int, ...]  # operands
+StackId = int  # the id of an AdStackAlloca
 BufferName = str
 ArgName = str
-Word = str  # one of a few
+Word = str  # one of a few words
 Text = str
-PrimalId = int  # of a forward value
+PrimalId = int  # the id of a forward value, which is no operand
 Range = tuple[int, int]  # both ends included
 
 NO_ID = -1
@@ -44,21 +43,20 @@ class Param:
 class Stmt:
     """Base of all statements.
 
-    ``span``: the source it came from (what a pass invents points at what it came from). ``adjoint_of``: in reverse
-    code, the id of the forward statement that this one is the adjoint of (or, where the reverse recomputes a launch
-    temporary, of the forward statement that it repeats).
+    ``span`` is the source that it comes from, also if a pass made it. In reverse code ``adjoint_of`` is the id of the
+    forward statement of which this is the adjoint, or which it repeats.
     """
 
     id: int
     span: Span | None = field(default=None, kw_only=True)
     adjoint_of: int = field(default=NO_ID, kw_only=True)
     form: ClassVar[str] = ""
-    lane_safe: ClassVar[bool] = True  # many iterations can do this at a time, in the lanes of a vector
+    lane_safe: ClassVar[bool] = True  # iterations in the lanes of a vector can do this at the same time
 
-    # what follows is overridden by `derive`
+    # `derive` overrides the methods below
 
     def operands(self) -> Ids:
-        """Ids that this statement itself reads; what its blocks read is not included."""
+        """Ids that this statement itself reads, without those that its blocks read."""
         return ()
 
     def with_operands(self: S, ids: Ids) -> S:
@@ -71,11 +69,11 @@ class Stmt:
         return self
 
     def defs(self) -> tuple[tuple[int, DType], ...]:
-        """Values visible after this statement."""
+        """Values that are visible behind this statement, with their dtypes."""
         return ()
 
     def params(self) -> tuple[Param, ...]:
-        """Values visible only inside this statement's blocks."""
+        """Values that are visible only in this statement's blocks."""
         return ()
 
 
@@ -98,26 +96,26 @@ class Value(Stmt):
 
 
 class Effect(Stmt):
-    """It does something besides defining its value."""
+    """The statement has a side effect."""
 
     __slots__ = ()
 
 
 class Pure(Value):
-    """Its value depends on its operands alone, and computing it does no harm anywhere, however often."""
+    """The value depends on the operands alone, and may be computed speculatively and repeatedly."""
 
     __slots__ = ()
 
 
 class Uniform(Pure):
-    """Its value is the same in a whole launch."""
+    """The value is the same in a whole launch."""
 
     __slots__ = ()
 
 
 @dataclass
 class Access(Stmt):
-    """It goes to an element of a buffer; one index value an axis."""
+    """The statement accesses an element of a buffer; ``index`` has one value for each axis."""
 
     __slots__ = ()
     buffer: BufferName
@@ -136,29 +134,29 @@ class Write(Access, Effect):
 
 @dataclass
 class StackUse(Stmt):
-    """It uses an adstack of its task."""
+    """The statement uses an adstack of its task."""
 
     __slots__ = ()
     stack: StackId
 
 
 class TopUse(StackUse):
-    """It needs a value on its stack."""
+    """The statement needs a value on its stack."""
 
     __slots__ = ()
 
 
 class Control(Stmt):
-    """It decides what runs, and hands on results."""
+    """The statement controls which of its blocks run, and has results."""
 
     __slots__ = ()
     results: Params
 
 
 class Loop(Control):
-    """``carried`` start as ``inits``; the body's Yield gives their next values, ``results`` are their last ones.
-    ``checkpoint``: the user's wish that reverse mode keeps the values of a segment of about sqrt(trips) iterations at
-    a time and runs each segment once more; it changes no value."""
+    """``carried`` values start as ``inits``; the body's Yield has their next values, ``results`` are their last ones.
+    ``checkpoint``: the user asks for recursive checkpointing, in which reverse mode stashes the values of one segment
+    of about sqrt(trips) iterations at a time and runs each segment again. It changes no value."""
 
     __slots__ = ()
     carried: Params
@@ -174,8 +172,8 @@ _TAKE = {"Id": "next(it)", "Ids": "tuple([next(it) for _ in s.{0}])", "MaybeId":
 
 
 def derive(cls: type[Any]) -> None:
-    """Gives the class the methods that `Stmt` lists, as far as its fields need them and it has none of its own. They
-    are compiled from source, for every pass calls them for every statement, when they are first called."""
+    """Gives the class those methods of `Stmt` that its fields need. As every pass calls them for every statement, they
+    are compiled from source, at their first call."""
     holds = {f.name: str(f.type) for f in fields(cls)}
     operands = {name: kind for name, kind in holds.items() if kind in _READ}
     blocks = [name for name, kind in holds.items() if kind == "Block"]

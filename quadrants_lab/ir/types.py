@@ -1,4 +1,4 @@
-"""Scalar types of the language: one immutable singleton a dtype, compared by identity."""
+"""Scalar types of the language. Each dtype is an immutable singleton, compared by identity."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class DType:
 
     @property
     def limits(self) -> tuple[int, int]:
-        """The least and the greatest number of an integer dtype."""
+        """The least and the greatest value of an integer dtype."""
         low = -(1 << (self.bits - 1)) if self.kind == "i" else 0
         return low, low + (1 << self.bits) - 1
 
     def holds(self, value: int) -> bool:
-        """Whether the integer dtype has this number."""
+        """Whether the integer dtype can represent this value."""
         low, high = self.limits
         return low <= value <= high
 
@@ -50,10 +50,10 @@ class DType:
         return self.name
 
     def __reduce__(self) -> str:
-        return self.name  # singletons stay singletons through copy
+        return self.name  # copies and unpickled dtypes are the same singletons
 
     def __call__(self, value: Any) -> Any:
-        """Outside kernels ``qd.f32(x)`` rounds a Python number to the dtype."""
+        """A Python number rounded to the dtype, for ``qd.f32(x)`` outside of kernels."""
         return self.numpy(value)
 
 
@@ -74,7 +74,7 @@ DTYPES: dict[str, DType] = {t.name: t for t in (u1, i8, i16, i32, i64, u8, u16, 
 
 
 def from_numpy(dtype: Any) -> DType | None:
-    """The dtype that a numpy dtype (or scalar type) stores, or None."""
+    """The dtype of a numpy dtype (or scalar type), or None."""
     return _BY_NUMPY.get(np.dtype(dtype))
 
 
@@ -82,7 +82,7 @@ _BY_NUMPY: dict[Any, DType] = {np.dtype(t.numpy): t for t in DTYPES.values()}
 
 
 def convert(value: Any, dtype: DType) -> Any:
-    """A Python number as the dtype has it, by the rules of a cast: rounded, saturated, wrapped or tested."""
+    """A Python number converted by the rules of a cast: rounded, saturated, wrapped, or compared with 0."""
     if dtype.is_float:
         if dtype is f64:
             return float(value)
@@ -97,7 +97,7 @@ def convert(value: Any, dtype: DType) -> Any:
 
 
 def wrapped(value: int, t: DType) -> int:
-    """The number of the integer dtype that is congruent to ``value``."""
+    """The value of the integer dtype that is congruent to ``value``."""
     value &= (1 << t.bits) - 1
     return value - (1 << t.bits) if t.kind == "i" and value >> (t.bits - 1) else value
 
@@ -107,15 +107,14 @@ _RANK = {t: (t.is_float, t.bits, t.kind == "u") for t in DTYPES.values()}
 
 
 def unsigned(t: DType) -> DType:
-    """The unsigned integer as wide."""
+    """The unsigned integer dtype of the same width."""
     return UNSIGNED[t.bits]
 
 
 def promote(a: DType, b: DType) -> DType:
     """The common type of two operands: float beats integer, the wider wins, at equal width the unsigned one.
 
-    u1 counts as the narrowest integer; two u1 operands meet at i32 because arithmetic on them is integer
-    arithmetic.
+    u1 counts as the narrowest integer. The common type of two u1 is i32, because arithmetic on them is on integers.
     """
     if a is b:
         return i32 if a is u1 else a

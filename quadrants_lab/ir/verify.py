@@ -1,7 +1,8 @@
 """The verifier: types, scoping, structure, buffers and adstacks of a kernel.
 
-It accepts every kernel that `nodes` describes and nothing that it rules out. What cannot be decided statically (that
-indices are inside, that pushes and pops balance along every path) is checked as far as it is certain and no further.
+It accepts every kernel that `nodes` describes, and rejects every one that `nodes` rules out. Rules that cannot be
+decided statically (indices are in bounds, pushes and pops balance along every path) are checked only as far as they are
+certain.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MODES = ("forward", "reverse", "both", "count", "dual")
 
 
 class VerifyError(Exception):
-    """IR that breaks a rule: ``rule`` in words, the statement and its span (None for the kernel as a whole)."""
+    """IR that breaks a rule: ``rule`` in words, the statement and its span (None if it is about the whole kernel)."""
 
     def __init__(self, rule: str, kernel: str, stmt: N.Stmt | None = None, when: str = "") -> None:
         self.rule, self.kernel, self.stmt, self.when = rule, kernel, stmt, when
@@ -43,7 +44,7 @@ class VerifyError(Exception):
         super().__init__("\n".join(lines))
 
     def at(self, when: str) -> VerifyError:
-        """The same error that also says when it was found."""
+        """The same error, whose message also says when it was found."""
         return VerifyError(self.rule, self.kernel, self.stmt, when)
 
 
@@ -54,11 +55,9 @@ def verify(kernel: N.Kernel) -> None:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a block stands: what its exits must carry, and what may stand in it.
-
-    ``loop``: types that Break and Continue carry, None where there is nothing to leave; ``can_break``: it is a loop,
-    not a task's body; ``top``: the outermost block of a task's body.
-    """
+    """Where a block stands. ``loop`` has the dtypes that Break and Continue carry, None where neither may stand;
+    ``can_break`` is true in a loop, false in a task's body; ``top`` is true for the outermost block of a task's
+    body."""
 
     loop: Sequence[DType] | None
     can_break: bool
@@ -71,7 +70,7 @@ class _Verifier:
         self.args = {a.name: a.type for a in kernel.args}
         self.visible: dict[int, DType] = {}
         self.taken: set[int] = set()
-        self.stacks: dict[int, DType] = {}  # of the task at hand
+        self.stacks: dict[int, DType] = {}  # of the current task
         self.callable: set[str] = set()
 
     def fail(self, rule: str, stmt: N.Stmt | None = None) -> VerifyError:
@@ -101,7 +100,7 @@ class _Verifier:
                 self.stmt(s, outside)
 
     def function(self, f: N.Function) -> None:
-        """A function sees what stands in front of it, its parameters and nothing else; its ids are its own."""
+        """A function sees its parameters and the functions in front of it. Its ids are its own."""
         name = f"{self.k.name}' in function '{f.name}"
         inner = _Verifier(N.Kernel(name, (), {}, (), 1 << 62, functions=self.k.functions))
         inner.callable = self.callable
@@ -113,9 +112,6 @@ class _Verifier:
         f = self.k.functions[s.function]
         self.types(s, s.args, [p.type for p in f.params], "the call")
         self.need(s.type is f.type, f"the result of {s.function} is {f.type}, not {s.type}", s)
-
-    def builtin(self, s: N.Builtin) -> None:
-        self.need(BUILTINS.get(s.what) is s.type, f"there is no builtin '{s.what}' of {s.type}", s)
 
     def buffer(self, name: str, b: N.Buffer) -> None:
         self.need(b.name == name, f"buffer '{b.name}' is listed as '{name}'")
@@ -297,18 +293,15 @@ class _Verifier:
         self.need(b.shape is None, f"the extents of '{s.buffer}' are constants", s)
         self.need(s.type is b.extent_type, f"an extent of '{s.buffer}' is {b.extent_type}", s)
 
-    def random(self, s: N.Random) -> None:
-        self.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s)
-
     def access(self, s: N.Access) -> None:
         b = self.k.buffers.get(s.buffer)
         if b is None:
             raise self.fail(f"there is no buffer '{s.buffer}'", s)
         self.need(len(s.index) == b.ndim, f"'{s.buffer}' takes {b.ndim} indices", s)
         self.need(all(self.visible[i].is_int for i in s.index), "an index is not an integer", s)
-        held = [self.visible[s.value]] if isinstance(s, N.Write) else []
-        held += [s.type] if isinstance(s, N.Value) else []
-        self.need(all(t is b.dtype for t in held), f"'{s.buffer}' holds {b.dtype}", s)
+        types = [self.visible[s.value]] if isinstance(s, N.Write) else []
+        types += [s.type] if isinstance(s, N.Value) else []
+        self.need(all(t is b.dtype for t in types), f"'{s.buffer}' holds {b.dtype}", s)
 
     def atomic(self, s: N.Atomic) -> None:
         t = s.type
@@ -321,17 +314,8 @@ class _Verifier:
         elif s.op != "exchange":
             self.need(t is not u1, f"there is no atomic {s.op} of {t}", s)
 
-    def barrier(self, s: N.Barrier) -> None:
-        self.need(self.blocks, "a barrier stands in a task without blocks", s)
-
-    def assert_(self, s: N.Assert) -> None:
-        self.need(self.visible[s.cond] is u1, "the condition is not u1", s)
-
-    def alloca(self, s: N.AdStackAlloca) -> None:
-        self.stacks[s.id] = s.type
-
     def stack(self, s: N.StackUse) -> None:
-        """The stack is one of this task; what goes in and comes out has its dtype."""
+        """The stack belongs to this task, and values that are pushed or read have its dtype."""
         t = self.stacks.get(s.stack)
         if t is None:
             raise self.fail(f"${s.stack} is no adstack of this task", s)
@@ -346,7 +330,7 @@ _FORMATS = {16: "e", 32: "f", 64: "d"}
 
 
 def _exact(v: float, t: DType) -> bool:
-    """Whether the float is a number of the dtype (or a NaN)."""
+    """Whether the dtype has exactly this float (or it is a NaN)."""
     try:
         back: float = struct.unpack(_FORMATS[t.bits], struct.pack(_FORMATS[t.bits], v))[0]
     except OverflowError:
@@ -358,7 +342,7 @@ def _same(ts: Sequence[DType]) -> bool:
     return all(t is ts[0] for t in ts)
 
 
-# whether operands of these dtypes suit the primitive, by the rule of its row
+# rule of a primitive's row -> whether it can be applied to operands of these dtypes
 _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "num": lambda ts, s: _same(ts) and ts[0] is not u1,
     "float": lambda ts, s: _same(ts) and ts[0].is_float,
@@ -374,7 +358,7 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }
 
-# of structured statements, which have a place, and of what other statements are
+# The checks of structured statements, which also get their place, and those of other classes and traits.
 _STRUCTURED: dict[type, Callable[..., None]] = {
     N.If: _Verifier.if_,
     N.For: _Verifier.for_,
@@ -387,16 +371,18 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Call: _Verifier.call,
     N.ArgLoad: _Verifier.arg,
     N.ShapeOf: _Verifier.shape,
-    N.Random: _Verifier.random,
-    N.Builtin: _Verifier.builtin,
+    N.Random: lambda v, s: v.need(s.type.is_int or s.type in (f32, f64), f"there is no random {s.type}", s),
+    N.Builtin: lambda v, s: v.need(
+        BUILTINS.get(s.what) is s.type, f"there is no builtin '{s.what}' of {s.type}", s
+    ),
     N.Access: _Verifier.access,
     N.Atomic: _Verifier.atomic,
-    N.Assert: _Verifier.assert_,
-    N.Barrier: _Verifier.barrier,
+    N.Assert: lambda v, s: v.need(v.visible[s.cond] is u1, "the condition is not u1", s),
+    N.Barrier: lambda v, s: v.need(v.blocks, "a barrier stands in a task without blocks", s),
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
     N.Together: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
-    N.AdStackAlloca: _Verifier.alloca,
+    N.AdStackAlloca: lambda v, s: v.stacks.update({s.id: s.type}),
     N.StackUse: _Verifier.stack,
 }
 _CHECKS: dict[type, list[Callable[..., None]]] = {

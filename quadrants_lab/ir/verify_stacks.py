@@ -1,4 +1,4 @@
-"""What can be said statically of the depths of a task's adstacks."""
+"""Static checks of the depths of a task's adstacks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class _Empty(Exception):
 
 
 def check_stacks(task: N.Offload, mode: str) -> Broken | None:
-    """The first rule that the task's stacks certainly break, and where; None when they may well be right.
+    """The first rule that the task's stacks certainly break, and where; None if there is none.
 
-    A stack that is read or popped is pushed somewhere in the task. Along statements whose number of runs is known
-    (no loops, or arms of an If that agree) no empty stack is popped or read, and in a kernel of mode "reverse" or
-    "both" every stack that is not count_only is empty at the end.
+    The rules: a stack that is read or popped is pushed somewhere in the task. Where the depth is known (outside of
+    loops, and behind an If whose arms agree), no empty stack is popped or read. In a kernel of mode "reverse" or "both"
+    every stack that is not count_only is empty at the end.
     """
     pushed = set()
     reads = []
@@ -49,7 +49,7 @@ def check_stacks(task: N.Offload, mode: str) -> Broken | None:
 
 
 def _block(block: N.Block, depths: Depths) -> Depths:
-    """Depths after the block. Raises _Empty for what needs a value on an empty stack."""
+    """The depths after the block. Raises _Empty for a read or pop of an empty stack."""
     for s in block:
         if isinstance(s, N.AdStackPush):
             now = depths[s.stack]

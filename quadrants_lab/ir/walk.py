@@ -1,4 +1,4 @@
-"""Ways through the IR that passes share: iteration, substitution, renaming, types of ids."""
+"""Traversals that passes share: iteration, rewriting, substitution, renaming, dtypes of values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def walk(block: Block) -> Iterator[Stmt]:
-    """Every statement of the block and of the blocks in it, in program order, owners before what they own."""
+    """Every statement of the block and of the blocks in it, in program order; a statement comes before its blocks."""
     todo = [iter(block)]
     while todo:
         for stmt in todo[-1]:
@@ -40,7 +40,7 @@ def types_of(block: Block) -> dict[int, DType]:
 
 
 def uses(block: Block) -> dict[int, int]:
-    """How often each id is read in the block, at any depth."""
+    """The number of reads of each id in the block, at any depth."""
     count: dict[int, int] = {}
     for stmt in walk(block):
         for i in stmt.operands():
@@ -49,8 +49,8 @@ def uses(block: Block) -> dict[int, int]:
 
 
 def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = None) -> set[int]:
-    """Ids that the block reads but does not define. ``known``: what was found so far, by `id` of the block, with the
-    block; a caller that asks for nested blocks keeps it, so that none is walked twice."""
+    """Ids that the block reads but does not define. ``known`` caches results by the `id` of a block, together with the
+    block; a caller that asks for nested blocks keeps it, so that no block is walked twice."""
     found = None if known is None else known.get(id(block))
     if found is not None:
         return found[1]
@@ -69,15 +69,15 @@ def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = 
 
 
 def end_of(block: Block) -> Yield:
-    """The Yield that ends the block: once exits are structured, every block that is not a function's or task's own
-    has one."""
+    """The Yield that ends the block. Every block has one after `structure_exits`."""
     last = block[-1]
     assert isinstance(last, Yield)
     return last
 
 
 def reached(start: Iterable[T], beyond: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """What steps from ``start`` lead to, ``start`` included: the nearest first."""
+    """The nodes that can be reached from ``start`` by steps to ``beyond(node)``, with ``start``, in breadth-first
+    order."""
     found = dict.fromkeys(start)
     todo = list(found)
     for node in todo:  # it grows
@@ -89,7 +89,7 @@ def reached(start: Iterable[T], beyond: Callable[[T], Iterable[T]]) -> dict[T, N
 
 
 def same_or(block: Block, made: Sequence[Stmt]) -> Block:
-    """What was made of the block; the block itself where that is no other."""
+    """The new statements as a block; the old block if they are the same."""
     same = len(made) == len(block) and all(a is b for a, b in zip(block, made, strict=True))
     return block if same else tuple(made)
 
@@ -104,9 +104,9 @@ def map_blocks(stmt: S, fn: Callable[[Block], Block]) -> S:
 
 
 def rewrite(block: Block, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], inner_first: bool = False) -> Block:
-    """The block with each statement at any depth replaced by what ``fn`` makes of it: one, whose blocks are rewritten
-    in their turn, or several or none, which are left as they are. Unchanged blocks by identity. ``inner_first``: ``fn``
-    gets statements whose blocks are rewritten already."""
+    """The block with each statement at any depth replaced by what ``fn`` returns for it: one statement, whose blocks
+    are then rewritten, or a sequence of statements, which are not. Unchanged blocks are the same objects. With
+    ``inner_first`` the blocks of a statement are rewritten before ``fn`` gets it."""
 
     def inside(inner: Block) -> Block:
         return rewrite(inner, fn, inner_first)
@@ -133,14 +133,14 @@ def rewrite_in(stmt: S, fn: Callable[[Stmt], Stmt | Sequence[Stmt]]) -> S:
 def rewritten(
     kernel: Kernel, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], b: Builder | None = None, inner_first: bool = False
 ) -> Kernel:
-    """The kernel with its body rewritten; ``b`` handed out the ids of what is new."""
+    """The kernel with its body rewritten; ``b`` made the ids of new statements."""
     body = rewrite(kernel.body, fn, inner_first)
     next_id = kernel.next_id if b is None else b.next_id
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=next_id)
 
 
 def reading(stmt: S, ids: Mapping[int, int]) -> S:
-    """The statement with each operand that is a key of ``ids`` replaced; what its blocks read stays."""
+    """The statement with each of its own operands that is a key of ``ids`` replaced."""
     operands = stmt.operands()
     for i in operands:
         if i in ids:
@@ -149,12 +149,13 @@ def reading(stmt: S, ids: Mapping[int, int]) -> S:
 
 
 def substitute(block: Block, ids: Mapping[int, int]) -> Block:
-    """The block with every read of a key of ``ids`` replaced by its value; unchanged parts by identity."""
+    """The block with every read of a key of ``ids`` replaced by its value. Unchanged parts are the same objects."""
     return rewrite(block, lambda stmt: reading(stmt, ids)) if ids else block
 
 
 def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block:
-    """A copy of the block in which every definition has a fresh id; ``ids`` maps old to new and is extended."""
+    """A copy of the block in which every definition has a fresh id. ``ids`` maps old ids to new ones, and is
+    extended."""
 
     def params(ps: tuple[Param, ...]) -> tuple[Param, ...]:
         out = []
@@ -189,6 +190,14 @@ def renamed(stmt: S, fresh: Callable[[], int], ids: dict[int, int] | None = None
     (made,) = rename((stmt,), fresh, {} if ids is None else ids)
     assert isinstance(made, type(stmt))
     return made
+
+
+def emit_copy(b: Builder, block: Block, ids: dict[int, int]) -> tuple[int, ...]:
+    """Appends a copy of the block with fresh ids, see `rename`; returns the values that it yields."""
+    *stmts, end = rename(block, b.fresh, ids)
+    b.types.update({new: b.types[old] for old, new in ids.items()})
+    b.stmts += stmts
+    return end.operands()
 
 
 def map_offloads(kernel: Kernel, fn: Callable[[Offload], Offload]) -> Kernel:

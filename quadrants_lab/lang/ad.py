@@ -1,4 +1,4 @@
-"""`qd.ad`: derivatives over many launches."""
+"""`qd.ad`: derivatives of programs of many launches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.ir.types import f64
-from quadrants_lab.lang import second
+from quadrants_lab.lang import hessian
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unwritten
@@ -37,17 +37,9 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.check.report import Report as Checked
 
 __all__ = [
-    "FwdMode",
-    "Tape",
-    "check",
-    "checkpoint",
-    "clear_all_gradients",
-    "grad_for",
-    "grad_replaced",
-    "hessian_vector",
-    "no_grad",
-    "program",
-]
+    "FwdMode", "Tape", "check", "checkpoint", "clear_all_gradients", "grad_for", "grad_replaced", "hessian_vector",
+    "no_grad", "program",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,38 +47,35 @@ _RECORDING: ContextVar[bool] = ContextVar("quadrants_lab_recording", default=Fal
 
 
 class Tape:
-    """``with qd.ad.Tape(loss): ...`` runs the gradients of the kernels launched inside, last first, when it ends.
+    """``with qd.ad.Tape(loss): ...`` records the kernels that are launched in it, and runs their gradients, last first,
+    at its end.
 
     ``loss`` is a 0-d field, or an ndarray or torch tensor of one element, with a gradient. At the start it is set to 0
-    and, with ``clear_gradients``, so are all gradients of the session (a torch tensor's are torch's to clear); at the
-    end ``loss.grad`` is set to 1. Each gradient sees memory as its launch left it, also where later launches wrote to
-    it; afterwards memory is as the last launch left it. After an exception inside the with no gradient runs.
+    and, with ``clear_gradients``, so are all gradients of the session (but not those of torch tensors); at the end
+    ``loss.grad`` is set to 1. Each gradient sees memory as its launch left it, even if later launches overwrote it;
+    afterwards memory is as the last launch left it. After an exception inside the with no gradient runs.
 
     ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
-    element that is overwritten after it was read and that the gradient needs is a QuadrantsAssertionError which names
-    both lines, field and index. What launches overwrote and the Tape therefore kept is reported as a warning.
-    ``memory``: bytes to keep of what launches overwrite and gradients read (None: 1 GiB, beyond which there is an
-    error); where that is hardly more than one copy of what the program overwrites, up to three such copies more. What
-    would be more is launched again on the way back, from memory as it was before;
-    `kept_bytes` and `made_again` tell how much that was, and `report`, a timeline in a notebook, where and why.
-    ``grad_check``: fields (f64) whose gradients are compared with finite differences; a QuadrantsAssertionError names
-    field, index and both values where they differ.
+    element that the gradient needs and that is overwritten after it was read is a QuadrantsAssertionError, which names
+    both lines, field and index. Memory that the Tape saved because launches overwrite it is reported as a warning.
+    ``memory``: how many bytes the Tape may save of what launches overwrite and gradients read (None: 1 GiB; more is an
+    error). If that is hardly more than one copy of what the program overwrites, it may save up to three copies more.
+    Launches for which it is not enough run again on the way back, from a saved state.
+    `kept_bytes` and `made_again` say how much was saved and run again, and `report`, a timeline in a notebook, says
+    where and why.
+    ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they differ, a
+    QuadrantsAssertionError names field, index and both values.
     """
 
     def __init__(
-        self,
-        loss: Any = None,
-        clear_gradients: bool = True,
-        validation: bool = False,
-        grad_check: Sequence[Any] | None = None,
-        memory: int | None = None,
-    ) -> None:
-        self._given = loss  # a tensor lives as long as its Tape
+        self, loss: Any = None, clear_gradients: bool = True, validation: bool = False,
+        grad_check: Sequence[Any] | None = None, memory: int | None = None,
+    ) -> None:  # fmt: skip
+        self._given = loss  # a torch tensor must live as long as its Tape
         loss = _as_dense(loss)
         if not isinstance(loss, Dense):
-            raise QuadrantsRuntimeTypeError(
-                f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}", code="QL2090"
-            )
+            what = f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2090")
         if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
             raise QuadrantsRuntimeError(f"the loss of a Tape must be 0-d, it is {loss!r}", code="QL2090")
         if not loss.has_grad():
@@ -100,7 +89,7 @@ class Tape:
         self.validation = validation
         self.grad_check = list(grad_check or ())
         for x in (loss, *self.grad_check) if self.grad_check else ():
-            _check_checked(x)
+            _check_grad_check(x)
         if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 0):
             raise QuadrantsRuntimeError(
                 f"memory must be a number of bytes, not {memory!r}", code="QL2091", help="for instance memory=2**28"
@@ -108,11 +97,11 @@ class Tape:
         self.memory = memory
         self._launches = self._new()
         self._open: ExitStack | None = None
-        self._shown = "Tape", 4  # what the user wrote, and how many frames below it warnings are made
+        self._caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
         self.kept: list[Kept] = []
-        self._differentiated = False  # since it began to record
-        self.kept_bytes = 0  # the most that was kept at a time
-        self.made_again = 0  # launches, and writes from Python, for the gradient
+        self._differentiated = False  # whether it ran gradients since it began to record
+        self.kept_bytes = 0  # the most bytes that were saved at a time
+        self.made_again = 0  # how many launches and writes from Python ran again for the gradient
         self._report: Callable[[], Report] = Report
 
     def __enter__(self) -> Tape:
@@ -158,7 +147,7 @@ class Tape:
 
     @property
     def report(self) -> Report:
-        """What was kept and made again on the last way back, and why; a row a launch."""
+        """What was saved and run again for the last gradient, and why, with a row for each launch."""
         return self._report()
 
     def _new(self) -> Launches:
@@ -166,19 +155,18 @@ class Tape:
 
     @property
     def _recordings(self) -> dict[Hashable, Launches]:
-        """What tapes over the same loss recorded last, for when the same is recorded again."""
+        """The last recordings of tapes with the same loss, by their options; a repeated program reuses one."""
         if self.loss.recordings is None:
             self.loss.recordings = {}
-        recordings: dict[Hashable, Launches] = self.loss.recordings
-        return recordings
+        return self.loss.recordings
 
     @property
     def _key(self) -> Hashable:
         return self.loss._memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
 
     def grad(self) -> None:
-        """Runs the gradients of what was launched so far; the end of the with does so by itself, for all of it. With
-        ``clear_gradients`` each time from gradients of 0, else they add up."""
+        """Runs the gradients of the launches so far, inside of the with; its end runs those of all launches. With
+        ``clear_gradients``, gradients are set to 0 each time; otherwise they add up."""
         self._differentiate(forget=False)
 
     def _differentiate(self, forget: bool) -> None:
@@ -196,17 +184,16 @@ class Tape:
                 observer.tapes[self.loss._memory.serial] = self._report
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
-        """Records a call of a function decorated with `grad_replaced` that happened elsewhere."""
+        """Records a call, made outside of this Tape, of a function that is decorated with `grad_replaced`."""
         if not isinstance(func, Replaced):
-            raise QuadrantsRuntimeTypeError(
-                f"a Tape takes functions decorated with @qd.ad.grad_replaced, not {func!r}", code="QL2097"
-            )
+            what = f"a Tape takes functions decorated with @qd.ad.grad_replaced, not {func!r}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2097")
         self._launches.insert(func, tuple(args), {})
 
     def _finish(self) -> None:
         if not self._launches.writes.wrote(self.loss._memory):
-            what, levels = self._shown
-            warn_unwritten(what, self.loss, self._launches.writes, levels)
+            caller, levels = self._caller
+            warn_unwritten(caller, self.loss, self._launches.writes, levels)
         self._differentiate(forget=self.memory is not None and not self.grad_check)
         self.kept = self._launches.report()
         if self.validation:
@@ -216,12 +203,12 @@ class Tape:
             self._check_gradients()
 
     def _check_gradients(self) -> None:
-        """Raises QL2099 for the first field whose gradient is not the slope of the loss; KeyboardInterrupt where it is
-        stopped."""
+        """Raises QL2099 for the first field whose gradient differs from finite differences; KeyboardInterrupt if the
+        user stops it."""
         names = [self._launches.names.get(id(x._memory), repr(x)) for x in self.grad_check]
         fields = {f"{name} ({n})" if name in names[:n] else name: x
                   for n, (name, x) in enumerate(zip(names, self.grad_check, strict=True))}  # fmt: skip
-        # it needs the compiler, which a program loads with its first kernel
+        # imported here, because it loads the compiler
         from quadrants_lab.lang import doctor
         from quadrants_lab.runtime.check import verdict
 
@@ -243,11 +230,11 @@ class Tape:
 
 
 def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
-    """A Python function whose launches, under a Tape, keep nothing but memory as it was before the first of them: they
-    are made again when their gradients are due. Within one that is called by another, this happens in two levels.
+    """Makes a Tape save only the memory before the first launch of a Python function. The function's launches run again
+    when their gradients are computed. Checkpoints can be nested.
 
-    QL2098 where a launch cannot be made again: one that uses arrays which others may write to, or that belongs to a
-    function with a gradient of its own.
+    A launch that cannot run again is an error (QL2098): one that uses arrays which others may write to, or that belongs
+    to a function with a gradient of its own.
     """
 
     @wraps(fn)
@@ -262,13 +249,13 @@ def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 def program(fn: Callable[P, R]) -> Callable[P, R | None]:
-    """A Python function that launches kernels, the same ones whenever its arguments are: they are recorded at the first
-    call and from then on made again without the Python between them, on CUDA in one go; under a Tape too.
+    """Records the launches of a Python function at its first call, and replays them, without the Python code between
+    them, at later calls with equal arguments, also under a Tape. On CUDA a replay is one call of the driver.
 
-    What the function reads counts by value (`runtime.tape.surroundings`), fields and ndarrays by which they are; what
-    is in these may be anything. A function that reads or writes fields in Python, changes what it reads, uses arrays of
-    other libraries, has a gradient of its own or returns something is run by Python each time, and a warning says why
-    (QL2102).
+    Python objects that the function reads are compared by value (`runtime.tape.surroundings`), fields and ndarrays by
+    identity; the data in these may change. Python runs each call of a function that reads or writes fields in Python,
+    changes objects that it reads, uses arrays of other libraries, has a gradient of its own, or returns something; a
+    warning says why (QL2102).
     """
     made = Program(fn)
 
@@ -281,53 +268,46 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
 
 
 def hessian_vector(program: Callable[[], object], loss: Any, x: Any, v: Any, memory: int | None = None) -> Any:
-    """The product of the Hessian of ``loss`` with ``v``: how the gradient by ``x`` changes along ``v``.
+    """The product of the Hessian of ``loss`` with respect to ``x`` with the vector ``v``.
 
-    ``program()`` launches the kernels that compute ``loss``, as under a `Tape`, which it runs under, with ``memory`` as
-    its budget. ``x`` is a field or ndarray with a gradient, or a list or dict of them; ``v`` has a number for each
-    entry, in row-major order or in the shape of ``x``, and is a list or dict where ``x`` is one. What is returned is a
-    numpy array with the shape and dtype of ``x``, or a list or dict of these. All that has a gradient takes part;
-    afterwards gradients are what a Tape leaves. QL0418 names what has a first derivative only.
+    ``program()`` launches the kernels that compute ``loss``; it runs under a `Tape` with the budget ``memory``. ``x``
+    is a field or ndarray with a gradient, or a list or dict of them. ``v`` has a number for each entry, in row-major
+    order or in the shape of ``x``, and is a list or dict if ``x`` is one. The result is a numpy array with the shape
+    and dtype of ``x``, or a list or dict of these. Derivatives flow through everything that has a gradient; afterwards
+    gradients are as after a Tape. An operation that has only a first derivative is an error (QL0418).
     """
     tape = Tape(loss, memory=memory)
-    tape._shown = "hessian_vector", 6
-    return second.along(program, tape, x, v)
+    tape._caller = "hessian_vector", 6
+    return hessian.hessian_vector(program, tape, x, v)
 
 
 def check(
-    program: Callable[..., object],
-    loss: Any,
-    wrt: Any = None,
-    *,
-    args: Sequence[Any] = (),
-    seconds: float = SECONDS,
+    program: Callable[..., object], loss: Any, wrt: Any = None, *, args: Sequence[Any] = (), seconds: float = SECONDS,
     progress: Callable[[str], None] | None = None,
-) -> Checked:
-    """What speaks for and against the gradients of ``loss``, and why: by differences, by forward mode, by element.
+) -> Checked:  # fmt: skip
+    """Compares the gradients of ``loss`` with finite differences and forward mode, and explains differences.
 
-    ``program(*args)`` is a kernel, or a function that launches some, as under a `Tape`; ``loss`` starts from 0.
-    ``wrt``: a field or ndarray with a gradient, a list, or a dict of them by name; None: all that the launches read
-    before they write it. The report is data that prints well; ``report.raise_if_wrong()`` is for tests. ``program``
-    runs three times and more; memory is afterwards as one run leaves it, gradients as a Tape does. Where it runs
-    gradients itself, what they left is compared as well, and stays. Every gradient is compared.
-    ``seconds``: after these no more elements are moved alone, and no launch is looked for that is to blame; a search
-    that has begun is finished, and to say why a gradient is zero, at a kink or NaN the interpreter takes up to 11 more,
-    each time. Ctrl-C ends it with what was found. ``progress`` is told what it is at; without, a terminal.
+    ``program(*args)`` is a kernel, or a function that launches kernels, as under a `Tape`; ``loss`` starts from 0.
+    ``wrt``: a field or ndarray with a gradient, or a list or dict of them; None for all that the launches read before
+    they write it. The report is data that can be printed; ``report.raise_if_wrong()`` is for tests. ``program`` runs
+    at least three times; afterwards memory is as after one run, and gradients as after a Tape. If the program runs
+    gradients itself, their results are compared too, and stay.
+    ``seconds``: when they are over, no more elements are changed one by one, and no search for the launch that causes a
+    difference begins. A search that has begun is finished, and each explanation of a gradient that is zero, at a kink
+    or NaN takes up to 11 seconds more in the interpreter. Ctrl-C stops the check; the report has what was found.
+    ``progress`` is called with a line about the current step; by default it is shown on a terminal.
     """
-    # it needs the compiler, which a program loads with its first kernel
+    # imported here, because it loads the compiler
     from quadrants_lab.lang import doctor
 
     tape = Tape(loss)
     return doctor.check(partial(program, *args), tape.loss, wrt, seconds, progress)
 
 
-def _check_checked(x: Any) -> None:
+def _check_grad_check(x: Any) -> None:
     if not isinstance(x, Dense) or not x.has_grad():
-        raise QuadrantsRuntimeError(
-            f"grad_check takes fields that have a gradient, not {x!r}",
-            code="QL2099",
-            help="make them with needs_grad=True",
-        )
+        what = f"grad_check takes fields that have a gradient, not {x!r}"
+        raise QuadrantsRuntimeError(what, code="QL2099", help="make them with needs_grad=True")
     if x.dtype is not f64:
         raise QuadrantsAssertionError(
             f"Only f64 is supported when checking grad: {x!r}",
@@ -346,10 +326,9 @@ def __getattr__(name: str) -> object:
 
 
 def _as_dense(loss: Any) -> Any:
-    """A torch tensor as an ndarray over its memory, its gradient made; anything else as it is."""
+    """A torch tensor as an ndarray with a gradient, over the tensor's memory; anything else as it is."""
     if not isinstance(loss, torch_tensor()):
         return loss
-    slot = ArraySlot("loss", None, None, None)
-    made = adopt(loss, slot, "a Tape", session.current(), (ScalarNdarray,))
+    made = adopt(loss, ArraySlot("loss", None, None, None), "a Tape", session.current(), (ScalarNdarray,))
     need_gradient(made, "loss", "a Tape")
     return made

@@ -1,12 +1,13 @@
-"""`qd.algorithms`: reduce, scan, select, reduce by key and sort, as funcs to call at the statement level of a kernel.
+"""`qd.algorithms`: reduce, scan, select, reduce by key and sort, as funcs that are called at the top level of a kernel.
 
-They are written in the kernel language, so they run on every backend. Each outermost loop is a task: tiles of 256
-elements run in parallel, each in order, then rows of 512 tiles, and a serial task goes through one number a row. ``n``
-elements of ``arr`` are looked at, from ``arr[0]`` on: the funcs count indices from 0 in all their arguments, so that
-none may be a field with an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` says, of
-u32, or of u64 where the elements have 64 bits. ``log256_max_n`` is taken and not needed: any n will do. Sorting is by
-the least significant digit first (Knuth, The Art of Computer Programming 3, 5.2.5): of reals by the total order of IEEE
-754, where -0 comes before 0 and NaN at an end by its sign. It is stable for keys of equal bits.
+They are written in the kernel language and run on every backend. Each outermost loop is a task: tiles of 256 elements
+run in parallel, each in order, then rows of 512 tiles, and a serial task combines one number from each row. The funcs
+use the elements 0 to ``n - 1`` of ``arr``. They count indices from 0 in all their arguments, which can therefore not be
+fields with an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` returns, of u32, or of
+u64 if the elements have 64 bits. ``log256_max_n`` is accepted and has no effect.
+
+Sorting is a radix sort from the least significant digit (Knuth, The Art of Computer Programming 3, 5.2.5). It is stable
+for keys of equal bits. Reals have the total order of IEEE 754: -0 before 0, and NaN at the end that its sign says.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ loop_config: Any = OPERATIONS["loop_config"]
 TILE = 256
 ROW = 512  # tiles
 DIGITS = 256
-_NAN = float("nan")  # min and max ignore it
+_NAN = float("nan")  # the neutral element of min and max, which ignore it
 _LEAST = {t: -float("inf") if t.is_float else t.limits[0] for t in (f32, f64, i32, i64, u32, u64)}
 _GREATEST = {t: float("inf") if t.is_float else t.limits[1] for t in _LEAST}
 
@@ -56,7 +57,7 @@ exclusive_scan_scratch_slots = select_scratch_slots = reduce_by_key_scratch_slot
 
 
 def sort_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
-    """A count a digit and tile, and one more a digit."""
+    """One count for each digit and tile, and one for each digit."""
     return (_tiles(n) + 1) * DIGITS
 
 
@@ -65,7 +66,7 @@ def sort_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
 
 @func
 def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[0] = sum(arr[:n])``; in another order than serially, so that reals may be rounded otherwise."""
+    """``out[0] = sum(arr[:n])``. The order of summation is not serial, so the rounding of reals can differ."""
     s = cast(0, dtype)
     for i in range(n):
         s += arr[i]
@@ -73,23 +74,26 @@ def reduce_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 
 
 @func
-def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[0] = min(arr[:n])``; the greatest number of the dtype where n is 0."""
-    static_assert(static(dtype in _LEAST), f"reduce_min takes numbers of 32 or 64 bits, not {dtype.name}")
-    s = dtype(static(_NAN if dtype.is_float else _GREATEST[dtype]))
+def _extreme(op: Any, empty: Template, arr: Any, out: Any, n: Any, dtype: Any) -> None:
+    """``out[0]``: all elements combined by ``op``, `atomic_min` or `atomic_max`; ``empty`` if n is 0."""
+    s = dtype(static(_NAN if dtype.is_float else empty))
     for i in range(n):
-        atomic_min(s, arr[i])
-    out[0] = s if n > 0 else dtype(static(_GREATEST[dtype]))
+        op(s, arr[i])
+    out[0] = s if n > 0 else dtype(empty)
+
+
+@func
+def reduce_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
+    """``out[0] = min(arr[:n])``; the greatest number of the dtype if n is 0."""
+    static_assert(static(dtype in _LEAST), f"reduce_min takes numbers of 32 or 64 bits, not {dtype.name}")
+    _extreme(atomic_min, static(_GREATEST[dtype]), arr, out, n, dtype)
 
 
 @func
 def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[0] = max(arr[:n])``; the least number of the dtype where n is 0."""
+    """``out[0] = max(arr[:n])``; the least number of the dtype if n is 0."""
     static_assert(static(dtype in _LEAST), f"reduce_max takes numbers of 32 or 64 bits, not {dtype.name}")
-    s = dtype(static(_NAN if dtype.is_float else _LEAST[dtype]))
-    for i in range(n):
-        atomic_max(s, arr[i])
-    out[0] = s if n > 0 else dtype(static(_LEAST[dtype]))
+    _extreme(atomic_max, static(_LEAST[dtype]), arr, out, n, dtype)
 
 
 # --- scan -----------------------------------------------------------------------------------------------------------
@@ -97,8 +101,8 @@ def reduce_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_
 
 @func
 def _summed(op: Any, scratch: Any, tiles: Any, dtype: Any) -> None:
-    """``scratch[t]`` becomes op(scratch[0], ..., scratch[t]), in place: within rows first, then the last of each row
-    gets what is in front of it, and from there the next row does."""
+    """An inclusive scan in place: ``scratch[t] = op(scratch[0], ..., scratch[t])``. It scans each row, then the last
+    elements of the rows, and combines these with the elements of the next row."""
     rows = (tiles + static(ROW - 1)) // ROW
     for r in range(rows):
         s = bit_cast(scratch[r * ROW], dtype)
@@ -120,7 +124,7 @@ def _summed(op: Any, scratch: Any, tiles: Any, dtype: Any) -> None:
 def _scan(
     op: Any, identity: Template, arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, inclusive: Template = False
 ) -> None:
-    """``out[i] = op(arr[0], ..., arr[i - 1])``, with ``inclusive`` of arr[i], too; ``out`` may be ``arr``."""
+    """``out[i] = op(arr[0], ..., arr[i - 1])``; with ``inclusive``, arr[i] too. ``out`` can be ``arr``."""
     tiles = (n + static(TILE - 1)) // TILE
     for t in range(tiles):
         s = dtype(identity)
@@ -156,14 +160,14 @@ def exclusive_scan_add(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log
 
 @func
 def exclusive_scan_min(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[i] = min(arr[:i])``, and the greatest number of the dtype where i is 0."""
+    """``out[i] = min(arr[:i])``; ``out[0]`` is the greatest number of the dtype."""
     static_assert(static(dtype in _LEAST), f"exclusive_scan_min takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(min, static(_GREATEST[dtype]), arr, out, scratch, n, dtype)
 
 
 @func
 def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log256_max_n: Any) -> None:
-    """``out[i] = max(arr[:i])``, and the least number of the dtype where i is 0."""
+    """``out[i] = max(arr[:i])``; ``out[0]`` is the least number of the dtype."""
     static_assert(static(dtype in _LEAST), f"exclusive_scan_max takes numbers of 32 or 64 bits, not {dtype.name}")
     _scan(max, static(_LEAST[dtype]), arr, out, scratch, n, dtype)
 
@@ -172,15 +176,23 @@ def exclusive_scan_max(arr: Any, out: Any, scratch: Any, n: Any, dtype: Any, log
 
 
 @func
-def _counted(scratch: Any, tiles: Any, total: Any) -> None:
-    """Counts a tile in ``scratch`` become those up to each tile; their sum goes to ``total[0]``."""
+def _count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
+    """``scratch[t]``: the number of i up to the end of tile t for which ``counts(arr, i)`` is true; ``total[0]``: the
+    number of all."""
+    tiles = (n + static(TILE - 1)) // TILE
+    for t in range(tiles):
+        found = cast(0, u32)
+        for i in range(t * TILE, min(n, t * TILE + TILE)):
+            if counts(arr, i):
+                found += 1
+        scratch[t] = found
     _summed(_add, scratch, tiles, u32)
     total[0] = cast(scratch[tiles - 1], total.dtype) if tiles > 0 else cast(0, total.dtype)
 
 
 @func
-def _before(scratch: Any, t: Any):
-    """How many there are in front of tile t."""
+def _count_before(scratch: Any, t: Any):
+    """The count before tile t, after `_count`."""
     found = 0
     if t > 0:
         found = cast(scratch[t - 1], i32)
@@ -188,18 +200,17 @@ def _before(scratch: Any, t: Any):
 
 
 @func
+def _is_set(flags: Any, i: Any):
+    return flags[i] != 0
+
+
+@func
 def select(arr: Any, flags: Any, out: Any, num_out: Any, scratch: Any, n: Any, log256_max_n: Any) -> None:
-    """The ``arr[i]`` with ``flags[i]`` other than 0, in order, to the front of ``out``; ``num_out[0]``: how many."""
-    tiles = (n + static(TILE - 1)) // TILE
-    for t in range(tiles):
-        found = cast(0, u32)
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            if flags[i] != 0:
-                found += 1
-        scratch[t] = found
-    _counted(scratch, tiles, num_out)
-    for t in range(tiles):
-        at = _before(scratch, t)
+    """Copies the ``arr[i]`` whose ``flags[i]`` is not 0 to the front of ``out``, in order; ``num_out[0]``: their
+    number."""
+    _count(_is_set, flags, scratch, n, num_out)
+    for t in range((n + static(TILE - 1)) // TILE):
+        at = _count_before(scratch, t)
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             if flags[i] != 0:
                 out[at] = arr[i]
@@ -220,19 +231,12 @@ def reduce_by_key_add(
     keys_in: Any, values_in: Any, keys_out: Any, values_out: Any, num_runs: Any, scratch: Any, n: Any, value_dtype: Any,
     log256_max_n: Any,
 ) -> None:  # fmt: skip
-    """The sum of the values of each run of equal keys, and its key; ``num_runs[0]``: how many there are."""
-    tiles = (n + static(TILE - 1)) // TILE
-    for t in range(tiles):
-        found = cast(0, u32)
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
-            if _begins(keys_in, i):
-                found += 1
-        scratch[t] = found
-    _counted(scratch, tiles, num_runs)
+    """The key of each run of equal keys and the sum of its values; ``num_runs[0]``: the number of runs."""
+    _count(_begins, keys_in, scratch, n, num_runs)
     for i in range(num_runs[0]):
         values_out[i] = cast(0, value_dtype)
-    for t in range(tiles):
-        at = _before(scratch, t) - 1
+    for t in range((n + static(TILE - 1)) // TILE):
+        at = _count_before(scratch, t) - 1
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             if _begins(keys_in, i):
                 at += 1
@@ -245,7 +249,7 @@ def reduce_by_key_add(
 
 @func
 def _digit(key: Any, dtype: Any, shift: Template):
-    """Eight bits of the key as an unsigned number of the same order: negative numbers have the sign bit set."""
+    """Eight bits of the key, after its bits are mapped to an unsigned integer of the same order."""
     unsigned = static(u64 if dtype.bits == 64 else u32)
     bits = bit_cast(key, unsigned)
     top = unsigned(static(1 << (dtype.bits - 1)))
@@ -261,7 +265,7 @@ def _pass(
     keys: Any, to_keys: Any, values: Any, to_values: Any, counts: Any, n: Any, dtype: Any, has_values: Template,
     shift: Template,
 ) -> None:  # fmt: skip
-    """One digit: the pairs in the order of it, equal ones as they were."""
+    """Sorts the pairs stably by one digit of the keys."""
     tiles = (n + static(TILE - 1)) // TILE
     for d in range(tiles * DIGITS):
         counts[d] = cast(0, u32)
@@ -301,8 +305,8 @@ def sort(
     keys: Any, tmp_keys: Any, values: Any, tmp_values: Any, scratch: Any, n: Any, key_dtype: Any, has_values: Template,
     end_bit: Template, log256_max_n: Any,
 ) -> None:  # fmt: skip
-    """Sorts keys, and with ``has_values`` values with them, by the lowest ``end_bit`` bits, a multiple of 16: stable.
-    ``tmp_keys`` and ``tmp_values`` are of the same size."""
+    """Sorts keys, and with ``has_values`` their values too, stably by the lowest ``end_bit`` bits, a multiple of 16.
+    ``tmp_keys`` and ``tmp_values`` have the same sizes as ``keys`` and ``values``."""
     static_assert(static(key_dtype in _LEAST), f"sort takes numbers of 32 or 64 bits, not {key_dtype.name}")
     static_assert(static(end_bit % 16 == 0 and end_bit <= key_dtype.bits), "end_bit is a multiple of 16 within the key")
     for p in static(range(0, end_bit, 16)):
@@ -318,29 +322,23 @@ def _sorted(
     sort(keys, tmp, values, tmp_values, scratch, n, dtype, pairs, dtype.bits, 0)
 
 
-def _named(x: Any) -> str:
-    first = f" with the offset {x.offset}" if isinstance(x, Dense) and any(x.offset) else ""
-    return f"{x!r}{first}"
-
-
 def _plain(x: Any) -> bool:
-    """Whether it has numbers, one an index, and the indices begin at 0."""
+    """Whether it is a field or ndarray of numbers whose indices begin at 0."""
     return isinstance(x, Dense) and not x.element_shape and not any(x.offset)
 
 
+def _wrong(what: str, x: Any) -> QuadrantsRuntimeTypeError:
+    offset = f" with the offset {x.offset}" if isinstance(x, Dense) and any(x.offset) else ""
+    return QuadrantsRuntimeTypeError(f"{what}, not {x!r}{offset}", code="QL2055")
+
+
 def parallel_sort(keys: Any, values: Any = None) -> None:
-    """Sorts a field or ndarray of one axis, and ``values``, numbers of the same shape, with it. Neither may have an
+    """Sorts a field or ndarray of one axis, and with it ``values``, numbers of the same shape. Neither can have an
     offset."""
     if not _plain(keys) or len(keys.shape) != 1 or keys.dtype not in _LEAST:
-        raise QuadrantsRuntimeTypeError(
-            f"parallel_sort sorts numbers of 32 or 64 bits along one axis, from index 0 on, not {_named(keys)}",
-            code="QL2055",
-        )
+        raise _wrong("parallel_sort sorts numbers of 32 or 64 bits along one axis, from index 0 on", keys)
     if values is not None and (not _plain(values) or values.shape != keys.shape):
-        raise QuadrantsRuntimeTypeError(
-            f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset, not {_named(values)}",
-            code="QL2055",
-        )
+        raise _wrong(f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset", values)
     n, pairs = keys.shape[0], values is not None
     tmp = ndarray(keys.dtype, n)
     tmp_values = ndarray(values.dtype, n) if pairs else tmp
@@ -354,7 +352,7 @@ def _inclusive(arr: Tensor, scratch: Tensor, n: i32) -> None:
 
 
 class PrefixSumExecutor:
-    """Sums of all elements up to each, in place, of ``length`` i32 from index 0 on."""
+    """Computes inclusive prefix sums of ``length`` i32, from index 0 on, in place."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -362,10 +360,7 @@ class PrefixSumExecutor:
 
     def run(self, input_arr: Any) -> None:
         if not _plain(input_arr) or input_arr.shape != (self.length,) or input_arr.dtype is not i32:
-            raise QuadrantsRuntimeTypeError(
-                f"this PrefixSumExecutor sums {self.length} i32, from index 0 on, not {_named(input_arr)}",
-                code="QL2055",
-            )
+            raise _wrong(f"this PrefixSumExecutor sums {self.length} i32, from index 0 on", input_arr)
         _inclusive(input_arr, self.scratch, self.length)
 
 

@@ -10,12 +10,12 @@ from quadrants_lab.ir.types import DType
 
 
 class Template:
-    """An argument that is known at compile time: a field, or a value that becomes a constant of the kernel."""
+    """The annotation of an argument that is known at compile time: a field, or a value that becomes a constant."""
 
     __qd_template__ = True
 
     def __init__(self, element_type: Any = None, ndim: int | None = None) -> None:
-        """What is given is accepted, and not checked."""
+        """The arguments are accepted and have no effect."""
 
     def __repr__(self) -> str:
         return "qd.template()"
@@ -27,16 +27,16 @@ def template(element_type: Any = None, ndim: int | None = None) -> Template:
 
 
 def ref(tp: Any) -> Template:
-    """The annotation of an argument of a func that the func changes for its caller; ``tp``: what it is."""
+    """The annotation of an argument that a func changes for its caller; ``tp``: its type."""
     return Template(tp)
 
 
-template.__qd_template__ = True  # type: ignore[attr-defined]  # the front end reads it where it is not called
-ref.__qd_template__ = True  # type: ignore[attr-defined]  # and where it is not evaluated
+template.__qd_template__ = True  # type: ignore[attr-defined]  # for annotations without a call, read by the front end
+ref.__qd_template__ = True  # type: ignore[attr-defined]  # for annotations that are not evaluated
 
 
 class TensorType:
-    """An argument annotated with `qd.Tensor`: a field, an array or None."""
+    """The annotation of an argument that is a field, an array or None: `qd.Tensor`."""
 
     def __repr__(self) -> str:
         return "qd.Tensor"
@@ -44,9 +44,9 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class NdarrayType:
-    """A numpy array or a `qd.ndarray`; where ``dtype`` or ``ndim`` is None, that of the array passed is taken.
+    """The annotation of a numpy array or a `qd.ndarray`; None for ``dtype`` or ``ndim`` allows any.
 
-    ``dtype`` may be a vector or matrix type; ``ndim`` does not count the axes of its values."""
+    ``dtype`` can be a vector or matrix type; ``ndim`` does not count the axes of its values."""
 
     dtype: Any = None
     ndim: int | None = None
@@ -58,23 +58,16 @@ class NdarrayType:
 
 
 def ndarray(
-    dtype: Any = None,
-    ndim: int | None = None,
-    element_dim: int | None = None,
-    element_shape: tuple[int | None, ...] | None = None,
-    needs_grad: bool | None = None,
-    boundary: str = "unsafe",
-) -> NdarrayType:
-    """The annotation of an array argument. ``element_shape``, () for numbers, (n,) for vectors, (n, m) for matrices, or
-    ``element_dim``, how many axes that has, says of what; so does a vector or matrix type as ``dtype``. ``needs_grad``
-    True or False asks for (or refuses) a gradient."""
+    dtype: Any = None, ndim: int | None = None, element_dim: int | None = None,
+    element_shape: tuple[int | None, ...] | None = None, needs_grad: bool | None = None, boundary: str = "unsafe",
+) -> NdarrayType:  # fmt: skip
+    """The annotation of an array argument. Its elements are described by ``element_shape`` (() for numbers, (n,) for
+    vectors, (n, m) for matrices), by the length of that, ``element_dim``, or by a vector or matrix type as ``dtype``.
+    ``needs_grad``: True requires a gradient, False forbids one."""
     element = getattr(dtype, "__qd_type__", "") == "matrix"
     if not element and dtype is not None and not isinstance(dtype, DType) and dtype not in (int, float, bool):
-        raise QuadrantsSyntaxError(
-            f"{dtype!r} is not a dtype",
-            code="QL2010",
-            help="for example dtype=qd.f32, or dtype=qd.types.vector(3, qd.f32)",
-        )
+        hint = "for example dtype=qd.f32, or dtype=qd.types.vector(3, qd.f32)"
+        raise QuadrantsSyntaxError(f"{dtype!r} is not a dtype", code="QL2010", help=hint)
     if ndim is not None and (not isinstance(ndim, int) or ndim < 0):
         raise QuadrantsSyntaxError(f"ndim={ndim!r} is not a number of axes", code="QL2020")
     if boundary != "unsafe":
@@ -87,7 +80,7 @@ def ndarray(
         element_shape = (None,) * element_dim
     if element_shape is not None and (element or len(element_shape) > 2):
         raise QuadrantsSyntaxError(
-            f"elements of shape {element_shape} and of dtype {dtype!r} are not what an array has",
+            f"an array cannot have elements of shape {element_shape} and of dtype {dtype!r}",
             code="QL2020",
             help="give a dtype and an element_shape, or a vector or matrix type",
         )
@@ -100,7 +93,5 @@ class NDArray:
     def __class_getitem__(cls, key: Any) -> NdarrayType:
         parts = key if isinstance(key, tuple) else (key,)
         if len(parts) > 2:
-            raise QuadrantsSyntaxError(
-                "NDArray takes a dtype and a number of axes: NDArray[qd.f32, 2]", code="QL2020"
-            )
+            raise QuadrantsSyntaxError("NDArray takes a dtype and a number of axes: NDArray[qd.f32, 2]", code="QL2020")
         return ndarray(*parts)

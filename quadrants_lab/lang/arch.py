@@ -1,4 +1,4 @@
-"""Names of what kernels can run on."""
+"""The architectures that kernels can run on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Arch(Enum):
-    """A device architecture; the value is the folder in backends/ that serves it."""
+    """A device architecture; its value is the name of the backend, a folder in backends/."""
 
     x64 = "cpu"
     arm64 = "cpu "  # distinct values, or Enum would make one member an alias of the other

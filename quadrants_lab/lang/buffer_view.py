@@ -1,4 +1,4 @@
-"""`qd.BufferView`: a run of elements of an ndarray of one axis, as an argument of kernels."""
+"""`qd.BufferView`: a range of elements of an ndarray of one axis, as an argument of kernels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BufferView:
-    """The elements from ``offset`` on, ``size`` of them, of the ndarray ``arr``: ``arr[8:24]`` is one. In a kernel its
-    first element is ``v[0]``, and it has a ``size`` and a ``shape``."""
+    """``size`` elements of the ndarray ``arr``, from ``offset`` on; ``arr[8:24]`` makes one. In a kernel its first
+    element is ``v[0]``, and it has a ``size`` and a ``shape``."""
 
     arr: Any
     offset: int
@@ -24,9 +24,8 @@ class BufferView:
 
     def __post_init__(self) -> None:
         if not getattr(self.arr, "__qd_ndarray__", False) or len(self.arr.shape) != 1:
-            raise QuadrantsRuntimeTypeError(
-                f"a view is one of an ndarray of one axis, not of {self.arr!r}", code="QL2133"
-            )
+            what = f"a view needs an ndarray of one axis, not {self.arr!r}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2133")
         _check("view", self.offset, self.size, self.arr.shape[0])
 
     def __class_getitem__(cls, dtype: Any) -> BufferViewType:
@@ -37,7 +36,7 @@ class BufferView:
         return (self.size,)
 
     def get_ndarray(self) -> Any:
-        """What it is a view of."""
+        """The ndarray that it is a view of."""
         return self.arr
 
     def subview(self, offset: int, size: int) -> BufferView:
@@ -58,7 +57,7 @@ def _check(what: str, offset: int, size: int, length: int) -> None:
 
 
 def span(key: Any, length: int) -> tuple[int, int]:
-    """Offset and size of a slice of that many elements."""
+    """The offset and size of the slice ``key`` of ``length`` elements."""
     if not isinstance(key, slice):
         raise TypeError(f"a view is sliced outside of kernels, v[2:6]; it has no element [{key!r}] there")
     if key.step not in (None, 1):
@@ -69,8 +68,8 @@ def span(key: Any, length: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class BufferViewType:
-    """The annotation of a parameter that takes a `BufferView`, of elements of ``dtype`` where one is given: also
-    ``qd.BufferView[qd.f32]``. ``boundary`` is accepted: `qd.init(debug=True)` checks indices."""
+    """The annotation of a parameter that takes a `BufferView`, with elements of ``dtype`` if one is given;
+    ``qd.BufferView[qd.f32]`` is another way to write it. ``boundary`` is accepted and has no effect."""
 
     dtype: Any = None
     boundary: str = "unsafe"

@@ -18,12 +18,12 @@ def data_oriented(cls: C, /) -> C: ...
 @overload
 def data_oriented(*, stable_members: bool = False, template_primitives: bool = True) -> Callable[[C], C]: ...
 def data_oriented(cls: Any = None, /, *, stable_members: bool = False, template_primitives: bool = True) -> Any:
-    """Lets kernels and funcs be methods of the class and of the classes below it; ``self`` is a compile-time argument.
+    """Allows kernels and funcs as methods of the class and of its subclasses; ``self`` is a compile-time argument.
 
-    Kernels see the attributes of ``self``: fields and ndarrays, other such objects, containers, constants. A kernel is
-    compiled anew where an attribute that it reads has become another field, ndarray or object. Numbers are constants
-    of the compiled kernel, so that changing one later has no effect on kernels that were compiled before; with
-    ``template_primitives=False`` it has, at the price of a compilation for each value. ``stable_members`` is accepted.
+    Kernels read the attributes of ``self``: fields and ndarrays, other such objects, containers, constants. A kernel is
+    compiled again when an attribute that it reads has become a different field, ndarray or object. Numbers are
+    constants of the compiled kernel: changing one has no effect on kernels that are already compiled. With
+    ``template_primitives=False`` it has, and each value costs a compilation. ``stable_members`` is accepted.
     """
 
     def mark(cls: C) -> C:
@@ -41,7 +41,7 @@ def is_method(fn: Callable[..., Any]) -> bool:
 
 
 class BoundKernel:
-    """A kernel, or the gradient of one, that is a method, together with its object."""
+    """A kernel that is a method, or its gradient, bound to an object."""
 
     __slots__ = ("__self__", "kernel")
 
@@ -60,7 +60,7 @@ class BoundKernel:
 
 
 def bind(kernel: Launchable, instance: Any, cls: type) -> BoundKernel:
-    """The kernel as a method of the object; an error where its class was not made for it."""
+    """The kernel as a method of the object; an error if the class is not data-oriented."""
     if not hasattr(cls, "__qd_data_oriented__"):
         raise QuadrantsSyntaxError(
             f"kernel {kernel.name} is a method of {cls.__name__}, which is not data-oriented",
@@ -71,7 +71,7 @@ def bind(kernel: Launchable, instance: Any, cls: type) -> BoundKernel:
 
 
 class BoundFunc:
-    """A func that is a method, together with its object; kernels call it."""
+    """A func that is a method, bound to an object; kernels call it."""
 
     __slots__ = ("__qd_bound__",)
 

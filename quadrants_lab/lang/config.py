@@ -1,4 +1,4 @@
-"""`qd.init`, `qd.reset`, `qd.sync`."""
+"""The options of `qd.init`, and functions that start, end and wait for sessions."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType, f16, f32, f64, i32, i64
 from quadrants_lab.lang import arch as A
+from quadrants_lab.lang.missing import closest
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.launch.observe import OBSERVERS
@@ -39,7 +40,8 @@ class UnknownOption(QuadrantsError, KeyError):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A row of `OPTIONS`: ``read`` checks and converts what was given; ``note`` is warned about when it is given."""
+    """A row of `OPTIONS`: ``read(name, value)`` checks and converts a value. ``note`` is a warning that is given when
+    the value differs from the default."""
 
     read: Callable[[str, Any], Any]
     default: Any
@@ -110,20 +112,20 @@ OPTIONS: dict[str, Option] = {
     "ad_stack_size": Option(_count, 0),
     "ad_stack_budget_bytes": Option(_count, 0),
     "default_ad_stack_size": Option(
-        _count,
-        0,
-        "default_ad_stack_size is accepted and ignored: adstacks are sized by analysis before each launch",
+        _count, 0, "default_ad_stack_size is accepted and ignored: adstacks are sized by analysis before each launch"
     ),
     "ad_stack_sparse_threshold_bytes": Option(_count, 100 << 20),
     "ad_unroll": Option(_count, 0),
-    "ad_stack_experimental_enabled": Option(_flag, True),
+    "ad_stack_experimental_enabled": Option(
+        _flag, True, "ad_stack_experimental_enabled=False is ignored: adstacks are always on"
+    ),
     "enable_fallback": Option(_flag, True),
     "simulate": Option(_flag, False),
     "kernel_profiler": Option(_flag, False),
     "require_version": Option(_any, None),
 }
-# Knobs of Quadrants' own pipeline, drivers and logs with their defaults: taken, so that programs written for it run,
-# without effect.
+# Options of Quadrants' own pipeline, drivers and logs, with their defaults. They are accepted, so that programs that
+# were written for Quadrants run, and have no effect.
 _OFF = """
 experimental_auto_mesh_local external_metal_command_queue_is_torch_queue flatten_if force_scalarize_matrix
 gdb_trigger half2_vectorization mesh_localize_all_attr_mappings mesh_localize_from_end_mapping
@@ -145,40 +147,39 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "num_compile_threads": 4, "offline_cache_cleaning_factor": 0.25, "offline_cache_cleaning_policy": "lru",
     "opt_level": 1, "saturating_grid_dim": 0, "vk_api_version": "",
 }  # fmt: skip
-
-
+PRINTING = ("print_ir", "print_kernel", "print_pre", "print_acc")  # how the names of options that print begin
 INSTEAD = (
     "print(kernel.ir()) and print(kernel.code()) show it after a call, kernel.export('kernel.html') writes every stage "
     "into a page, and python -m quadrants_lab inspect PROGRAM --html PAGE does so for a program"
 )
 
 
-_profiling = ExitStack()  # of the session, where it has a profiler
+_profiling = ExitStack()  # holds the profiler of the default session, if it has one
 
 
-def _asked(name: str, given: Any) -> bool:
-    said = os.environ.get(f"QD_{name.upper()}", "0") if given is None else given
-    return said not in (False, 0, "", "0")
+def _is_on(name: str, given: Any = None) -> bool:
+    value = os.environ.get(f"QD_{name.upper()}", "0") if given is None else given
+    return value not in (False, 0, "", "0")
 
 
 def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any) -> None:
-    """Starts the default session and ends the one before, with its fields.
+    """Starts the default session. The previous one ends, and its fields with it.
 
-    ``arch``: qd.cpu (the default), another arch, its name, or a list of which the first usable one is taken; where
-    none is, a warning and the CPU (an error with ``enable_fallback=False``); with ``simulate``, an arch whose device is
-    absent runs on a simulation, where there is one (Metal). ``default_fp``, ``default_ip``: dtypes of
-    literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
+    ``arch``: qd.cpu (the default), another arch, its name, or a list, of which the first usable one is taken. If none
+    can be used, there is a warning and the CPU is taken (an error with ``enable_fallback=False``). With ``simulate``,
+    an arch whose device is absent runs on a simulation, if there is one (Metal). ``default_fp``, ``default_ip``: dtypes
+    of literals and of untyped arithmetic. ``debug``: asserts, bounds, integer division and adstack pushes are checked;
     ``check_out_of_bound``: bounds alone. ``fast_math``: contraction, reassociation, approximate functions.
     ``cpu_max_num_threads``: 0 for all. ``device``: the number of one of several GPUs (CUDA, AMDGPU).
-    ``ad_stack_size``: forces that many slots a stack; 0 sizes each by analysis.
+    ``ad_stack_size``: the number of slots of each adstack; 0 sizes them by analysis.
     ``ad_stack_budget_bytes``: a gradient that needs more bytes of adstacks is an error before it is launched (0: no
-    limit). ``ad_stack_sparse_threshold_bytes``: on GPUs, where adstacks would take more, the iterations that push at
-    all are counted first. ``kernel_profiler``: launches are counted and measured, see `qd.profiler`. ``ad_unroll``: so
-    many trips of a loop are one for a gradient that keeps 32 bytes or more a trip, which takes so many times less
-    memory and more computation; 0 for what is good on the arch, 1 for none.
+    limit). ``ad_stack_sparse_threshold_bytes``: on GPUs, a gradient whose adstacks would take more bytes first counts
+    the iterations that push. ``kernel_profiler``: launches are counted and timed, see `qd.profiler`. ``ad_unroll``: so
+    many iterations of a loop are unrolled into one for a gradient that stores 32 bytes or more an iteration; memory
+    shrinks by this factor, and computation grows. 0 takes what is good on the arch, 1 does not unroll.
     ``offline_cache``: compiled kernels are kept on disk, in ``offline_cache_file_path``, at most
-    ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment, from QD_ and
-    its name in capitals. An unknown option is a KeyError.
+    ``offline_cache_max_size_of_files`` bytes. An option that is not given is read from the environment variable QD_
+    followed by its name in capitals. An unknown option is a KeyError.
     """
     settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})
     _profiling.close()
@@ -191,8 +192,8 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
 
 
 class AnotherSession:
-    """A session beside the default one, which a ``with`` makes the default one for its time. Its fields and kernels
-    stay for the next ``with``, until `close` or the end of the object. No Tape may be open where a ``with`` begins."""
+    """A session beside the default one. ``with`` makes it the default one until its block ends. Its fields and kernels
+    live until `close`, or as long as this object. No Tape may be open when a ``with`` begins."""
 
     def __init__(self, settings: Settings) -> None:
         self._session = session.Session(settings)
@@ -202,8 +203,8 @@ class AnotherSession:
         if OBSERVERS.get():
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which sees launches of one session alone",
-                code="QL2002",
-                help="let the with of the session stand around that of the Tape",
+                code="QL2004",
+                help="put the with of the session around that of the Tape",
             )
         if not self._session.alive:
             raise QuadrantsRuntimeError(
@@ -218,11 +219,11 @@ class AnotherSession:
         session.swap(self._before.pop())
 
     def sync(self) -> None:
-        """Waits until every kernel that was launched in it is done."""
+        """Waits until every kernel that was launched in this session is done."""
         self._session.finish()
 
     def close(self) -> None:
-        """Ends it, with its fields."""
+        """Ends the session and its fields."""
         if self._session.alive:
             self._session.end()
 
@@ -234,10 +235,10 @@ class AnotherSession:
 def another_session(
     arch: Any = None, default_fp: Any = None, default_ip: Any = None, **options: Any
 ) -> AnotherSession:
-    """A session beside the one that there is, with the options of `init`: for another of several GPUs, or another arch.
+    """A session beside the default one, with the options of `init`: for a second GPU, or another arch.
 
-    ``with`` makes it the default one: fields that are made and kernels that are launched there belong to it. Launches
-    on GPUs return at once, so several sessions compute at a time.
+    Fields that are made and kernels that are launched in a ``with`` of it belong to it. Launches on GPUs return at
+    once, so several sessions compute at the same time.
     """
     return AnotherSession(_settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip}))
 
@@ -246,58 +247,43 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
     given = {k: v for k, v in options.items() if v is not None}
     for name in given:
         if name not in OPTIONS and name not in WITHOUT_EFFECT:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, [*OPTIONS, "arch"], 1, 0.6)
+            close = closest(name, [*OPTIONS, "arch"])
             raise UnknownOption(
                 f"unrecognized keyword argument for qd.init: {name}",
                 code="QL2031",
-                help=f"did you mean {close[0]}?" if close else "the options are " + ", ".join(OPTIONS),
+                help=f"did you mean {close}?" if close else "the options are " + ", ".join(OPTIONS),
             )
     values: dict[str, Any] = {}
     for name, row in OPTIONS.items():
         raw = _from_environment(name, given.get(name))
         values[name] = row.default if raw is None else row.read(name, raw)
-        if raw is not None and row.note:
+        if row.note and values[name] != row.default:
             warnings.warn(row.note, QuadrantsWarning, stacklevel=3)
-    printing = ("print_ir", "print_kernel", "print_pre", "print_acc")
-    printed = [name for name in WITHOUT_EFFECT if name.startswith(printing)]
-    if dumps := [name for name in printed if _asked(name, given.get(name))]:
-        warnings.warn(f"{dumps[0]} prints nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=3)
-    elif os.environ.get("QD_DUMP_IR", "0") not in ("", "0"):
-        warnings.warn(f"QD_DUMP_IR writes nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=3)
-    if given.get("ad_stack_experimental_enabled") is False:
-        warnings.warn(
-            "ad_stack_experimental_enabled=False is ignored: adstacks are always on",
-            QuadrantsWarning,
-            stacklevel=3,
-        )
+    printing = [name for name in WITHOUT_EFFECT if name.startswith(PRINTING) and _is_on(name, given.get(name))]
+    ignored = f"{printing[0]} prints" if printing else "QD_DUMP_IR writes" if _is_on("dump_ir") else ""
+    if ignored:
+        warnings.warn(f"{ignored} nothing here: {INSTEAD}", QuadrantsWarning, stacklevel=3)
     chosen = _usable(_from_environment("arch", arch), values["enable_fallback"], values["simulate"])
-    device = values["device"]
-    if device and not backend(chosen.backend).CAPABILITIES.many:
+    capabilities, device = backend(chosen.backend).CAPABILITIES, values["device"]
+    if device and not capabilities.many:
         raise QuadrantsRuntimeError(f"qd.init: device={device}, and {chosen.name} has one device here", code="QL2032")
+    same = ("default_ip", "default_fp", "fast_math", "debug", "ad_stack_size")  # names that `CompileOptions` has, too
     return Settings(
         arch=chosen.name,
         backend=chosen.backend,
-        device=device if backend(chosen.backend).CAPABILITIES.many else None,
+        device=device if capabilities.many else None,
         compile=CompileOptions(
-            default_ip=values["default_ip"],
-            default_fp=values["default_fp"],
-            fast_math=values["fast_math"],
-            debug=values["debug"],
+            **{name: values[name] for name in same},
             check_out_of_bound=values["check_out_of_bound"] or values["debug"],
-            ad_stack_size=values["ad_stack_size"],
-            on_host=backend(chosen.backend).CAPABILITIES.on_host,
+            on_host=capabilities.on_host,
             verify=values["debug"],
         ),
         threads=values["cpu_max_num_threads"] if chosen.backend == "cpu" else 0,
-        random_seed=values["random_seed"],
         cache_path=default_path(values["offline_cache_file_path"]) if values["offline_cache"] else None,
         cache_bytes=values["offline_cache_max_size_of_files"],
         ad_stack_budget=values["ad_stack_budget_bytes"],
         ad_stack_threshold=values["ad_stack_sparse_threshold_bytes"],
-        ad_unroll=values["ad_unroll"],
-        log_level=values["log_level"],
+        **{name: values[name] for name in ("random_seed", "ad_unroll", "log_level")},
         options={**values, **{k: v for k, v in given.items() if k in WITHOUT_EFFECT}, "arch": chosen},
     )
 
@@ -309,7 +295,7 @@ def reset() -> None:
 
 
 def sync() -> None:
-    """Waits until every launched kernel is done. On the CPU a launch returns when it is done."""
+    """Waits until every launched kernel is done. A launch on the CPU returns only when it is done."""
     session.current().finish()
 
 
@@ -325,22 +311,19 @@ def is_logging_effective(level: str) -> bool:
 
 
 def _from_environment(name: str, given: Any) -> Any:
-    """``given``, or where it is None what the environment says; a warning where both say something."""
+    """``given``, or if it is None the value of the environment variable; a warning if both are set."""
     key = f"QD_{name.upper()}"
-    said = os.environ.get(key)
-    if said is None or given is not None:
-        if said is not None:
-            warnings.warn(
-                f'environment variable {key}={said} overridden by qd.init argument "{name}"',
-                QuadrantsWarning,
-                stacklevel=4,
-            )
-        return given
-    return said
+    value = os.environ.get(key)
+    if given is None:
+        return value
+    if value is not None:
+        what = f'environment variable {key}={value} overridden by qd.init argument "{name}"'
+        warnings.warn(what, QuadrantsWarning, stacklevel=4)
+    return given
 
 
 def _usable(asked: Any, fallback: bool, simulate: bool) -> A.Arch:
-    """The first arch of those asked for that can run here."""
+    """The first of the archs in ``asked``, one or a list, that can run here; the CPU for None."""
     if asked is None:
         return A.cpu
     wanted = [_arch(a) for a in (asked if isinstance(asked, (list, tuple)) else [asked])]
@@ -363,15 +346,13 @@ def _arch(asked: Any) -> A.Arch:
     names = {a.name: a for a in A.Arch} | {"cpu": A.cpu, "x86_64": A.x64}
     if isinstance(asked, str) and asked.lower() in names:
         return names[asked.lower()]
-    from difflib import get_close_matches
-
-    close = get_close_matches(str(asked), names, 1)
-    hint = f"did you mean qd.{close[0]}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
+    close = closest(str(asked), names)
+    hint = f"did you mean qd.{close}?" if close else "one of " + ", ".join(f"qd.{n}" for n in names)
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
 
 
 def why_not(arch: A.Arch, simulate: bool) -> str:
-    """Why kernels cannot run on this arch here, or, if that will do, on a simulation of it; "" where they can."""
+    """Why kernels cannot run on this arch here, nor, with ``simulate``, on a simulation of it; "" if they can."""
     if arch.backend == "cpu":
         return "" if arch is A.cpu else f"this machine's processor is {A.cpu.name}"
     name = f"quadrants_lab.backends.{arch.backend}"

@@ -1,4 +1,4 @@
-"""`copy_from` as a launch, which tapes record and forward mode differentiates: a copy in Python would be a constant."""
+"""`Dense.copy_from` as a launch, through which derivatives flow; the values of a copy in Python would be constants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _kernel() -> Kernel:
 
 
 def _copy(to: Dense, source: Dense) -> None:
-    """``to`` takes the elements of ``source``, of the same shape, one by one, whatever their offsets."""
+    """Copies ``source`` to ``to``, which has the same shape but maybe another offset."""
     shift = tuple(b - a for a, b in zip(to.offset or (0,) * to.ndim, source.offset or (0,) * to.ndim, strict=True))
     _kernel()(to, source, shift if any(shift) else None)
 

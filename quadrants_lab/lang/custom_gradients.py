@@ -1,10 +1,10 @@
-"""`qd.ad.grad_replaced`, `grad_for` and `no_grad`: what a Tape does in the place of the gradients of some kernels."""
+"""`qd.ad.grad_replaced`, `grad_for` and `no_grad`: functions that replace the gradients of kernels under a Tape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import update_wrapper, wraps
+from functools import partial, update_wrapper, wraps
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
@@ -15,8 +15,8 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 
 class Replaced:
-    """A Python function whose kernels have no gradients of their own under a Tape: a function of the user's is called
-    instead. ``grad`` is that function, and calls it outside of a Tape; None until `grad_for` gave one."""
+    """A Python function for which a Tape calls a user's function instead of the gradients of its kernels. ``grad`` is
+    that function, or None until `grad_for` has set it."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
@@ -24,7 +24,16 @@ class Replaced:
         update_wrapper(self, fn)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else Method(self, instance)
+        if instance is None:
+            return self
+        bound = update_wrapper(partial(self, instance), self.fn)
+        bound.__dict__["grad"] = partial(self._call_grad, instance)
+        return bound
+
+    def _call_grad(self, *args: Any, **kwargs: Any) -> Any:
+        if self.grad is None:
+            raise QuadrantsRuntimeError(f"{self!r} has no gradient", code="QL2097")
+        return self.grad(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tapes = [o for o in OBSERVERS.get() if isinstance(o, Launches)]
@@ -57,32 +66,15 @@ class Replaced:
         return f"<grad_replaced {self.fn.__qualname__}>"
 
 
-class Method:
-    """A `Replaced` function of a class, bound to an object."""
-
-    def __init__(self, of: Replaced, instance: Any) -> None:
-        self.of = of
-        self.instance = instance
-        update_wrapper(self, of.fn)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.of(self.instance, *args, **kwargs)
-
-    def grad(self, *args: Any, **kwargs: Any) -> Any:
-        if self.of.grad is None:
-            raise QuadrantsRuntimeError(f"{self.of!r} has no gradient", code="QL2097")
-        return self.of.grad(self.instance, *args, **kwargs)
-
-
 def grad_replaced(func: Callable[..., Any]) -> Replaced:
-    """Makes a Python function whose gradient under a Tape is the one that is decorated with `grad_for`: the kernels
-    that it launches are not differentiated."""
-    return Replaced(_python(func, "grad_replaced"))
+    """Decorates a Python function whose gradient under a Tape is another function, which is decorated with `grad_for`.
+    The kernels that it launches are not differentiated."""
+    return Replaced(_python_function(func, "grad_replaced"))
 
 
 def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes a Python function the gradient of ``primal``, which is decorated with `grad_replaced`: a Tape calls it,
-    when it ends, with the arguments that ``primal`` got. Memory is then as ``primal`` left it."""
+    """Makes a Python function the gradient of ``primal``, which is decorated with `grad_replaced`. At its end a Tape
+    calls it with the arguments of ``primal``; memory is then as ``primal`` left it."""
     if not isinstance(primal, Replaced):
         kind = "a kernel" if isinstance(primal, Launchable) else f"{primal!r}"
         raise QuadrantsRuntimeError(
@@ -93,19 +85,18 @@ def grad_for(primal: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         if primal.grad is not None:
-            raise QuadrantsRuntimeError(
-                f"{primal!r} has the gradient {primal.grad.__qualname__} already", code="QL2097"
-            )
-        primal.grad = _python(func, "grad_for")
+            what = f"{primal!r} has the gradient {primal.grad.__qualname__} already"
+            raise QuadrantsRuntimeError(what, code="QL2097")
+        primal.grad = _python_function(func, "grad_for")
         return func
 
     return decorate
 
 
 def no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a kernel, or a Python function and its kernels, compute constants: under a Tape and in FwdMode no
-    derivative flows through them, and that of what they overwrite ends. Its ``grad`` does nothing."""
-    fn = func if isinstance(func, Launchable) else _python(func, "no_grad")
+    """Makes a kernel, or the kernels that a Python function launches, compute constants: under a Tape and in FwdMode no
+    derivative flows through what they write. The ``grad`` of the result does nothing."""
+    fn = func if isinstance(func, Launchable) else _python_function(func, "no_grad")
     method = getattr(fn, "method", False)
 
     @wraps(fn)
@@ -117,7 +108,7 @@ def no_grad(func: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _python(func: Any, what: str) -> Callable[..., Any]:
+def _python_function(func: Any, what: str) -> Callable[..., Any]:
     if isinstance(func, (Launchable, Func)) or not callable(func):
         raise QuadrantsRuntimeTypeError(
             f"@qd.ad.{what} decorates a Python function, not {func!r}",

@@ -1,4 +1,5 @@
-"""What fields and ndarrays are to Python: dense row-major memory with element access, fill and numpy both ways."""
+"""Fields and ndarrays outside of kernels: dense row-major memory with element access, fill, and copies from and to
+numpy."""
 
 from __future__ import annotations
 
@@ -18,45 +19,44 @@ from quadrants_lab.errors import (
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
-from quadrants_lab.lang.placed import Placed
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import differentiating
-from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 
-class _Nowhere:
-    """The memory of a field that is not placed; like that of an ended session, it cannot be used."""
+class _Unplaced:
+    """Stands for the memory of a field that is not placed, and for its session, which is not alive."""
 
     alive = quiet = False
-    session: _Nowhere
+    session: _Unplaced
 
 
-NOWHERE = _Nowhere()
-NOWHERE.session = NOWHERE
+UNPLACED = _Unplaced()
+UNPLACED.session = UNPLACED
 
 
 class Dense:
     """Base of fields and ndarrays.
 
-    ``shape`` counts the elements an axis, ``element_shape`` is that of each: () for numbers, (n,) for vectors, (n, m)
-    for matrices. Elements are read and written from Python with exactly one index an axis (``x[None]`` where there is
-    no axis), the first one being ``offset`` (() for zeros); indices are checked, negative ones are errors where the
-    offset is not. What the dtype cannot hold is an error: a float written into integers, an integer out of their range;
-    real numbers are rounded, those that are too large to infinities.
+    ``shape`` has the number of elements along each axis; ``element_shape`` is () for numbers, (n,) for vectors, (n, m)
+    for matrices. Python reads and writes elements with exactly one index for each axis (``x[None]`` if there is no
+    axis). The first index of each axis is in ``offset`` (() for zeros). Indices are checked; they do not count from the
+    end. Values that the dtype cannot hold are errors: floats for integers, integers out of range. Real numbers are
+    rounded, and those that are too large become infinities.
 
     ``grad`` and ``dual`` are of the same class and shape, or None.
     """
 
     __slots__ = (
-        "__weakref__", "_high", "_item", "_length", "_low", "_memory", "_offset", "_shape", "_tangent", "dtype", "dual",
+        "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype", "dual",
         "element_shape", "grad", "layout", "name", "recordings",
     )  # fmt: skip
     kind: ClassVar[str]
-    copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # see `lang.copying`, which is made of what is here
+    copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
 
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
-        self._memory: Any = NOWHERE  # a Memory once it is allocated
+        self._memory: Any = UNPLACED  # a Memory once it is allocated
         self._length = 0
         self._low, self._high = LIMITS[dtype.name]
         self.dtype = dtype
@@ -64,12 +64,12 @@ class Dense:
         self.name = name
         self.grad: Any = None
         self.dual: Any = None
-        self.recordings: dict[Any, Any] | None = None  # what tapes over it recorded last, by their options
+        self.recordings: dict[Any, Any] | None = None  # the last recordings of tapes with this loss, by their options
         self._tangent: Dense | None = None
         self.layout: tuple[int, ...] | None = None  # as given to `qd.tensor`; memory is row-major
 
     def _unwrap(self) -> Dense:
-        """What a tensor is made of: here the tensor itself."""
+        """The tensor itself: a tensor here is no wrapper."""
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -81,40 +81,40 @@ class Dense:
         )  # fmt: skip
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
-        """Gives it memory, of zeros, in the current session."""
-        self.lie_over(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
-        self.follow_gradients()
+        """Allocates memory of zeros in the current session."""
+        self.use_memory(allocate(session.current(), self.dtype, shape + self.element_shape), shape, offset)
+        self.register_gradients()
 
-    def lie_over(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
-        """Uses this memory from now on."""
-        self._item = memory.reader() if self.dtype.kind != "b" else self._truth
+    def use_memory(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
+        """Makes this its memory."""
+        self._read = memory.reader() if self.dtype.kind != "b" else self._read_truth
         self._shape = shape
         self._offset = offset
-        # for the short way of one index
+        # the number of indices that need no further check: none unless an index is one number, counted from 0
         self._length = shape[0] if len(shape) == 1 and not offset and not self.element_shape else 0
         self._memory = memory
 
-    def follow_gradients(self) -> None:
-        """Registers it with the session where it has a gradient or dual, for clearing them."""
-        if (self.grad is not None or self.dual is not None) and self._memory is not NOWHERE:
+    def register_gradients(self) -> None:
+        """Registers a placed field or ndarray that has a gradient or dual with the session, which clears them."""
+        if (self.grad is not None or self.dual is not None) and self._memory is not UNPLACED:
             self._memory.session.differentiable.add(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        if self._memory is NOWHERE:
+        if self._memory is UNPLACED:
             raise self._unusable()
         return self._shape
 
     @property
     def offset(self) -> tuple[int, ...]:
-        if self._memory is NOWHERE:
+        if self._memory is UNPLACED:
             raise self._unusable()
         return self._offset
 
     @property
     def placed(self) -> bool:
         """Whether it has memory."""
-        return self._memory is not NOWHERE
+        return self._memory is not UNPLACED
 
     @property
     def version(self) -> int:
@@ -130,16 +130,16 @@ class Dense:
         return self.grad is not None
 
     def has_grad(self) -> bool:
-        """Whether there is a gradient, with memory."""
+        """Whether there is a gradient that has memory."""
         return self.grad is not None and self.grad.placed
 
     def has_dual(self) -> bool:
-        """Whether there is a dual, with memory."""
+        """Whether there is a dual that has memory."""
         return self.dual is not None and self.dual.placed
 
     def tangent(self) -> Dense:
-        """What changes with it in a second derivative, of the same class and shape: made when it is first asked for. It
-        is not `dual`, which the user asked for and sees."""
+        """Its tangents in a second derivative, of the same class and shape. They are allocated at the first call, and
+        are separate from `dual`, which belongs to the user."""
         if self._tangent is None:
             if self._memory.foreign:
                 raise QuadrantsRuntimeError(
@@ -153,32 +153,30 @@ class Dense:
         return self._tangent
 
     def __getitem__(self, key: Any) -> Any:
-        if not self._memory.session.quiet:
+        if not self._memory.session.unobserved:
             self._live()
         if key.__class__ is int and 0 <= key < self._length:
-            return self._item(key)
+            return self._read(key)
         if key.__class__ is slice:
             return self._view(key)
-        return self._item(self._index(key))
+        return self._read(self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         memory = self._memory
-        if not memory.session.quiet:
+        if not memory.session.unobserved:
             self._live()
         if value.__class__ is not self._low.__class__ or not self._low <= value <= self._high:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         if memory.watchers:
-            memory.writing(key)
+            memory.before_write(key)
         memory.array[key] = value
         memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
-            f"{self!r} can be looped over only inside a kernel",
-            code="QL2011",
-            help="use to_numpy() in Python",
+            f"{self!r} can be looped over only inside a kernel", code="QL2011", help="use to_numpy() in Python"
         )
 
     def __len__(self) -> int:
@@ -188,26 +186,26 @@ class Dense:
         return True
 
     def fill(self, val: Any) -> None:
-        """Writes ``val`` to every element; to integers also a float that is a whole number."""
+        """Writes ``val`` to every element. Integers also take a float that is a whole number."""
         self._assign(self._element(val, whole=True))
 
     def _assign(self, values: Any) -> None:
-        """Writes all of it, of a field in a sparse layout what is active."""
-        memory, only = self._live(), self._only()
-        memory.write(..., values if only is None else np.where(only, values, memory.values()))
+        """Writes to all elements; in a sparse layout, only to active ones."""
+        memory, active = self._live(), self._active_mask()
+        memory.write(..., values if active is None else np.where(active, values, memory.values()))
 
-    def _only(self) -> Any:
-        """Which elements writes to the whole change; None for all."""
+    def _active_mask(self) -> Any:
+        """Which elements are active, in an array that can be broadcast to the memory's shape; None for all."""
         return None
 
     def to_numpy(self, dtype: Any = None, *, copy: bool | None = True) -> npt.NDArray[Any]:
-        """The data, as ``dtype`` where one is given: a copy of it, or with ``copy=False`` the memory itself (ValueError
-        where that cannot be), or with ``copy=None`` the memory where that can be. An array over the memory stays
-        usable after `qd.reset`, and then shares it with no field."""
+        """The data as a numpy array, of ``dtype`` if one is given. ``copy`` True: a copy. False: the memory itself
+        (ValueError where that is impossible). None: the memory itself where that is possible. An array over the memory
+        stays usable after `qd.reset`, and then shares it with no field."""
         return to_numpy(self._live(), numpy_dtype(dtype), copy)
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> Any:
-        """The same as a torch tensor, on ``device`` where one is given."""
+        """The data as a torch tensor, on ``device`` if one is given; ``copy`` as that of `to_numpy`."""
         return to_torch(self.to_numpy(copy=copy), device, copy)
 
     def from_torch(self, arr: Any) -> None:
@@ -215,7 +213,7 @@ class Dense:
         self.from_numpy(from_torch(arr))
 
     def to_dlpack(self, versioned: bool = False) -> Any:
-        """A DLPack capsule over the memory; ``versioned``: of DLPack 1."""
+        """A DLPack capsule over the memory; with ``versioned``, one of DLPack 1."""
         return self.__dlpack__(max_version=(1, 0) if versioned else None)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -226,35 +224,28 @@ class Dense:
 
     def from_numpy(self, arr: npt.NDArray[Any]) -> None:
         """Copies ``arr``, of the same shape, into the memory. The dtype must be able to hold every value; real numbers
-        are rounded to it, those that are too large to infinities."""
-        self._arrive(self._arriving(arr))
+        are rounded to it, and those that are too large become infinities."""
+        with np.errstate(over="ignore"):
+            self._assign(self._checked_array(arr))
 
-    def _arriving(self, arr: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What `_arrive` takes: an array that this can hold."""
+    def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
+        """``arr`` in the shape of the memory; an error if this cannot hold it."""
         memory = self._live()
         if not isinstance(arr, np.ndarray):
-            raise QuadrantsRuntimeTypeError(
-                f"from_numpy takes a numpy array, not {type(arr).__name__}",
-                code="QL2012",
-                help="np.asarray(...) makes one",
-            )
+            what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
         shape: tuple[int, ...] = memory.operand.shape
         if arr.shape not in self._shapes():
             raise ValueError(f"{self!r} has shape {shape}, the numpy array has shape {arr.shape}")
         check(arr, self.dtype, self)
-        return arr.reshape(shape)
+        return np.reshape(arr, shape)
 
-    def _arrive(self, arr: npt.NDArray[Any]) -> None:
-        with np.errstate(over="ignore"):
-            self._assign(arr)
-
-    def copy_from(self, other: Dense) -> None:
+    def copy_from(self, other: Any) -> None:
         """Copies the data of a field or ndarray of the same shape. Under a Tape and in forward mode derivatives flow
         through the copy."""
         if not isinstance(other, Dense):
-            raise QuadrantsRuntimeTypeError(
-                f"copy_from takes a field or an ndarray, not {type(other).__name__}", code="QL2012"
-            )
+            what = f"copy_from takes a field or an ndarray, not {type(other).__name__}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2012")
         values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and differentiating():
@@ -276,23 +267,24 @@ class Dense:
     def __str__(self) -> str:
         return str(self.to_numpy()) if self.placed else repr(self)
 
-    def _truth(self, key: Any) -> int:
-        """Truth values are read as 0 and 1."""
+    def _read_truth(self, key: Any) -> int:
+        """A truth value as 0 or 1."""
         return int(self._memory.values()[key])
 
     def _live(self) -> Memory:
+        """Its memory, for a read or write by Python; an error if it has none, or its session has ended."""
         memory = self._memory
-        if not memory.session.quiet:
+        if not memory.session.unobserved:
             if not memory.session.alive:
                 raise self._unusable()
-            for tell in memory.session.touched:
-                tell(self)
-        return memory  # type: ignore[no-any-return]  # that of NOWHERE is never alive
+            for notify in memory.session.field_observers:
+                notify(self)
+        return memory  # type: ignore[no-any-return]  # UNPLACED is never alive
 
     def _unusable(self) -> QuadrantsRuntimeError:
-        """Why its memory cannot be used."""
-        if self._memory is not NOWHERE:
-            over: QuadrantsRuntimeError = self._memory.session.over(repr(self))
+        """The error that says why its memory cannot be used."""
+        if self._memory is not UNPLACED:
+            over: QuadrantsRuntimeError = self._memory.session.ended_error(repr(self))
             return over
         return QuadrantsRuntimeError(
             f"{self!r} has no memory yet",
@@ -302,15 +294,15 @@ class Dense:
         )
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes that `from_numpy` takes."""
+        """The shapes of arrays that `from_numpy` takes."""
         return (self.shape,)
 
     def _view(self, key: slice) -> Any:
-        """What a slice is, of an ndarray of one axis; of anything else an error."""
-        return self._item(self._index(key))
+        """A view of an ndarray of one axis; an error for anything else."""
+        return self._read(self._index(key))
 
     def _index(self, key: Any) -> tuple[int, ...]:
-        """One checked Python integer an axis, counted from 0."""
+        """The subscript ``key`` as one checked Python integer for each axis, counted from 0."""
         shape = self._shape
         if key is None and not shape:
             return ()
@@ -328,14 +320,11 @@ class Dense:
             parts = tuple(i - first for i, first in zip(parts, self._offset, strict=True))
         for i, n in zip(parts, shape, strict=True):
             if not 0 <= i < n:
+                help = "negative indices do not count from the end" if i < 0 else ""
                 raise QuadrantsAssertionError(
                     f"index [{_subscript(key)}] is outside of {self!r}",
                     code="QL2014",
-                    help=f"its indices begin at {self.offset}"
-                    if self.offset
-                    else "negative indices do not count from the end"
-                    if i < 0
-                    else "",
+                    help=f"its indices begin at {self.offset}" if self.offset else help,
                 )
         return parts
 
@@ -349,14 +338,10 @@ class Dense:
                 help="slices are not supported: use to_numpy()" if isinstance(i, slice) else "",
             ) from None
 
-    def _entry(self, value: Any) -> Any:
-        """``value``, as it is where numpy need not convert it."""
+    def _element(self, value: Any, whole: bool = False) -> Any:
+        """``value`` as a number of the dtype. With ``whole``, integers take floats that are whole numbers."""
         if value.__class__ is self._low.__class__ and self._low <= value <= self._high:
             return value
-        return self._element(value)
-
-    def _element(self, value: Any, whole: bool = False) -> Any:
-        """``value`` as a number of the dtype; ``whole``: floats that are whole numbers are integers, too."""
         return fitted(value, self.dtype, self, whole)
 
 
@@ -365,15 +350,9 @@ def _subscript(key: Any) -> str:
 
 
 def restore(
-    cls: type[Dense],
-    dtype: str,
-    element_shape: tuple[int, ...],
-    shape: tuple[int, ...],
-    offset: tuple[int, ...],
-    layout: tuple[int, ...] | None,
-    name: str,
-    data: npt.NDArray[Any],
-) -> Dense:
+    cls: type[Dense], dtype: str, element_shape: tuple[int, ...], shape: tuple[int, ...], offset: tuple[int, ...],
+    layout: tuple[int, ...] | None, name: str, data: npt.NDArray[Any],
+) -> Dense:  # fmt: skip
     """The inverse of `Dense.__reduce__`."""
     made = cls(DTYPES[dtype], element_shape, name)
     made.allocate(shape, offset)
@@ -383,15 +362,18 @@ def restore(
 
 
 def numpy_dtype(dtype: Any) -> Any:
-    """What numpy calls a dtype of the language; anything else as it is."""
+    """The numpy dtype of a dtype of the language; anything else is returned as it is."""
     return dtype.numpy if isinstance(dtype, DType) else dtype
 
 
-class Field(Placed, Dense):
-    """Base of `ScalarField` and `MatrixField`: what kernels know by name or as a `qd.template()` argument.
+class Field(Dense):
+    """Base of `ScalarField` and `MatrixField`: kernels use fields by name or as a `qd.template()` argument.
 
-    A field of floating point that is not placed yet has a `grad` and a `dual` that can be placed beside it; those that
-    were not asked for (``needs``) and are not placed together with it are then None.
+    An unplaced field of floating point has a `grad` and a `dual` that can be placed with it. When it is placed without
+    them, those that were not requested (``needs``) become None.
+
+    In a sparse layout, a write from Python to an element activates its cell, and a write to the whole field changes
+    the active elements. Gradients and duals are always dense.
     """
 
     __slots__ = ("needs", "primal", "snode")
@@ -400,16 +382,25 @@ class Field(Placed, Dense):
 
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         super().__init__(dtype, element_shape, name)
-        self.needs: frozenset[str] = frozenset()  # of "grad" and "dual"
-        self.primal: Field | None = None  # of a grad or dual, the field that it belongs to
-        self.snode: Any = None  # the node that it is placed in; of a field made with a shape, None
+        self.needs: frozenset[str] = frozenset()  # a subset of {"grad", "dual"}
+        self.primal: Field | None = None  # the field that it is the grad or dual of
+        self.snode: Any = None  # the node that it is placed in; None for a field that was made with a shape
+
+    def __reduce__(self) -> Any:
+        if self._is_sparse():
+            raise QuadrantsRuntimeError(
+                f"{self!r} lies in a sparse layout, which cannot be pickled",
+                code="QL2037",
+                help="send to_numpy(), and place a field where it arrives",
+            )
+        return super().__reduce__()
 
     @property
     def needs_grad(self) -> bool:
         return "grad" in self.needs or self.has_grad()
 
     def companion(self, which: str) -> Field:
-        """Its `grad` or `dual`, made without memory where there is none."""
+        """Its `grad` or `dual`, which is made, without memory, if there is none."""
         made: Field | None = getattr(self, which)
         if made is None:
             made = type(self)(self.dtype, self.element_shape, self.name and f"{self.name}.{which}")
@@ -429,25 +420,51 @@ class Field(Placed, Dense):
         super().allocate(shape, offset)
         session.current().fields.add(self)
         if self.primal is not None:
-            self.primal.follow_gradients()
+            self.primal.register_gradients()
 
-    def settle(self) -> None:
-        """Drops gradients and duals that were neither asked for nor placed. Called when a placement is complete."""
+    def drop_unplaced_companions(self) -> None:
+        """Drops a gradient and a dual that were neither requested nor placed. Called when a placement is complete."""
         for which in ("grad", "dual"):
             made = getattr(self, which)
             if made is not None and not made.placed and which not in self.needs:
                 setattr(self, which, None)
 
+    def parent(self, n: int = 1) -> Any:
+        """The node that it is placed in, or one n - 1 levels above; None for a field that was made with a shape."""
+        return self.snode and self.snode.parent(n - 1)
+
+    def set_node(self, node: Any) -> None:
+        """Notes that it is placed in this node."""
+        self.snode = node
+        if self._is_sparse():
+            self._memory.watchers = (*self._memory.watchers, self._activate)
+
+    def clear(self) -> None:
+        """Writes 0 to all elements, active or not."""
+        self._memory.write(..., 0)
+
+    def _activate(self, where: Any) -> None:
+        """Activates the cell that Python is about to write to; a write to all elements activates none."""
+        at = where if type(where) is tuple else (where,)
+        if ... not in at and where is not SHARED:
+            self.snode.activate(at[: len(self.shape)])
+
+    def _is_sparse(self) -> bool:
+        return self.snode is not None and self.snode.sparse is not None and self.primal is None
+
+    def _active_mask(self) -> Any:
+        return self.snode.active().reshape(*self.shape, *(1 for _ in self.element_shape)) if self._is_sparse() else None
+
     def release(self) -> None:
-        """Gives its memory back: it is not placed any more."""
-        self._memory = NOWHERE
+        """Frees its memory; it is then not placed any more."""
+        self._memory = UNPLACED
         self._length = 0
         self._tangent = None
         self.snode = None
 
 
 class Ndarray(Dense):
-    """Base of the ndarrays: what kernels take as an argument of `qd.types.ndarray()`."""
+    """Base of the ndarrays, which kernels take as arguments of `qd.types.ndarray()`."""
 
     __slots__ = ()
     __qd_ndarray__ = True
@@ -459,13 +476,13 @@ class Ndarray(Dense):
         return self.dtype
 
     def get_type(self) -> NdarrayType:
-        """The annotation that it fits."""
+        """The annotation of a parameter that takes it."""
         return NdarrayType(self.element_type, len(self.shape))
 
     def _view(self, key: slice) -> Any:
         if len(self.shape) != 1:
             return super()._view(key)
-        from quadrants_lab.lang.buffer_view import BufferView, span  # a floor above: only here
+        from quadrants_lab.lang.buffer_view import BufferView, span  # it imports modules that import this one
 
         return BufferView(self, *span(key, self.shape[0]))
 

@@ -1,4 +1,4 @@
-"""`qd.ad.check`: the launches of a function recorded, differentiated, and judged."""
+"""`qd.ad.check`: records the launches of a function, differentiates them, and judges the gradients."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
-from quadrants_lab.runtime.check.parting import restart
+from quadrants_lab.runtime.check.parting import seed_gradients
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
 from quadrants_lab.runtime.check.rehearsal import rehearsed
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
-from quadrants_lab.runtime.tape.python_writes import notice
+from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 
 Say = Callable[[str], None]
-_STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"}
+_STALE = {"QL0409": "seed", "QL0410": "changed bound", "QL0417": "changed value"}  # warnings -> kinds of causes
 
 
 def check(program: partial[object], loss: Dense, wrt: Any, seconds: float, progress: Say | None) -> Report:
-    """What `qd.ad.check` returns."""
+    """The report that `qd.ad.check` returns."""
     launches = Forward(repeatable=True)
     try:
         return _checked(program, launches, loss, wrt, seconds, progress)
@@ -62,19 +62,20 @@ def _checked(
     wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}
     loss.fill(0)
     read: list[Any] = []
-    with warnings.catch_warnings(record=True) as told, unwatched(), now.telling(read.append), watch(launches):
+    catching, reading = warnings.catch_warnings(record=True), now.observing_fields(read.append)
+    with catching as caught, unwatched(), reading, watch(launches):
         warnings.simplefilter("always", QuadrantsWarning)
         try:
             program()
-            notice(launches)
+            record_python_writes(launches)
         except QuadrantsError as e:
             return Report("loss", np.nan, says="the program ends with an error", causes=(because(e),))
-    said = {str(w.message): w for w in told if issubclass(w.category, QuadrantsWarning)}
+    warned = {str(w.message): w for w in caught if issubclass(w.category, QuadrantsWarning)}
     from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
-    fields = _named(launches, loss, wrt, read, _names(program.func))
-    left = {name: (x.grad._memory.copy(), _filled(x)) for name, x in fields.items()}
+    fields = _fields_to_check(launches, loss, wrt, read, _names(program.func))
+    left = {name: (x.grad._memory.copy(), _python_wrote_last(x)) for name, x in fields.items()}  # by the program
     with unwatched(), showing(progress) as say:
-        restart(launches, loss._memory)
+        seed_gradients(launches, loss._memory)
         for x in fields.values():
             x.grad._memory.array[...] = 0
         launches.differentiate()
@@ -83,7 +84,7 @@ def _checked(
         if launches.gradients:
             for name, x in fields.items():
                 why = why_not_ours(name, left[name][0], x.grad._memory.values(), left[name][1])
-                stale = [c for c in map(_stale, said.values()) if c is not None] if why is not None else []
+                stale = [c for c in map(_stale_cause, warned.values()) if c is not None] if why is not None else []
                 causes += stale if stale and why is not None and why.kind == "order" else [why, *stale]
                 x.grad._memory.array[...] = left[name][0]
         elif not report.says:
@@ -92,31 +93,30 @@ def _checked(
                 name: x for name, x in fields.items() if id(x._memory) not in from_python
             }))  # fmt: skip
         causes.append(None if unsafe is None else because(unsafe))
-    return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(said))
+    return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(warned))
 
 
 def _names(program: Any) -> dict[int, str]:
-    """What the program calls fields, by their ids."""
+    """The names of the fields that the program uses, by the ids of the fields."""
     fn = inspect.unwrap(program)
     if not inspect.isfunction(fn):
         return {}
-    seen = inspect.getclosurevars(fn)
-    return {id(x): name for name, x in {**seen.globals, **seen.nonlocals}.items() if isinstance(x, Dense)}
+    used = inspect.getclosurevars(fn)
+    return {id(x): name for name, x in {**used.globals, **used.nonlocals}.items() if isinstance(x, Dense)}
 
 
-def _named(
+def _fields_to_check(
     launches: Launches, loss: Dense, wrt: Any, read: Sequence[Any], names: Mapping[int, str]
 ) -> dict[str, Differentiable]:
-    """The fields to look at, by name. ``read``: by Python."""
+    """The fields whose gradients are checked, by name. ``read``: the fields that Python read."""
     if wrt is None:
         found = touched(launches, loss._memory, {}, inputs=True)
         known = {id(loss._memory), *launches.names}
         more = {id(x._memory): x for x in read if isinstance(x, Dense) and x.has_grad() and id(x._memory) not in known}
         return found | {names.get(id(x), repr(x)): x for x in more.values()}
     if not isinstance(wrt, Mapping):
-        several = wrt if isinstance(wrt, Sequence) else [wrt]
         named: dict[str, Any] = {}
-        for n, x in enumerate(several):
+        for n, x in enumerate(wrt if isinstance(wrt, Sequence) else [wrt]):
             name = launches.names.get(id(getattr(x, "_memory", None))) or names.get(id(x), f"wrt[{n}]")
             named[name if name not in named else f"{name} ({n + 1})"] = x
         wrt = named
@@ -130,17 +130,17 @@ def _named(
     return dict(wrt)
 
 
-def _filled(x: Differentiable) -> bool:
-    """Whether Python was the last to write to the gradient."""
+def _python_wrote_last(x: Differentiable) -> bool:
+    """Whether the last write to the gradient came from Python."""
     memory = x.grad._memory
     return bool(memory.version and memory.python_wrote == memory.version)
 
 
 def _run(program: Callable[[], object], launches: Launches, change: Callable[[], None] = lambda: None) -> None:
-    """The program once more, from memory as it was before its launches, and then changed; it says nothing."""
+    """Restores memory as it was before the launches, calls ``change``, and runs the program again, without output."""
     restore(launches)
     change()
-    for f in launches.followed.values():
+    for f in launches.tracked.values():
         f.memory.version += 1
     with warnings.catch_warnings(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")
@@ -150,48 +150,46 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
 ) -> Cause | None:
-    """Where the program does with an input what no launch does: copies it, or passes a number on."""
+    """The place where Python, rather than a launch, copies an input or passes on a number; None if there is none."""
     memory = loss._memory
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
         noise = 1e-3 * max(abs(was), 1e-6)
         _run(program, launches)
         if not abs(float(memory.values().reshape(-1)[0]) - was) <= 1e-6 * abs(was):
-            return None  # it does other things each time
+            return None  # the program is not deterministic
         for name, x in fields.items():
             start = initial(launches, x._memory)
             moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)
-            seen = Forward(repeatable=True)
+            rerun = Forward(repeatable=True)
             try:
                 by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
-                with watch(seen), session.checking("check_out_of_bound"):
-                    _run(program, launches, lambda: np.copyto(x._memory.array, moved))  # it runs now
-            except QuadrantsAssertionError:  # it is not made for these values
-                seen.clear()
+                with watch(rerun), session.checking("check_out_of_bound"):
+                    _run(program, launches, lambda: np.copyto(x._memory.array, moved))  # called in this iteration
+                by_program = float(memory.values().reshape(-1)[0])
+                if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
+                    return leak(name, launches, rerun)
+            except QuadrantsAssertionError:  # the program rejects these values
                 continue
-            by_program = float(memory.values().reshape(-1)[0])
-            if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
-                cause = leak(name, launches, seen)
-                seen.clear()
-                return cause
-            seen.clear()
+            finally:
+                rerun.clear()
     return None
 
 
-def _stale(told: warnings.WarningMessage) -> Cause | None:
-    """What a gradient was warned of that the program ran itself, where that makes it another one."""
-    head = str(told.message).partition("\n")[0]
+def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
+    """The cause that a warning about a gradient of the program itself gives for a difference; None if it gives none."""
+    head = str(warned.message).partition("\n")[0]
     kind = next((kind for code, kind in _STALE.items() if f"[{code}]" in head), "")
     if not kind:
         return None
-    text = linecache.getline(told.filename, told.lineno).rstrip()
-    at = Span(told.filename, told.lineno, len(text) - len(text.lstrip()), told.lineno, len(text))
+    text = linecache.getline(warned.filename, warned.lineno).rstrip()
+    at = Span(warned.filename, warned.lineno, len(text) - len(text.lstrip()), warned.lineno, len(text))
     return Cause(kind, head.partition(": ")[2], at, "read here", "launch again before the gradient, or use a Tape")
 
 
 @contextmanager
 def showing(progress: Say | None) -> Iterator[Say]:
-    """What is told how far it is; without ``progress`` a line of a terminal, after a second."""
+    """A function to call with the current step: ``progress``, or one that shows it on a terminal after a second."""
     begun, shown = monotonic(), False
 
     def line(text: str) -> None:

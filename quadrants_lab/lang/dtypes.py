@@ -20,7 +20,7 @@ uint1, uint8, uint16, uint32, uint64 = u1, u8, u16, u32, u64
 
 
 def as_dtype(given: Any) -> DType:
-    """The dtype meant by a dtype of the language, or Python's int (default_ip), float (default_fp) or bool (u1)."""
+    """A dtype of the language; Python's int, float and bool stand for default_ip, default_fp and u1."""
     if isinstance(given, DType):
         return given
     if given is bool:

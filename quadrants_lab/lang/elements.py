@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsIndexError, QuadrantsRuntimeTypeError
 from quadrants_lab.frontend.values.swizzle import swizzle
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.lang.dense import Dense, Field, Ndarray, numpy_dtype
 from quadrants_lab.lang.exchange import to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
-from quadrants_lab.runtime.arguments.fitting import held
+from quadrants_lab.runtime.arguments.fitting import fitted_array
 
 
 class Elements(Dense):
-    """Base of `MatrixField`, `VectorNdarray` and `MatrixNdarray`; the last ``len(element_shape)`` axes of the memory
+    """Base of `MatrixField`, `VectorNdarray` and `MatrixNdarray`. The last ``len(element_shape)`` axes of the memory
     are those of an element.
 
-    ``x[i]`` is an element as a `Vector` or `Matrix` over the memory itself: writing to it writes to ``x``.
-    ``x[i] = value`` takes whatever has the element's shape.
+    ``x[i]`` is a `Vector` or `Matrix` over the memory itself: writing to it writes to ``x``. ``x[i] = value`` takes any
+    value of the element's shape.
     """
 
     __slots__ = ()
@@ -39,33 +40,33 @@ class Elements(Dense):
         return view(self, self._index(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._live().write(self._index(key), self._whole(value))
+        self._live().write(self._index(key), self._element_array(value))
 
     def fill(self, val: Any) -> None:
-        """Writes ``val``, an element or a number for all of its entries, to every element; floats that are whole
-        numbers are integers here."""
-        self._assign(self._element(val, whole=True) if np.ndim(val) == 0 else self._whole(val, whole=True))
+        """Writes ``val``, an element or a number for all of its entries, to every element. Integers also take floats
+        that are whole numbers."""
+        self._assign(self._element(val, whole=True) if np.ndim(val) == 0 else self._element_array(val, whole=True))
 
     def _shapes(self) -> tuple[tuple[int, ...], ...]:
         full = (*self.shape, self.n, self.m)
         return (full, full[:-1]) if self.m == 1 else (full,)
 
-    def _whole(self, value: Any, whole: bool = False) -> npt.NDArray[Any]:
-        """``value`` as an array of the element's shape and the dtype; ``whole``: floats that are whole numbers are
-        integers, too."""
+    def _element_array(self, value: Any, whole: bool = False) -> npt.NDArray[Any]:
+        """``value`` as an array of the element's shape and the dtype. With ``whole``, integers take floats that are
+        whole numbers."""
         given = value.entries if isinstance(value, Matrix) else value
         try:
             array = np.asarray(given)
             if array.dtype.kind == "f" and not self.dtype.is_float and not whole:
-                array = np.array(given, object)  # numpy makes floats of integers on both sides of 2**63
-        except ValueError:  # rows of several lengths
+                array = np.array(given, object)  # numpy turns integers below and above 2**63 into floats
+        except ValueError:  # the rows differ in length
             array = np.empty((), object)
         if array.shape != self.element_shape:
             what = f"of shape {array.shape}" if array.shape else f"of type {type(value).__name__}"
             raise QuadrantsRuntimeTypeError(
                 f"an element of {self!r} has shape {self.element_shape}, the value is {what}", code="QL2023"
             )
-        return held(array, self.dtype, self, whole)
+        return fitted_array(array, self.dtype, self, whole)
 
 
 class MatrixField(Elements, Field):
@@ -76,19 +77,19 @@ class MatrixField(Elements, Field):
     def to_numpy(  # type: ignore[override]  # the order of the arguments is Quadrants'
         self, keep_dims: bool = False, dtype: Any = None, *, copy: bool | None = True
     ) -> npt.NDArray[Any]:
-        """The data, of shape ``shape + element_shape``; ``dtype`` and ``copy`` as those of scalars. The last axis of
-        matrices of one column is left out; with ``keep_dims`` it stays, and vectors have one of extent 1 too."""
+        """The data, of shape ``shape + element_shape``; ``dtype`` and ``copy`` as for fields of numbers. The last axis
+        is left out for matrices of one column. With ``keep_dims`` there are always two axes for the element."""
         array = to_numpy(self._live(), numpy_dtype(dtype), copy)
         if keep_dims:
             return array.reshape(*self.shape, self.n, self.m)
         return array.reshape(*self.shape, self.n) if self.m == 1 else array
 
     def to_torch(self, device: Any = None, keep_dims: bool = False, *, copy: bool | None = True) -> Any:
-        """The same as a torch tensor, on ``device`` where one is given."""
+        """The data as a torch tensor, on ``device`` if one is given."""
         return to_torch(self.to_numpy(keep_dims, copy=copy), device, copy)
 
     def get_scalar_field(self, *indices: int) -> Entry:
-        """One entry (``i`` of vectors, ``i, j`` of matrices) of every element, for kernels a field of numbers."""
+        """One entry (``i`` of vectors, ``i, j`` of matrices) of every element. Kernels use it as a field of numbers."""
         shape = self.element_shape
         if len(indices) == 2 and len(shape) == 1 and indices[1] == 0:
             indices = indices[:1]
@@ -117,21 +118,13 @@ class MatrixNdarray(Elements, Ndarray):
         return matrix(self.n, self.m, self.dtype)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Entry:
-    """One entry of every element of a field, over the field's memory. Kernels take it for a field of numbers."""
+    """One entry of every element of a field, over the field's memory. Kernels use it as a field of numbers."""
 
-    __slots__ = ("at", "field")
-    __qd_entry__ = True
-
-    def __init__(self, field: MatrixField, at: tuple[int, ...]) -> None:
-        self.field = field
-        self.at = at
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Entry) and other.field is self.field and other.at == self.at
-
-    def __hash__(self) -> int:
-        return hash((id(self.field), self.at))
+    field: MatrixField
+    at: tuple[int, ...]
+    __qd_entry__: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -152,33 +145,32 @@ class Entry:
         self.field[key][self.at if len(self.at) > 1 else self.at[0]] = value
 
     def fill(self, val: Any) -> None:
-        memory, only = self.field._live(), self.field._only()
+        memory, active = self.field._live(), self.field._active_mask()
         element = self.field._element(val, whole=True)
-        memory.writing(self._everywhere())
-        memory.array[self._everywhere() if only is None else (only.reshape(self.field.shape), *self.at)] = element
-        memory.wrote()
+        where: Any = (... if active is None else active.reshape(self.field.shape), *self.at)
+        memory.before_write((..., *self.at))
+        memory.array[where] = element
+        memory.after_write()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
-        """A copy of the data, as ``dtype`` where one is given."""
-        array: npt.NDArray[Any] = self.field._live().values()[self._everywhere()]
+        """A copy of the data, of ``dtype`` if one is given."""
+        where: Any = (..., *self.at)
+        array: npt.NDArray[Any] = self.field._live().values()[where]
         return array.astype(array.dtype if dtype is None else numpy_dtype(dtype))
-
-    def _everywhere(self) -> tuple[Any, ...]:
-        return (..., *self.at)
 
     def __repr__(self) -> str:
         return f"<entry {self.at} of {self.field!r}>"
 
 
 class _InPlace(Matrix):
-    """An element over the memory of its field or ndarray: entries are read as Python numbers, and writing checks,
-    converts and counts as writing to the field does."""
+    """An element over the memory of its field or ndarray. Entries are read as Python numbers; writes to them are
+    checked, converted and counted like writes to the field."""
 
     _of: Elements
     _at: tuple[int, ...]
 
     @property
-    def entries(self) -> npt.NDArray[Any]:  # type: ignore[override]  # read anew, for a launch may have changed it
+    def entries(self) -> npt.NDArray[Any]:  # type: ignore[override]  # read each time: a launch may have changed it
         entries: npt.NDArray[Any] = self._of._live().values()[self._at]
         return entries
 
@@ -187,7 +179,7 @@ class _InPlace(Matrix):
         return entry.item() if self._of.dtype.kind != "b" else int(entry)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._of._live().write(self._at + self._place(index), self._of._entry(value))
+        self._of._live().write(self._at + self._place(index), self._of._element(value))
 
     def __getattr__(self, name: str) -> Any:
         at = None if name.startswith("_") else self._swizzled(name)
@@ -203,20 +195,18 @@ class _InPlace(Matrix):
             self[i] = changed.entries[i].item() if len(at) > 1 else value
 
     def fill(self, val: Any) -> None:
-        """Every entry becomes ``val``."""
+        """Sets every entry to ``val``."""
         self._of._live().write(self._at, self._of._element(val, whole=True))
 
     def _place(self, index: Any) -> tuple[int, ...]:
         shape = self._of.element_shape
         if index.__class__ is int and 0 <= index < shape[0] and len(shape) == 1:
-            return (index,)  # the usual one
+            return (index,)  # the common case
         index = self._checked(index)
-        parts = index if isinstance(index, tuple) else (index,)
-        parts = tuple(self._of._integer(i) for i in parts)
+        parts = tuple(self._of._integer(i) for i in (index if isinstance(index, tuple) else (index,)))
         if not all(0 <= i < n for i, n in zip(parts, self.shape, strict=True)):
-            raise QuadrantsAssertionError(
-                f"entry {list(parts)} is outside of an element of {self._of!r}", code="QL2014"
-            )
+            what = f"entry {list(parts)} is outside of an element of {self._of!r}"
+            raise QuadrantsAssertionError(what, code="QL2014")
         return parts
 
 
@@ -225,7 +215,7 @@ class _VectorInPlace(_InPlace, Vector):
 
 
 def view(of: Elements, at: tuple[int, ...]) -> Matrix:
-    """The element of ``of`` with that index, counted from 0."""
+    """The element of ``of`` at the checked index ``at``."""
     of._live()
     cls = _VectorInPlace if len(of.element_shape) == 1 else _InPlace
     made: _InPlace = object.__new__(cls)

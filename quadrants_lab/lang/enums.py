@@ -1,4 +1,4 @@
-"""Names that Quadrants enumerates: what a backend can do, capabilities of SPIR-V devices, formats of textures."""
+"""Quadrants' enumerations: extensions of backends, capabilities of SPIR-V devices, formats of textures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Extension(Enum):
-    """What a backend may be able to do, and whether ours can, all of them alike."""
+    """Features that a backend can have. All backends here have the same ones."""
 
     sparse = "pointer, bitmasked and dynamic layouts"
     quant = "quantised types in all layouts"
@@ -24,7 +24,7 @@ extension = Extension
 
 
 def is_extension_enabled(ext: Extension) -> bool:
-    """Whether kernels of this session can do it."""
+    """Whether kernels of this session can use the feature."""
     if not isinstance(ext, Extension):
         raise TypeError(f"{ext!r} is not a qd.extension: they are {', '.join(e.name for e in Extension)}")
     return ext in _ENABLED

@@ -1,4 +1,4 @@
-"""Fields and ndarrays to and from other libraries: numpy, torch, DLPack, with or without a copy."""
+"""Conversion of fields and ndarrays to and from numpy, torch and DLPack, with or without a copy."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from quadrants_lab.runtime.memory.memory import SHARED, Memory
 
 
 def shared(memory: Memory) -> npt.NDArray[Any]:
-    """The memory as a numpy array that others may write to; ValueError where it is a GPU's."""
+    """The memory as a numpy array that others may write to; ValueError if it lies on a GPU."""
     if not memory.session.backend.CAPABILITIES.on_host:
         raise ValueError(
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
     if not memory.foreign:
-        memory.writing(SHARED)
+        memory.before_write(SHARED)
         memory.foreign = True
     return memory.array
 
 
 def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
-    """The data as a numpy array, as ``dtype`` where one is given.
-
-    ``copy`` True: an array of its own. False: the memory itself, or ValueError. None: that where it is possible."""
+    """The data as a numpy array, of ``dtype`` if one is given; ``copy`` as for `Dense.to_numpy`."""
     own = np.dtype(memory.dtype.numpy)
     same = dtype is None or np.dtype(dtype) == own
     if copy is False and not same:
@@ -38,7 +36,7 @@ def to_numpy(memory: Memory, dtype: Any, copy: bool | None) -> npt.NDArray[Any]:
 
 
 def to_torch(array: npt.NDArray[Any], device: Any, copy: bool | None) -> Any:
-    """``array``, as `to_numpy` made it, as a torch tensor over the same memory, or a copy of it on another device."""
+    """A torch tensor over the memory of ``array``, or a copy on ``device``, if that is another device."""
     try:
         import torch
     except ImportError:
@@ -52,13 +50,10 @@ def to_torch(array: npt.NDArray[Any], device: Any, copy: bool | None) -> Any:
 
 
 def from_torch(tensor: Any) -> npt.NDArray[Any]:
-    """The data of a tensor, on any device and however strided, as a numpy array."""
+    """The data of a tensor, on any device and with any strides, as a numpy array."""
     if not isinstance(tensor, torch_tensor()):
-        raise QuadrantsRuntimeTypeError(
-            f"from_torch takes a torch tensor, not {type(tensor).__name__}",
-            code="QL2012",
-            help="from_numpy() takes numpy arrays",
-        )
+        what = f"from_torch takes a torch tensor, not {type(tensor).__name__}"
+        raise QuadrantsRuntimeTypeError(what, code="QL2012", help="from_numpy() takes numpy arrays")
     try:
         array: npt.NDArray[Any] = tensor.detach().cpu().numpy()
     except TypeError as e:  # bfloat16 and complex numbers

@@ -1,7 +1,8 @@
-"""How fields and ndarrays are made: `field`, `ndarray`, and the constructors of Vector, Matrix and their types."""
+"""`qd.field`, `qd.ndarray`, and the constructors `qd.Vector.field`, `qd.Matrix.field` and their like."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index as as_index
 from typing import Any
 
@@ -29,8 +30,8 @@ def field(
 
     ``shape`` is an int, or a tuple with up to 12 positive extents (() for 0-d). Without it the field has no memory
     until it is placed: ``qd.root.dense(qd.i, n).place(x)``. ``offset`` is the first index of each axis. ``order``, a
-    permutation of the axes' letters, and ``layout`` are taken and do not change what a program means. ``needs_grad``
-    (floating point only) gives it a ``.grad`` of the same shape, ``needs_dual`` a ``.dual``.
+    permutation of the axes' letters, and ``layout`` are accepted and have no effect. ``needs_grad`` (floating point
+    only) gives it a ``.grad`` of the same shape, ``needs_dual`` a ``.dual``.
     """
     element_shape, type_ = _element("field", dtype, needs_grad or needs_dual)
     if not isinstance(layout, Layout):
@@ -55,7 +56,7 @@ def field(
 
 
 def ndarray(dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
-    """A dense array of zeros to be passed to kernels: of a dtype, or of a vector or matrix type. See `field`."""
+    """A dense array of zeros that can be passed to kernels, of a dtype or of a vector or matrix type. See `field`."""
     element_shape, type_ = _element("ndarray", dtype, needs_grad)
     extents = check_shape("ndarray", shape)
     cls = (ScalarNdarray, VectorNdarray, MatrixNdarray)[len(element_shape)]
@@ -68,12 +69,12 @@ def ndarray(dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
 
 
 def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ...], DType]:
-    """Shape and dtype of the elements that the caller asked for: numbers, vectors or matrices."""
+    """The shape and dtype of the elements of a field or ndarray (``kind``) of this dtype or type."""
     what, shape = getattr(dtype, "__qd_type__", ""), ()
     if what:
         if what != "matrix" or dtype.given is None:
             raise QuadrantsRuntimeTypeError(
-                f"{dtype!r} cannot be the element of a {kind} made so",
+                f"{dtype!r} cannot be the type of the elements of a {kind} here",
                 code="QL2010",
                 help="write S.field(shape=...) for a struct type S" if what == "struct" else "give it a dtype",
             )
@@ -90,7 +91,7 @@ def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ..
     return shape, type_
 
 
-def element_type(dtype: Any, *extents: int) -> MatrixType:
+def _element_type(dtype: Any, *extents: int) -> MatrixType:
     """The type of vectors of n elements, or of matrices of n rows and m columns."""
     shape = tuple(as_index(n) for n in extents)
     if any(n <= 0 for n in shape):
@@ -98,25 +99,21 @@ def element_type(dtype: Any, *extents: int) -> MatrixType:
     return VectorType(shape[0], 1, dtype) if len(shape) == 1 else MatrixType(shape[0], shape[1], dtype)
 
 
-def vector_field(n: int, dtype: Any, *args: Any, **kwargs: Any) -> Field:
-    """``qd.Vector.field(n, dtype, shape)``: a field of vectors of n elements; see `field`."""
-    return field(element_type(dtype, n), *args, **kwargs)
+def add_constructors(make: Callable[..., Any]) -> None:
+    """Adds a static method with the name of ``make`` to `Vector` and `Matrix`. It takes the size of an element first,
+    then the arguments of ``make``."""
+
+    def of_vectors(n: int, dtype: Any, *args: Any, **options: Any) -> Any:
+        return make(_element_type(dtype, n), *args, **options)
+
+    def of_matrices(n: int, m: int, dtype: Any, *args: Any, **options: Any) -> Any:
+        return make(_element_type(dtype, n, m), *args, **options)
+
+    for cls, constructor in ((Vector, of_vectors), (Matrix, of_matrices)):
+        constructor.__name__ = make.__name__
+        constructor.__doc__ = f"The same as `qd.{make.__name__}`, for elements that are of this size."
+        setattr(cls, make.__name__, staticmethod(constructor))
 
 
-def matrix_field(n: int, m: int, dtype: Any, *args: Any, **kwargs: Any) -> Field:
-    """``qd.Matrix.field(n, m, dtype, shape)``: a field of matrices of n rows and m columns; see `field`."""
-    return field(element_type(dtype, n, m), *args, **kwargs)
-
-
-def vector_ndarray(n: int, dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
-    """``qd.Vector.ndarray(n, dtype, shape)``: an ndarray of vectors of n elements."""
-    return ndarray(element_type(dtype, n), shape, needs_grad)
-
-
-def matrix_ndarray(n: int, m: int, dtype: Any, shape: Shape, needs_grad: bool = False) -> Ndarray:
-    """``qd.Matrix.ndarray(n, m, dtype, shape)``: an ndarray of matrices of n rows and m columns."""
-    return ndarray(element_type(dtype, n, m), shape, needs_grad)
-
-
-Vector.field, Vector.ndarray = staticmethod(vector_field), staticmethod(vector_ndarray)
-Matrix.field, Matrix.ndarray = staticmethod(matrix_field), staticmethod(matrix_ndarray)
+add_constructors(field)
+add_constructors(ndarray)

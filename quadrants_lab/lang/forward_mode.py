@@ -1,4 +1,4 @@
-"""`qd.ad.FwdMode`: kernels compute tangents beside their values."""
+"""`qd.ad.FwdMode`: forward mode, in which kernels compute tangents along with their values."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import SHARED
-from quadrants_lab.runtime.tape.writes import Writes, written_over
+from quadrants_lab.runtime.tape.written import Writes, overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-class _Used(Writes):
-    """An observer that knows which fields launches have used. What Python writes over such a field is a constant: its
-    tangents are 0 from the next launch on."""
+class _UsedFields(Writes):
+    """An observer of the fields with duals that launches use. If Python overwrites elements of such a field, these
+    become constants: their tangents are set to 0 before the next launch."""
 
     def __init__(self) -> None:
-        self.followed: dict[int, tuple[Dense, str, list[Any]]] = {}  # by memory, with the name that a kernel has for it
+        # by the id of the memory: the field, its name in a kernel, and the places that Python wrote to
+        self.followed: dict[int, tuple[Dense, str, list[Any]]] = {}
         super().__init__()
 
     def clear(self) -> None:
         for field, _, places in self.followed.values():
             field._memory.watchers = tuple(w for w in field._memory.watchers if w != places.append)
         self.followed = {}
-        self.told: set[int] = set()
+        self.warned: set[int] = set()
         self.dead_paths = DeadPaths("dual")
         super().clear()
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        self.settle()
+        self.clear_tangents()
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
@@ -55,33 +56,31 @@ class _Used(Writes):
                 self.followed[id(memory)] = field, names[id(memory)], places
                 memory.watchers = (*memory.watchers, places.append)
 
-    def settle(self) -> None:
+    def clear_tangents(self) -> None:
+        """Sets the tangents of elements that Python wrote to to 0, and warns of fields that no launch wrote."""
         for key, (field, name, places) in self.followed.items():
-            if any(p is not SHARED for p in places) and key not in self.written and key not in self.told:
-                self.told.add(key)
-                warn([written_over(name, "dual")])
+            if any(p is not SHARED for p in places) and key not in self.written and key not in self.warned:
+                self.warned.add(key)
+                warn([overwrite_warning(name, "dual")])
             for place in (p for p in places if p is not SHARED):
                 field.dual._memory.write(place, 0)
             places.clear()
 
 
 class FwdMode:
-    """``with qd.ad.FwdMode(loss, param, seed): ...`` computes, beside the values, their derivative along ``seed``.
+    """``with qd.ad.FwdMode(loss, param, seed): ...`` computes the derivatives of all values along ``seed``.
 
-    ``param`` is a field with a dual, ``seed`` its tangent: a number an entry, in row-major order or in the shape of
-    the field; 1 where the field is 0-d and none is given. ``loss`` is a field with a dual, or a list of them: after
-    each launch ``loss.dual`` holds the Jacobian of loss by param times ``seed``. With ``clear_gradients`` all duals of
-    the session start at 0. What Python writes over fields that launches have used is a constant. At the end
-    ``param.dual`` is 0 again.
+    ``param`` is a field with a dual. ``seed`` is its tangent: a number for each entry, in row-major order or in the
+    shape of the field; it may be left out for a 0-d field, and is then 1. ``loss`` is a field with a dual, or a list of
+    them: after each launch ``loss.dual`` is the Jacobian of loss with respect to param, times ``seed``. With
+    ``clear_gradients`` all duals of the session start at 0. Values that Python writes over fields which launches have
+    used are constants. At the end ``param.dual`` is set to 0.
     """
 
     def __init__(
-        self,
-        loss: Any,
-        param: Any,
-        seed: Sequence[float] | npt.NDArray[Any] | None = None,
+        self, loss: Any, param: Any, seed: Sequence[float] | npt.NDArray[Any] | None = None,
         clear_gradients: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
         self.param = param
         self.clear_gradients = clear_gradients
@@ -90,7 +89,7 @@ class FwdMode:
         _check("param", param)
         self.seed = seed_of(param, seed)
         self._open: ExitStack | None = None
-        self._writes = _Used()
+        self._writes = _UsedFields()
 
     def __enter__(self) -> FwdMode:
         if self._open is not None:
@@ -116,7 +115,7 @@ class FwdMode:
         assert self._open is not None
         self._open.close()
         self._open = None
-        self._writes.settle()
+        self._writes.clear_tangents()
         self.param.dual.fill(0)
         if kind is None:
             for loss in self.losses:
@@ -128,13 +127,13 @@ class FwdMode:
 def clear_all(which: str) -> None:
     """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of the session to 0."""
     for owner in list(session.current().differentiable):
-        made = getattr(owner, which)
-        if made is not None and made.placed:
-            made.fill(0)
+        derivative = getattr(owner, which)
+        if derivative is not None and derivative.placed:
+            derivative.fill(0)
 
 
 def warn_unwritten(what: str, loss: Dense, writes: Writes, stacklevel: int) -> None:
-    """The warning for a loss to which no launch brought a derivative; located at the user's with statement."""
+    """Warns that no launch under ``what`` gave the loss a derivative; located at the user's with statement."""
     launched = f"it launched {', '.join(dict.fromkeys(writes.kernels))}" if writes.kernels else "it launched no kernel"
     if writes.wrote(loss._memory):
         problem, cure = "gives a tangent to its loss", "what it computes depends on no field with a dual"
@@ -159,7 +158,7 @@ def _check(what: str, x: Any) -> None:
 
 
 def seed_of(param: Dense, seed: Any, name: str = "seed") -> npt.NDArray[Any]:
-    """The seed in the shape of the param; ``name``: what the user calls it."""
+    """The seed in the shape of the param; ``name``: the name of the argument, for errors."""
     shape = param.shape + param.element_shape
     if seed is None:
         if np.prod(shape) != 1:

@@ -1,4 +1,4 @@
-"""What programs ask of the internals of Quadrants: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`."""
+"""Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quadrants_lab.runtime import session
 
 
 class Config:
-    """The options of the current session, by the names that `qd.init` takes them by, and ``arch``."""
+    """The options of the current session, under their names in `qd.init`, and ``arch``."""
 
     def __getattr__(self, name: str) -> Any:
         options = _options()
@@ -20,7 +20,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise QuadrantsRuntimeError(
-            f"an option of a session does not change: qd.cfg.{name}", code="QL2034", help=f"say qd.init({name}=...)"
+            f"options of a session cannot be changed: qd.cfg.{name}", code="QL2038", help=f"call qd.init({name}=...)"
         )
 
     def __dir__(self) -> list[str]:
@@ -31,7 +31,7 @@ class Config:
 
 
 class Runtime:
-    """What is asked of Quadrants' runtime: dtypes of literals, and to wait for launches."""
+    """The part of Quadrants' runtime object that programs use."""
 
     short_circuit_operators = True
     print_full_traceback = False
@@ -53,7 +53,7 @@ class Runtime:
         sync()
 
     def materialize(self) -> None:
-        """Has nothing to do: what is placed has its memory at once."""
+        """Does nothing: fields get their memory when they are placed."""
 
 
 def _options() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`@qd.kernel` and `@qd.func`."""
+"""`@qd.kernel` and `@qd.func`: kernels, their gradients, and functions that kernels call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
-from quadrants_lab.lang.graph import Graph, GraphStatus, check_asked, graph_of, run
+from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
 from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
 from quadrants_lab.lang.wrappers import unwrapped
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 class Launchable:
-    """Base of a kernel, its gradient and both together: a call, and access to what was compiled.
+    """Base of a kernel, its gradient, and both in one launch. It can be called, and shows what was compiled.
 
-    ``ir`` and ``code`` show the specialisation of the last call; where nothing has to be known of the arguments they
-    need no call.
+    `ir` and `code` show the specialisation of the last call. They need no call if nothing has to be known of the
+    arguments.
     """
 
     __slots__ = ("__weakref__", "_dispatch", "_parameters", "_side", "_variants", "name")
@@ -37,7 +37,7 @@ class Launchable:
         self.name = variants.source.name
         self._parameters = variants.parameters
         self._variants = variants
-        self._side = side  # which of the dispatchers of a variant
+        self._side = side  # the index of its dispatcher in a variant
         self._dispatch = variants.default[side]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -52,26 +52,26 @@ class Launchable:
         return self._dispatch.call(*args)
 
     def _call_flattened(self, *args: Any, **kwargs: Any) -> Any:
-        """A call where some parameters are vectors, matrices or structs, or may be fields or arrays."""
+        """A call with parameters that are vectors, matrices or structs, or that can be fields or arrays."""
         if kwargs or len(args) != len(self._parameters):
             args = positional(self.name, self._parameters, args, kwargs)
         if not self._variants.tensors:
             return self._dispatch.call(*self._dispatch.flat(args))
         flat = self._variants.default[0].flat(args)
-        self._dispatch = self._variants.given(flat)[self._side]
+        self._dispatch = self._variants.for_arguments(flat)[self._side]
         return self._dispatch.call(*flat)
 
     def ir(self, stage: str = "") -> str:
-        """The IR as text: what the backend gets, or as it is at ``stage`` ("front end", or the name of a pass, with or
-        without "after"). An unknown stage is a KeyError that lists them."""
+        """The IR as text at ``stage`` ("front end", or the name of a pass, with or without "after"); by default, the IR
+        that the backend gets. An unknown stage is a KeyError that lists the stages."""
         from quadrants_lab.runtime.record.inspect import ir_text
 
         return ir_text(self._dispatch, stage)
 
     def code(self, stage: str = "") -> str:
-        """A backend's output at ``stage``, for instance "llvm", "asm", "c", "spirv" or "msl"; the device need not
-        be there. Without one, the last stage of the session's backend. An unknown stage is a KeyError that lists
-        them."""
+        """The output of a backend at ``stage``, for instance "llvm", "asm", "c", "spirv" or "msl", which needs no
+        device; by default, the last stage of the session's backend. An unknown stage is a KeyError that lists the
+        stages."""
         from quadrants_lab.runtime.record.inspect import code_text
 
         return code_text(self._dispatch, stage)
@@ -82,13 +82,14 @@ class Launchable:
 
 
 class Gradient(Launchable):
-    """The reverse-mode derivative of a kernel: adds into the gradients of what the kernel reads, and does not run the
+    """The reverse-mode derivative of a kernel. It adds to the gradients of what the kernel reads, and does not run the
     kernel itself."""
 
     __slots__ = ()
 
     def sizes(self) -> Sizes:
-        """A row for each adstack, with its depth in the last gradient launch, and notes on values without one."""
+        """A table with a row for each adstack and its depth in the last gradient launch, and notes on values that have
+        no adstack."""
         from quadrants_lab.runtime.record.inspect import sizes
 
         return sizes(self._dispatch)
@@ -98,11 +99,11 @@ class Gradient(Launchable):
 
 
 class ValueAndGradient(Launchable):
-    """A kernel followed by its gradient: what ``k(...)`` and then ``k.grad(...)`` do, and the kernel's value.
+    """A kernel followed by its gradient: the same as ``k(...)`` and then ``k.grad(...)``. Returns the kernel's value.
 
-    Set the gradients of what the kernel writes before, as for `Kernel.grad`. Where the gradient needs nothing that only
-    the end of the launch tells, both are one launch, in which the kernel's last loop goes on to the derivative of each
-    iteration while its values are at hand; else, and under a Tape and in checked modes, they are two.
+    The gradients of what the kernel writes must be set before, as for `Kernel.grad`. If the gradient does not depend on
+    results of the whole launch, both are one launch, in which each iteration of the last loop computes its value and
+    then its derivative. Otherwise, and under a Tape and in checked modes, there are two launches.
     """
 
     __slots__ = ()
@@ -125,14 +126,14 @@ class Kernel(Launchable):
         update_wrapper(self, fn, updated=())
 
     def sizes(self) -> Sizes:
-        """A row for each adstack of the gradient, with its depth in the last gradient launch."""
+        """A table with a row for each adstack of the gradient and its depth in the last gradient launch."""
         return self.grad.sizes()
 
     def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
-        """Writes the inspector of the last launches to a file: a page for any browser (.html), or what `qd.inspect`
-        opens (.json). ``iterations``: those whose steps can be followed there, for instance 3, or (3, 5) of two
+        """Writes the inspector of the last launches to a file: a page for any browser (.html), or data that
+        `qd.inspect` opens (.json). ``iterations``: those whose steps the page shows, for instance 3, or (3, 5) of two
         loops; they need a launch in a `%%qdkernel` cell."""
-        from quadrants_lab.notebook.saved import export_kernel  # a floor above: only here
+        from quadrants_lab.notebook.saved import export_kernel  # the only import upwards
 
         return export_kernel(self, path, iterations)
 
@@ -146,19 +147,19 @@ class Kernel(Launchable):
 
 
 def _called_by(call: Callable[..., Any], base: type[T]) -> type[T]:
-    """The class with another ``__call__``, which Python looks up in the class alone."""
+    """A subclass with another ``__call__``, because Python looks that up in the class alone."""
     return type(base.__name__, (base,), {"__slots__": (), "__call__": call})
 
 
 class FlattenedKernel(Kernel):
-    """A kernel of which some parameters are vectors, matrices or structs, or may be fields or arrays."""
+    """A kernel with parameters that are vectors, matrices or structs, or that can be fields or arrays."""
 
     __slots__ = ()
     __call__ = Launchable._call_flattened
     _gradient, _both = _called_by(__call__, Gradient), _called_by(__call__, ValueAndGradient)
 
 
-def _under_a_tape(self: Launchable, *args: Any, **kwargs: Any) -> Any:
+def _no_gradient(self: Launchable, *args: Any, **kwargs: Any) -> Any:
     raise QuadrantsRuntimeError(
         f"kernel {self.name} is several launches, as many as its flags say, and has no gradient of its own",
         code="QL2131",
@@ -167,24 +168,26 @@ def _under_a_tape(self: Launchable, *args: Any, **kwargs: Any) -> Any:
 
 
 class GraphKernel(Kernel):
-    """A kernel whose launch is several, see `lang.graph`."""
+    """A kernel that is launched in several steps, see `lang.graph`."""
 
-    __slots__ = ()
-    _gradient, _both = _called_by(_under_a_tape, Gradient), _called_by(_under_a_tape, ValueAndGradient)
+    __slots__ = ("graph",)
+    _gradient, _both = _called_by(_no_gradient, Gradient), _called_by(_no_gradient, ValueAndGradient)
 
-    def __init__(self, fn: Callable[..., Any], variants: TensorVariants, made: Graph) -> None:
+    def __init__(self, fn: Callable[..., Any], variants: TensorVariants, graph: Graph) -> None:
         super().__init__(fn, variants)
-        pieces = [step.piece for step in made.steps if step.piece is not None]
-        whole = {id(p): _kernel(fn, TensorVariants(p, variants.parameters, variants.graph)) for p in pieces}
-        self.__dict__.update(graph=made, pieces=whole)
+        for n, step in enumerate(graph):
+            if step.piece is not None:
+                piece = TensorVariants(step.piece, variants.parameters, variants.graph)
+                graph[n] = step._replace(piece=_kernel(fn, piece))
+        self.graph = graph
 
     def __call__(self, *args: Any, **kwargs: Any) -> GraphStatus | None:
         status = self._run(args, kwargs, 0)
-        return status if self.__dict__["graph"].resume else None
+        return status if checkpoints_of(self.graph) else None
 
     def resume(self, *args: Any, from_checkpoint: Any, **kwargs: Any) -> GraphStatus:
-        """Goes on, with the same arguments, with the block of the checkpoint that ended a launch."""
-        begins = self.__dict__["graph"].resume
+        """Continues a launch that a checkpoint ended, with the block of that checkpoint and the same arguments."""
+        begins = checkpoints_of(self.graph)
         if from_checkpoint not in begins:
             known = ", ".join(map(repr, begins)) or "none"
             raise QuadrantsRuntimeError(
@@ -194,34 +197,32 @@ class GraphKernel(Kernel):
 
     def _run(self, args: Sequence[Any], kwargs: dict[str, Any], at: int) -> GraphStatus:
         args = positional(self.name, self._parameters, args, kwargs)
-        given = dict(zip((p.name for p in self._parameters), args, strict=True))
-        pieces = self.__dict__["pieces"]
-        return run(self.__dict__["graph"], lambda piece: pieces[id(piece)](*args), given, at)
+        return run(self.graph, dict(zip((p.name for p in self._parameters), args, strict=True)), at)
 
     def ir(self, stage: str = "") -> str:
-        """That of each launch, in order."""
-        return "\n".join(k.ir(stage) for k in self.__dict__["pieces"].values())
+        """The IR of each step, in order."""
+        return "\n".join(step.piece.ir(stage) for step in self.graph if step.piece is not None)
 
     def code(self, stage: str = "") -> str:
-        """That of each launch, in order."""
-        return "\n".join(k.code(stage) for k in self.__dict__["pieces"].values())
+        """The code of each step, in order."""
+        return "\n".join(step.piece.code(stage) for step in self.graph if step.piece is not None)
 
 
 def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False) -> Kernel:
-    """The kernel of a function, of the class that it needs."""
+    """The kernel of a function; the arguments are those of `kernel`."""
     if fn.__name__ == "<lambda>":
         raise error("QL1101", None)
     source = function_source(fn)
-    made = graph_of(source)
+    steps = graph_of(source)
     variants = TensorVariants(source, read_parameters(fn, source), graph)
-    if made is None:
+    if not steps:
         return _kernel(fn, variants)
-    check_asked(source, made, graph, checkpoints)
-    return GraphKernel(fn, variants, made)
+    check_options(source, steps, graph, checkpoints)
+    return GraphKernel(fn, variants, steps)
 
 
 def _kernel(fn: Callable[..., Any], variants: TensorVariants) -> Kernel:
-    """The kernel of the class that its parameters need."""
+    """A kernel of the class that its parameters require."""
     flattened = variants.tensors or any(is_compound(p.annotation) for p in variants.parameters)
     return (FlattenedKernel if flattened else Kernel)(fn, variants)
 
@@ -233,21 +234,16 @@ def kernel(
     *, pure: bool | None = None, fastcache: bool = False, graph: bool = False, checkpoints: bool = False
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 def kernel(
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    pure: bool | None = None,
-    fastcache: bool = False,
-    graph: bool = False,
-    checkpoints: bool = False,
-) -> Any:
-    """Makes a kernel of a function. Its outermost loops run in parallel, one after the other.
+    fn: Callable[..., Any] | None = None, /, *, pure: bool | None = None, fastcache: bool = False,
+    graph: bool = False, checkpoints: bool = False,
+) -> Any:  # fmt: skip
+    """Makes a kernel from a function. Its outermost loops run one after the other, each in parallel.
 
-    Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template`
-    for what is known at compile time. ``pure`` and ``fastcache`` are accepted: the disk cache needs no such promise.
+    Every parameter is annotated: a dtype, int or float for a number, `qd.types.ndarray` for an array, `qd.template` for
+    a compile-time value. ``pure`` and ``fastcache`` are accepted and have no effect.
     ``graph``: on CUDA the loops of a launch, and of its gradient, start together, as a CUDA graph from the first launch
     on; such a kernel returns nothing and takes arrays on the GPU. `qd.graph.do_while` and, with ``checkpoints``,
-    `qd.checkpoint` ask for it everywhere.
+    `qd.checkpoint` require it on every backend.
     """
 
     def made(fn: Callable[..., Any]) -> Kernel:
@@ -257,12 +253,12 @@ def kernel(
 
 
 def pure(fn: Kernel) -> Kernel:
-    """The kernel as it is: its promise to read no globals but constants is not needed here."""
+    """Returns the kernel unchanged. In Quadrants it promises that the kernel reads no globals other than constants."""
     return fn
 
 
 class Func:
-    """A function that is inlined where kernels call it."""
+    """A function that is inlined into the kernels that call it."""
 
     __slots__ = ("__dict__", "method", "source")
     __qd_func__ = True
@@ -287,7 +283,7 @@ class Func:
 
 
 class PyFunc(Func):
-    """A func that Python can call too: it then runs as the Python that it is."""
+    """A func that Python can call too, as the Python function that it was made from."""
 
     __slots__ = ()
 
@@ -296,31 +292,29 @@ class PyFunc(Func):
 
 
 def func(fn: Callable[..., Any]) -> Func:
-    """Makes a function that kernels and other funcs can call."""
+    """Makes a func, which kernels and other funcs can call."""
     return Func(_function(fn, "func"))
 
 
 def pyfunc(fn: Callable[..., Any]) -> PyFunc:
-    """Makes a function that kernels, funcs and Python can call."""
+    """Makes a func that Python can call too."""
     return PyFunc(_function(fn, "pyfunc"))
 
 
 def real_func(fn: Callable[..., Any]) -> Func:
-    """The same as `func`: every func is inlined where it is called."""
+    """The same as `func`: every func is inlined."""
     return Func(_function(fn, "real_func"))
 
 
 for _decorator in (func, pyfunc, real_func):
-    _decorator.__qd_decorator__ = True  # type: ignore[attr-defined]  # a kernel may call them on what it calls
+    _decorator.__qd_decorator__ = True  # type: ignore[attr-defined]  # kernels can apply them to functions
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:
+    """The function that the decorator ``@qd.WHAT`` compiles; an error if ``fn`` is something else."""
     if isinstance(fn, (staticmethod, classmethod)):
-        raise QuadrantsSyntaxError(
-            f"@qd.{what} goes under @staticmethod",
-            code="QL2064",
-            help=f"write @staticmethod above @qd.{what}",
-        )
+        help = f"write @staticmethod above @qd.{what}"
+        raise QuadrantsSyntaxError(f"@qd.{what} goes under @staticmethod", code="QL2064", help=help)
     if isinstance(fn, Launchable | Func):
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
     if not callable(fn):

@@ -1,4 +1,4 @@
-"""`qd.linalg`: systems of linear equations whose matrix is a kernel. Every step runs where the session does."""
+"""`qd.linalg`: solvers for systems of linear equations whose matrix is a kernel. They run on the session's device."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ def _combine(y: Tensor, x: Tensor, c: Tensor) -> None:
 
 
 class LinearOperator:
-    """A matrix as a kernel of two fields (or ndarrays): it writes the matrix times the first to the second."""
+    """A matrix, given as a kernel of two fields or ndarrays that writes the product with the first to the second."""
 
     def __init__(self, matvec_kernel: Callable[[Any, Any], Any]) -> None:
         self.kernel = matvec_kernel
 
     def matvec(self, x: Any, Ax: Any) -> None:
         if x.shape != Ax.shape:
-            raise QuadrantsRuntimeError(f"the matrix makes {Ax!r} of {x!r}: their shapes differ", code="QL2058")
+            what = f"the product of the matrix with {x!r} cannot be {Ax!r}: their shapes differ"
+            raise QuadrantsRuntimeError(what, code="QL2058")
         self.kernel(x, Ax)
 
 
 class _Vectors:
-    """Vectors like ``b``, and what is done with them."""
+    """Operations on vectors that are fields or ndarrays like ``b``. ``r``: the residual b - A x."""
 
     def __init__(self, A: LinearOperator, b: Any, x: Any) -> None:
         if not isinstance(A, LinearOperator):
@@ -99,9 +100,9 @@ class _Vectors:
 def MatrixFreeCG(
     A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True
 ) -> bool:
-    """Solves ``A x = b`` for a symmetric positive definite A, from ``x`` on, by conjugate gradients (Hestenes and
-    Stiefel, 1952). Whether the norm of the residual came below ``tol`` within ``maxiter`` products with A.
-    False, too, where it breaks down: A is singular, or the residual is 0 and ``tol`` is no more."""
+    """Solves ``A x = b`` for a symmetric positive definite A by conjugate gradients (Hestenes and Stiefel, 1952),
+    starting at ``x``. Returns whether the norm of the residual fell below ``tol`` within ``maxiter`` products with A;
+    False also if the method breaks down: A is singular, or the residual and ``tol`` are 0."""
     v = _Vectors(A, b, x)
     p, Ap = v.new(v.r), v.new()
     rr = v.dot(v.r, v.r)
@@ -125,8 +126,7 @@ def MatrixFreeCG(
 def MatrixFreeBICGSTAB(
     A: LinearOperator, b: Any, x: Any, tol: float = 1e-6, maxiter: int = 5000, quiet: bool = True
 ) -> bool:
-    """The same for any invertible A, with two products an iteration (van der Vorst, 1992). False, too, where it breaks
-    down."""
+    """The same as `MatrixFreeCG` for any invertible A, with two products an iteration (van der Vorst, 1992)."""
     v = _Vectors(A, b, x)
     first, p, Ap, As = v.new(v.r), v.new(v.r), v.new(), v.new()
     rho = rr = v.dot(v.r, v.r)

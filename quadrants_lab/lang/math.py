@@ -1,4 +1,4 @@
-"""`qd.math`: constants, the elementary functions, and functions that shaders have."""
+"""`qd.math`: constants, vector and matrix types, elementary functions, and functions known from shaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors and matrices outside of kernels: small values over numpy memory, with the language's own methods."""
+"""Vectors and matrices outside of kernels: small numpy arrays with the methods that they have in kernels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from quadrants_lab.errors import QuadrantsIndexError, QuadrantsSyntaxError, Quad
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.runtime.arguments.fitting import INTEGERS, held
+from quadrants_lab.runtime.arguments.fitting import INTEGERS, fitted_array
 
 Array = npt.NDArray[Any]
 
 
 class Named(ABCMeta):
-    """Gives classes, and not their instances, the name by which the front end knows them."""
+    """Metaclass that gives a class, but not its instances, the name by which the front end recognises it."""
 
     @property
     def __qd_op__(cls) -> str:
@@ -29,7 +29,7 @@ class Named(ABCMeta):
 
 
 def _op(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """A static constructor that kernels know as the operation ``name``."""
+    """Makes a function a static method that kernels know as the operation ``name``."""
 
     def mark(fn: Callable[..., Any]) -> Any:
         fn.__qd_op__ = name  # type: ignore[attr-defined]  # read by the front end
@@ -38,7 +38,7 @@ def _op(name: str) -> Callable[[Callable[..., Any]], Any]:
     return mark
 
 
-def _matrix_mismatch(what: str, *shapes: tuple[int, ...]) -> QuadrantsTypeError:
+def _wrong_shape(what: str, *shapes: tuple[int, ...]) -> QuadrantsTypeError:
     return QuadrantsTypeError(f"{what}, got {' and '.join(map(str, shapes))}", code="QL2110")
 
 
@@ -46,14 +46,14 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     """A matrix of n rows and m columns, or a vector of n elements: ``qd.Matrix([[1, 2], [3, 4]], qd.f32)``.
 
     ``arr`` is an array or nested sequence of numbers, ``dt`` the dtype of the elements, which must be able to hold them
-    (`cast` cuts and wraps); without it they are what numpy makes of them, and in a kernel literals. Arithmetic is
-    elementwise, ``@`` the product of matrices; ``v[i]``, ``m[i, j]`` and, of vectors, ``v.x``, ``v.zyx``, ``v.rgb``,
-    ``v.st`` read and write elements. Errors: `QuadrantsTypeError` where shapes do not fit.
+    (`cast` truncates and wraps). Without it, numpy chooses the dtype, and in a kernel the elements are literals.
+    Arithmetic is elementwise; ``@`` is the product of matrices. ``v[i]``, ``m[i, j]`` and, for vectors, ``v.x``,
+    ``v.zyx``, ``v.rgb``, ``v.st`` read and write elements. Shapes that do not fit are a `QuadrantsTypeError`.
     """
 
     __array_priority__ = 1000
     __hash__ = object.__hash__
-    field: ClassVar[Any]  # the three are attached by the modules that own the containers
+    field: ClassVar[Any]  # the three are set by `fields.add_constructors`
     ndarray: ClassVar[Any]
     tensor: ClassVar[Any]
     entries: Array
@@ -64,7 +64,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             arr = arr.entries
         elif not isinstance(arr, (list, tuple, np.ndarray)):
             raise QuadrantsTypeError(
-                f"{arr!r} is no sequence of numbers", code="QL2111", help="for example qd.Vector([1, 2, 3])"
+                f"{arr!r} is not a sequence of numbers", code="QL2111", help="for example qd.Vector([1, 2, 3])"
             )
         else:
             arr = [a.entries if isinstance(a, Matrix) else a for a in arr]
@@ -73,13 +73,16 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         except ValueError:
             values = np.array(None)
         if values.ndim not in (1, 2) or (values.size and values.dtype.kind not in "biuf"):
-            raise QuadrantsTypeError(
-                "the rows of a matrix are sequences of numbers, all of one length", code="QL2111"
-            )
+            raise QuadrantsTypeError("the rows of a matrix are sequences of numbers, all of one length", code="QL2111")
         dtype = None if dt is None else as_dtype(dt)
-        return made(values if dtype is None else held(values, dtype, _named(values, dtype)), dtype)
+        entries = values if dtype is None else fitted_array(values, dtype, _description(values, dtype))
+        return wrap_entries(entries, dtype)
 
-    # --- what it is
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as a value of its own, also where it lies in the memory of a field."""
+        return wrap_entries, (self.entries.copy(), self.dtype)
+
+    # --- shape and contents
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -130,8 +133,8 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     # --- elements
 
     def _checked(self, index: Any) -> Any:
-        if (len(index) if isinstance(index, tuple) else 1) != self.ndim:
-            got = len(index) if isinstance(index, tuple) else 1
+        got = len(index) if isinstance(index, tuple) else 1
+        if got != self.ndim:
             raise QuadrantsIndexError(
                 f"an element of a {'matrix' if self.ndim == 2 else 'vector'} has {self.ndim} indices, {got} given",
                 code="QL2112", help="write m[i, j]" if self.ndim == 2 else "write v[i]",
@@ -140,16 +143,17 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     def __getitem__(self, index: Any) -> Any:
         value = self.entries[self._checked(index)]
-        return made(value, self.dtype) if isinstance(value, np.ndarray) else value
+        return wrap_entries(value, self.dtype) if isinstance(value, np.ndarray) else value
 
     def __setitem__(self, index: Any, value: Any) -> None:
         entries = self.entries
         limits = INTEGERS.get(entries.dtype)
         if limits is None or value.__class__ is not int or not limits[0] <= value <= limits[1]:
-            value = self._taken(value)
+            value = self._converted(value)
         entries[self._checked(index)] = value
 
     def _swizzled(self, name: str) -> tuple[int, ...] | None:
+        """The elements of a vector that letters such as ``zyx`` name; None if ``name`` is not such letters."""
         at = swizzle(name)
         if at is None or self.ndim != 1:
             return None
@@ -161,30 +165,33 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or (at := self._swizzled(name)) is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
-        return self.entries[at[0]] if len(at) == 1 else made(self.entries[list(at)], self.dtype)
+        return self.entries[at[0]] if len(at) == 1 else wrap_entries(self.entries[list(at)], self.dtype)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_") or name in ("entries", "dtype") or (at := self._swizzled(name)) is None:
-            object.__setattr__(self, name, value)
-            return
+        at = self._swizzled(name)
+        if at is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r} to write to")
         if len(set(at)) != len(at):
             raise QuadrantsSyntaxError(f"'.{name}' names an element twice and cannot be assigned", code="QL2113")
-        self.entries[at[0] if len(at) == 1 else list(at)] = self._taken(value)
+        self.entries[at[0] if len(at) == 1 else list(at)] = self._converted(value)
 
     def fill(self, val: Any) -> None:
-        """Every element becomes ``val``."""
-        self.entries[...] = self._taken(val)
+        """Sets every element to ``val``."""
+        self.entries[...] = self._converted(val)
 
-    def _taken(self, value: Any) -> Any:
-        """What elements become, which must be able to hold it."""
+    def _converted(self, value: Any) -> Any:
+        """``value`` as an array that can be assigned to elements; an error if integers cannot hold it."""
         array = np.asarray(value)
         dtype = from_numpy(self.entries.dtype)
-        return array if dtype is None or dtype.is_float else held(array, dtype, _named(self.entries, dtype))
+        if dtype is None or dtype.is_float:
+            return array
+        return fitted_array(array, dtype, _description(self.entries, dtype))
 
     # --- arithmetic
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """numpy's elementwise functions, and with them Python's operators: the result is a new value, also of += ."""
+        """numpy's elementwise functions, and with them Python's operators. The result is always a new value, also for
+        ``+=``."""
         kwargs.pop("out", None)
         if method != "__call__" or kwargs:
             return NotImplemented
@@ -192,16 +199,20 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             return _product(*inputs)
         shapes = {np.shape(a) for a in inputs if np.ndim(a)}
         if len(shapes) > 1:
-            raise _matrix_mismatch(f"{ufunc.__name__} needs operands of one shape", *sorted(shapes))
+            raise _wrong_shape(f"{ufunc.__name__} needs operands of one shape", *sorted(shapes))
         plain = [a.entries if isinstance(a, Matrix) else np.asarray(a) if np.ndim(a) else a for a in inputs]
         with np.errstate(all="ignore"):
             values = ufunc(*plain)
-        return made(values, _dtype_of(values, inputs))
+        return tuple(_result(v, inputs) for v in values) if ufunc.nout > 1 else _result(values, inputs)
 
     def cast(self, dtype: Any) -> Matrix:
-        """The elements as ``dtype``; real to integer truncates."""
-        dtype = as_dtype(dtype)
-        return made(cast_array(self.entries, dtype), dtype)
+        """The elements as ``dtype``, by the rules of a cast in a kernel: real to integer truncates."""
+        dtype, values = as_dtype(dtype), self.entries
+        if dtype.is_float or values.dtype == dtype.numpy:
+            with np.errstate(all="ignore"):
+                return wrap_entries(values.astype(dtype.numpy), dtype)
+        flat = [convert(v, dtype) for v in values.reshape(-1).tolist()]
+        return wrap_entries(np.array(flat, dtype.numpy).reshape(values.shape), dtype)
 
     # --- reductions
 
@@ -215,7 +226,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         return self.entries.min()
 
     def any(self) -> bool:
-        """Whether an element is not zero."""
+        """Whether any element is not zero."""
         return bool(self.entries.any())
 
     def all(self) -> bool:
@@ -236,78 +247,74 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             return 1 / self.norm(eps)
 
     def normalized(self, eps: float = 0) -> Matrix:
-        """The vector divided by norm() + eps; where that is 0, zeros."""
-        self._vector("normalized")
-        size = self.norm() + eps
+        """The vector divided by norm() + eps; zeros if that is 0."""
+        size = self._vector("normalized").norm() + eps
         result: Matrix = self * (1 / size if size else 0.0)
         return result
 
     # --- products
 
-    def _vector(self, what: str) -> None:
+    def _vector(self, what: str) -> Matrix:
         if self.ndim != 1:
-            raise _matrix_mismatch(f"{what} takes vectors", self.shape)
+            raise _wrong_shape(f"{what} takes vectors", self.shape)
+        return self
 
-    def _square(self, what: str) -> None:
+    def _square(self, what: str) -> Array:
         if self.ndim != 2 or self.n != self.m:
-            raise _matrix_mismatch(f"{what} takes a square matrix", self.shape)
+            raise _wrong_shape(f"{what} takes a square matrix", self.shape)
+        return self.entries
 
-    def _pair(self, other: Any, what: str) -> Matrix:
-        made: Matrix = other if isinstance(other, Matrix) else Matrix(other)
-        if made.shape != self.shape:
-            raise _matrix_mismatch(f"{what} needs operands of one shape", self.shape, made.shape)
-        return made
+    def _entries_of(self, other: Any, what: str) -> Array:
+        """The entries of the other operand, which has the same shape."""
+        matrix: Matrix = other if isinstance(other, Matrix) else Matrix(other)
+        if matrix.shape != self.shape:
+            raise _wrong_shape(f"{what} needs operands of one shape", self.shape, matrix.shape)
+        return matrix.entries
 
     def dot(self, other: Any) -> Any:
         """The inner product of two vectors."""
-        self._vector("dot")
-        return self.frobenius_inner(other)
+        return self._vector("dot").frobenius_inner(other)
 
     def frobenius_inner(self, other: Any) -> Any:
         """The sum of the products of the elements of two matrices of one shape."""
-        return (self.entries * self._pair(other, "the inner product").entries).sum()
+        return (self.entries * self._entries_of(other, "the inner product")).sum()
 
     def cross(self, other: Any) -> Any:
-        """The cross product of two vectors of 3 elements; of 2 elements, the number x1 * y2 - x2 * y1."""
-        a, b = self.entries, self._pair(other, "cross").entries
+        """The cross product of two vectors of 3 elements; for 2 elements, the number x1 * y2 - x2 * y1."""
+        a, b = self.entries, self._entries_of(other, "cross")
         if self.shape == (2,):
             return a[0] * b[1] - a[1] * b[0]
         if self.shape != (3,):
-            raise _matrix_mismatch("cross takes vectors of 2 or 3 elements", self.shape)
-        return made(a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]], _dtype_of(a, (self, other)))
+            raise _wrong_shape("cross takes vectors of 2 or 3 elements", self.shape)
+        return wrap_entries(a[[1, 2, 0]] * b[[2, 0, 1]] - a[[2, 0, 1]] * b[[1, 2, 0]], _dtype_of(a, (self, other)))
 
     def outer_product(self, other: Any) -> Matrix:
-        """The matrix of all products of an element of this vector (its row) and one of the other (its column)."""
+        """The matrix m with ``m[i, j] = self[i] * other[j]``."""
         other = other if isinstance(other, Matrix) else Matrix(other)
-        self._vector("outer_product")
-        other._vector("outer_product")
-        values = np.multiply.outer(self.entries, other.entries)
-        return made(values, _dtype_of(values, (self, other)))
+        a, b = (x._vector("outer_product").entries for x in (self, other))
+        return _result(np.multiply.outer(a, b), (self, other))
 
     # --- square matrices
 
     def transpose(self) -> Matrix:
         if self.ndim != 2:
-            raise _matrix_mismatch("transpose takes a matrix (of vectors: a.outer_product(b))", self.shape)
-        return made(self.entries.T.copy(), self.dtype)
+            raise _wrong_shape("transpose takes a matrix (of vectors: a.outer_product(b))", self.shape)
+        return wrap_entries(self.entries.T.copy(), self.dtype)
 
     def trace(self) -> Any:
         """The sum of the diagonal."""
-        self._square("trace")
-        return self.entries.trace()
+        return self._square("trace").trace()
 
     def determinant(self) -> Any:
-        self._square("determinant")
-        return np.linalg.det(self.entries)
+        return np.linalg.det(self._square("determinant"))
 
     def inverse(self) -> Matrix:
-        """The inverse; NaNs where there is none."""
-        self._square("inverse")
+        """The inverse; NaNs for a singular matrix."""
         try:
-            values = np.linalg.inv(self.entries)
+            values = np.linalg.inv(self._square("inverse"))
         except np.linalg.LinAlgError:
             values = np.full(self.shape, np.nan)
-        return made(values, self.dtype if self.dtype is not None and self.dtype.is_float else None)
+        return wrap_entries(values, self.dtype if self.dtype is not None and self.dtype.is_float else None)
 
     # --- constructors
 
@@ -323,25 +330,27 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
 
     @_op("Matrix.unit")
     def unit(n: int, i: int, dt: Any = None) -> Matrix:
-        """n zeros, with a one at ``i``."""
+        """A vector of n zeros, with a one at ``i``."""
         if not 0 <= i < n:
             raise QuadrantsTypeError(f"a vector of {n} elements has no element {i}", code="QL2110")
         return Vector([int(k == i) for k in range(n)], int if dt is None else dt)
 
     @_op("Matrix.identity")
     def identity(dt: Any, n: int) -> Matrix:
-        """Ones on the diagonal of n rows and n columns, zeros elsewhere."""
+        """The identity matrix of n rows and n columns."""
         return Matrix(np.eye(n), dt)
 
     @_op("Matrix.diag")
     def diag(dim: int, val: Any) -> Matrix:
-        """``val`` on the diagonal of dim rows and columns, zeros elsewhere."""
+        """The matrix of dim rows and columns with ``val`` on the diagonal."""
         return Matrix(np.diag(np.full(dim, val)))
 
     @_op("Matrix.rows")
     def rows(rows: Sequence[Any]) -> Matrix:
         """The matrix with these rows, vectors or sequences of numbers."""
-        return Matrix(list(rows), _common([r for r in rows if isinstance(r, Matrix)]))
+        values = [r for r in rows if isinstance(r, Matrix)]
+        flat = np.concatenate([v.entries.reshape(-1) for v in values]) if values else np.empty(0)
+        return Matrix(list(rows), _dtype_of(flat, values))
 
     @_op("Matrix.cols")
     def cols(cols: Sequence[Any]) -> Matrix:
@@ -350,7 +359,7 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
         return transposed
 
 
-for _name, _method in vars(Matrix).items():  # so that kernels know qd.Vector.norm(v) for v.norm()
+for _name, _method in vars(Matrix).items():  # so that kernels recognise qd.Vector.norm(v) as v.norm()
     if isinstance(_method, FunctionType) and not _name.startswith(("_", "to_")):
         _method.__qd_op__ = f"Matrix.{_name}"  # type: ignore[attr-defined]  # read by the front end
 
@@ -359,8 +368,8 @@ class Vector(Matrix):
     """A vector: ``qd.Vector([1, 2, 3], qd.f32)``. See `Matrix`."""
 
 
-def made(values: Array, dtype: DType | None) -> Matrix:
-    """The value over this very memory."""
+def wrap_entries(values: Array, dtype: DType | None) -> Matrix:
+    """The vector or matrix over this array, which is not copied."""
     cls = Vector if values.ndim == 1 else Matrix
     value = object.__new__(cls)
     object.__setattr__(value, "__qd_matrix__", True)
@@ -369,38 +378,28 @@ def made(values: Array, dtype: DType | None) -> Matrix:
     return value
 
 
-def _named(entries: Array, dtype: DType) -> str:
+def _description(entries: Array, dtype: DType) -> str:
     return f"a {'vector' if entries.ndim == 1 else 'matrix'} of {dtype}"
 
 
 def _dtype_of(values: Array, inputs: Sequence[Any]) -> DType | None:
-    """The dtype of a result: none where no operand has one."""
+    """The dtype of a result; None if no operand has one."""
     typed = any(isinstance(a, Matrix) and a.dtype is not None for a in inputs)
     return from_numpy(values.dtype) if typed else None
 
 
-def _common(values: Sequence[Matrix]) -> DType | None:
-    """The dtype of what several values are put together to."""
-    return _dtype_of(np.concatenate([v.entries.reshape(-1) for v in values]), values) if values else None
+def _result(values: Array, inputs: Sequence[Any]) -> Matrix:
+    return wrap_entries(values, _dtype_of(values, inputs))
 
 
 def _filled(value: int, dt: Any, n: int, m: int | None) -> Matrix:
     return Matrix(np.full((n,) if m is None else (n, m), value), dt)
 
 
-def cast_array(values: Array, dtype: DType) -> Array:
-    """A copy as ``dtype``, by the rules of a cast in a kernel."""
-    if dtype.is_float or values.dtype == dtype.numpy:
-        with np.errstate(all="ignore"):
-            return values.astype(dtype.numpy)
-    flat = [convert(v, dtype) for v in values.reshape(-1).tolist()]
-    return np.array(flat, dtype.numpy).reshape(values.shape)
-
-
 def _product(left: Any, right: Any) -> Any:
-    """``left @ right``, of matrices and vectors; two vectors give their inner product."""
+    """``left @ right`` for matrices and vectors; two vectors give their inner product."""
     a, b = (x.entries if isinstance(x, Matrix) else np.asarray(x) for x in (left, right))
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[0]:
-        raise _matrix_mismatch("'@' needs as many columns on its left as rows on its right", a.shape, b.shape)
+        raise _wrong_shape("'@' needs as many columns on its left as rows on its right", a.shape, b.shape)
     values = a @ b
-    return made(values, _dtype_of(values, (left, right))) if values.ndim else values
+    return _result(values, (left, right)) if values.ndim else values

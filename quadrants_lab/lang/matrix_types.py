@@ -1,4 +1,4 @@
-"""Types of vectors and matrices: `qd.types.vector`, `qd.types.matrix`, and `qd.math.vec3` and its like."""
+"""Types of vectors and matrices: `qd.types.vector`, `qd.types.matrix`, and types such as `qd.math.vec3`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from quadrants_lab.errors import QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
-from quadrants_lab.lang.matrix import Matrix, Vector, made
+from quadrants_lab.lang.matrix import Matrix, Vector, wrap_entries
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixType:
-    """n rows and m columns of a dtype (`VectorType`: n elements). None leaves open what an annotation need not say.
+    """The type of matrices with n rows and m columns of a dtype. In an annotation, n, m and the dtype can be None, for
+    any.
 
-    Called, it makes a value: of one number for every element, or of numbers, vectors and sequences whose elements,
-    row by row, are those of the value.
+    A call makes a value: from one number for all elements, or from numbers, vectors and sequences, whose elements
+    become those of the value, row by row.
     """
 
     n: int | None
@@ -27,11 +28,12 @@ class MatrixType:
     given: Any = None
 
     __qd_type__ = "matrix"
-    _values = Matrix
+    _class = Matrix
 
     @property
     def dtype(self) -> DType | None:
-        """None: whatever it meets, default_fp for new values. ``int`` and ``float`` are the session's defaults."""
+        """The dtype of the elements: None for any (new values then have default_fp). ``int`` and ``float`` mean the
+        session's default dtypes."""
         return None if self.given is None else as_dtype(self.given)
 
     @property
@@ -48,33 +50,32 @@ class MatrixType:
     def __call__(self, *args: Any) -> Matrix:
         if not args:
             raise QuadrantsSyntaxError(f"{self!r} needs the values of its elements", code="QL2114")
-        dtype = self._of_values()
+        dtype, sizes = self._value_dtype(), self._sizes()
         if len(args) == 1 and np.ndim(args[0]) == 0:
-            return Matrix(np.full(self._sizes(), args[0]), dtype)
+            return Matrix(np.full(sizes, args[0]), dtype)
         flat = [x for a in args for x in _flat(a)]
-        if len(flat) != int(np.prod(self._sizes())):
-            raise QuadrantsTypeError(
-                f"{self!r} has {np.prod(self._sizes())} elements, {len(flat)} given", code="QL2114"
-            )
-        return Matrix(np.array(flat).reshape(self._sizes()), dtype)
+        if len(flat) != int(np.prod(sizes)):
+            raise QuadrantsTypeError(f"{self!r} has {np.prod(sizes)} elements, {len(flat)} given", code="QL2114")
+        return Matrix(np.array(flat).reshape(sizes), dtype)
 
     def rebuild(self, flat: Sequence[Any]) -> Matrix:
-        """The value with these elements, row by row; numbers of the dtype, as kernels return them."""
-        dtype = self._of_values()
-        return made(np.array(flat, dtype.numpy).reshape(self._sizes()), dtype)
+        """The value with these elements, row by row, which are numbers of the dtype, as kernels return them."""
+        dtype = self._value_dtype()
+        return wrap_entries(np.array(flat, dtype.numpy).reshape(self._sizes()), dtype)
 
     def field(self, **options: Any) -> Any:
-        """A field of such elements: `qd.Matrix.field`."""
-        return self._values.field(*self._sizes(), dtype=self._of_values(), **options)
+        """A field of elements of this type; see `qd.field`."""
+        return self._class.field(*self._sizes(), dtype=self._value_dtype(), **options)
 
     def ndarray(self, **options: Any) -> Any:
-        """An ndarray of such elements: `qd.Matrix.ndarray`."""
-        return self._values.ndarray(*self._sizes(), dtype=self._of_values(), **options)
+        """An ndarray of elements of this type; see `qd.ndarray`."""
+        return self._class.ndarray(*self._sizes(), dtype=self._value_dtype(), **options)
 
-    def _of_values(self) -> DType:
+    def _value_dtype(self) -> DType:
         return as_dtype(float if self.given is None else self.given)
 
     def _sizes(self) -> tuple[int, ...]:
+        """The shape; an error if a part of it is None."""
         sizes = tuple(n for n in self.shape if n is not None)
         if len(sizes) != len(self.shape):
             raise QuadrantsTypeError(f"{self!r} leaves the number of its elements open", code="QL2114")
@@ -86,9 +87,9 @@ class MatrixType:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VectorType(MatrixType):
-    """n elements of a dtype. See `MatrixType`."""
+    """The type of vectors of n elements of a dtype. See `MatrixType`."""
 
-    _values = Vector
+    _class = Vector
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -104,12 +105,8 @@ def _name(given: Any) -> str:
 
 def _flat(x: Any) -> list[Any]:
     """The numbers in a number, vector, matrix or nested sequence, row by row."""
-    if isinstance(x, Matrix):
-        flat: list[Any] = x.entries.reshape(-1).tolist()
-        return flat
-    if isinstance(x, (list, tuple, np.ndarray)):
-        return [v for part in x for v in _flat(part)]
-    return [x]
+    parts = x.to_list() if isinstance(x, Matrix) else x
+    return [v for part in parts for v in _flat(part)] if isinstance(parts, (list, tuple, np.ndarray)) else [x]
 
 
 def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> MatrixType:
@@ -118,8 +115,7 @@ def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> Mat
 
 
 def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> VectorType:
-    """The type of vectors of n elements of ``dtype``. ``unpacked`` is accepted: elements are values of their own here
-    anyway."""
+    """The type of vectors of n elements of ``dtype``. ``unpacked`` is accepted and has no effect."""
     return VectorType(n, 1, _checked(dtype))
 
 

@@ -1,4 +1,4 @@
-"""`qd.lang.misc`: what programs ask of the machine; all other names are those of `qd`."""
+"""`qd.lang.misc`: questions about this machine. It also has all names of `qd`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quadrants_lab.lang.config import why_not as _why_not
 
 
 def is_arch_supported(arch: Arch) -> bool:
-    """Whether kernels can run on it here."""
+    """Whether kernels can run on this arch here."""
     return not _why_not(arch, False)
 
 

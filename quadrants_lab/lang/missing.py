@@ -1,8 +1,8 @@
-"""Names that Quadrants has and quadrants_lab does not have: using one says so in a sentence."""
+"""Names that Quadrants has and quadrants_lab lacks, and the error that says so when one is used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 NOT_YET: dict[str, tuple[str, ...]] = {
@@ -10,9 +10,7 @@ NOT_YET: dict[str, tuple[str, ...]] = {
         "CuptiMetric", "clear_scoped_profiler_info", "print_scoped_profiler_info",
     ),
     "running kernels as plain Python": ("python",),
-    "extensions and tools": (
-        "interop", "sparse",
-    ),
+    "extensions and tools": ("interop", "sparse"),
     "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "utils"),
 }  # fmt: skip
 
@@ -23,24 +21,26 @@ OUTSIDE: dict[str, tuple[str, ...]] = {
     "GPU intrinsics": ("global_thread_idx", "clock_counter", "clock_freq_hz", "volatile_load"),
 }  # fmt: skip
 
-_BEYOND = {name: part for part, names in OUTSIDE.items() for name in names}
-_REASON = {name: part for part, names in NOT_YET.items() for name in names}
+_WHY = {name: f"is not supported: {what} are outside of quadrants_lab" for what in OUTSIDE for name in OUTSIDE[what]}
+_WHY |= {name: f"is not supported yet by quadrants_lab ({what})" for what in NOT_YET for name in NOT_YET[what]}
 
 
 class NotSupportedYet(AttributeError, NotImplementedError):
-    """A public name of Quadrants that quadrants_lab does not have: not yet, or because it is outside of it."""
+    """A public name of Quadrants that quadrants_lab lacks, either for now or because it is out of scope."""
 
 
 def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> NoReturn:
-    """Raises what a module's ``__getattr__`` owes for a name that it does not have."""
-    if name in _BEYOND:
-        raise NotSupportedYet(f"{module}.{name} is not supported: {_BEYOND[name]} are outside of quadrants_lab")
-    if name in _REASON:
-        raise NotSupportedYet(f"{module}.{name} is not supported yet by quadrants_lab ({_REASON[name]})")
-    if name.startswith("_"):  # a probe of inspect, copy or IPython, which asks many and wants no advice
-        raise AttributeError(f"{module} has no attribute {name!r}")
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, [n for n in have if not n.startswith("_")], 1)
-    hint = f"; did you mean {module}.{close[0]}?" if close else ""
+    """Raises the error of a module's ``__getattr__`` for a name that is not in ``have``."""
+    if name in _WHY:
+        raise NotSupportedYet(f"{module}.{name} {_WHY[name]}")
+    # inspect, copy and IPython probe for many names with an underscore, and need no advice
+    close = "" if name.startswith("_") else closest(name, (n for n in have if not n.startswith("_")))
+    hint = f"; did you mean {module}.{close}?" if close else ""
     raise AttributeError(f"{module} has no attribute {name!r}{hint}")
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """The one of the names that is spelled most like ``name``; "" if none is similar."""
+    from difflib import get_close_matches  # imported here, because it is slow to import and rarely needed
+
+    return next(iter(get_close_matches(name, list(names), 1)), "")

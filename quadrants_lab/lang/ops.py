@@ -1,9 +1,10 @@
-"""The language's operations as Python objects: the front end knows them by name, Python can call most of them."""
+"""The language's operations as Python objects. The front end recognises them by name; Python can call most of them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
@@ -22,25 +23,25 @@ from quadrants_lab.lang.matrix import Matrix
 
 
 class Operation:
-    """A row of the front end's table of operations. In a kernel it is what the row says; called from Python it
-    computes with Python numbers and numpy arrays in double precision, or says that it needs a kernel."""
+    """A row of the front end's table of operations. A call from Python computes with Python numbers and numpy arrays in
+    double precision, or is an error if the operation needs a kernel."""
 
     __qd_op__: str
 
-    def __init__(self, row: Builtin, meaning: Callable[..., Any]) -> None:
+    def __init__(self, row: Builtin, in_python: Callable[..., Any]) -> None:
         self.__qd_op__ = self.__name__ = row.name
         self.__doc__ = f"{row.name}({', '.join(p.replace('=', '=None') for p in row.params)})\n\n{row.doc}"
-        self._meaning = meaning
+        self._in_python = in_python
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._meaning(*args, **kwargs)
+        return self._in_python(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<qd.{self.__name__}>"
 
 
 def _axis(given: Any) -> range:
-    """What a size, or a begin and an end, mean."""
+    """The range of a size, or of a pair of begin and end."""
     ends = given if isinstance(given, (tuple, list)) else (0, given)
     if len(ends) != 2 or not all(hasattr(end, "__index__") for end in ends):
         raise error("QL1707", None, what=given)
@@ -48,8 +49,8 @@ def _axis(given: Any) -> range:
 
 
 class NdRange:
-    """The box of `ndrange` outside of kernels: iterates over tuples of indices, the last of the ``axes`` fastest.
-    A kernel that is handed one loops over it. Errors are those of a kernel."""
+    """`ndrange` outside of kernels: iterates over tuples of indices, the last of the ``axes`` fastest. A kernel can
+    loop over one that is passed to it. Wrong arguments are the same errors as in a kernel."""
 
     __qd_ndrange__ = True
 
@@ -68,10 +69,7 @@ class NdRange:
 
 
 def _rounding(fn: Callable[[Any], Any]) -> Callable[..., Any]:
-    def meaning(x: Any, dtype: Any = None) -> Any:
-        return fn(x) if dtype is None else _cast(fn(x), dtype)
-
-    return meaning
+    return lambda x, dtype=None: fn(x) if dtype is None else _cast(fn(x), dtype)
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -88,33 +86,19 @@ def _bit_cast(x: Any, dtype: Any) -> Any:
     return PRIMS["bitcast"].evaluate(target, source.numpy(x))
 
 
-def _static(*values: Any) -> Any:
-    return values[0] if len(values) == 1 else values
-
-
 def _static_assert(cond: Any, message: Any = None) -> None:
     if not cond:
         raise AssertionError("" if message is None else message)
 
 
 def _only_in_kernels(name: str) -> Callable[..., NoReturn]:
-    def meaning(*args: Any, **kwargs: Any) -> NoReturn:
+    def call(*args: Any, **kwargs: Any) -> NoReturn:
         if name.startswith("atomic_"):
-            raise QuadrantsSyntaxError(
-                f"qd.{name} works on an element of a field or array inside a kernel", code="QL2080"
-            )
+            what = f"qd.{name} works on an element of a field or array inside a kernel"
+            raise QuadrantsSyntaxError(what, code="QL2080")
         raise QuadrantsRuntimeError(f"qd.{name} can be called only inside a kernel", code="QL2080")
 
-    return meaning
-
-
-def _folded(fn: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def meaning(first: Any, *others: Any) -> Any:
-        for other in others:
-            first = fn(first, other)
-        return first
-
-    return meaning
+    return call
 
 
 def _select(cond: Any, x1: Any, x2: Any) -> Any:
@@ -124,12 +108,13 @@ def _select(cond: Any, x1: Any, x2: Any) -> Any:
 
 
 def _truncating(prim: str, real: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def meaning(a: Any, b: Any) -> Any:
-        if isinstance(a, int) and isinstance(b, int):
-            return PRIMS[prim].evaluate(T.i64, a, b).item()
-        return real(a, b)
+    """Integers by the primitive, anything else by ``real``."""
 
-    return meaning
+    def call(a: Any, b: Any) -> Any:
+        integers = isinstance(a, int) and isinstance(b, int)
+        return PRIMS[prim].evaluate(T.i64, a, b).item() if integers else real(a, b)
+
+    return call
 
 
 _PYTHON: dict[str, Callable[..., Any]] = {
@@ -137,10 +122,12 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh, "exp": np.exp, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "floor": _rounding(np.floor), "ceil": _rounding(np.ceil), "round": _rounding(np.rint), "abs": abs,
-    "min": _folded(np.minimum), "max": _folded(np.maximum), "pow": pow, "isnan": np.isnan, "isinf": np.isinf,
+    "min": lambda *xs: reduce(np.minimum, xs), "max": lambda *xs: reduce(np.maximum, xs),
+    "pow": pow, "isnan": np.isnan, "isinf": np.isinf,
     "raw_div": _truncating("raw_div", lambda a, b: a / b), "raw_mod": _truncating("raw_mod", np.fmod),
     "select": _select, "cast": _cast, "bit_cast": _bit_cast,
-    "static": _static, "static_assert": _static_assert, "static_print": print, "ndrange": NdRange, "frexp": np.frexp,
+    "static": lambda *xs: xs[0] if len(xs) == 1 else xs,
+    "static_assert": _static_assert, "static_print": print, "ndrange": NdRange, "frexp": np.frexp,
     "subgroup.group_size": lambda: SUBGROUP, "subgroup.log2_group_size": lambda: SUBGROUP.bit_length() - 1,
     "assume_in_range": lambda val, base, low, high: val,
 }  # fmt: skip
@@ -148,7 +135,8 @@ _PYTHON: dict[str, Callable[..., Any]] = {
 _NOT_PUBLIC = ("range", "print", "len", "int", "float", "bool")
 
 
-def _of(home: str) -> dict[str, Operation]:
+def _operations(home: str) -> dict[str, Operation]:
+    """The public operations of a module of the language."""
     return {
         name: Operation(row, _PYTHON.get(name) or _only_in_kernels(f"simt.{name}" if "simt." in home else name))
         for name, row in OPS.items()
@@ -156,10 +144,10 @@ def _of(home: str) -> dict[str, Operation]:
     }
 
 
-def block_operations(room: str) -> dict[str, Operation]:
-    """The operations of ``qd.simt.ROOM`` by their names there."""
-    return {name.partition(".")[2]: operation for name, operation in _of(f"simt.{room}").items()}
+def simt_operations(scope: str) -> dict[str, Operation]:
+    """The operations of ``qd.simt.SCOPE`` by their names there."""
+    return {name.partition(".")[2]: operation for name, operation in _operations(f"simt.{scope}").items()}
 
 
-OPERATIONS = {**_of(""), "length": _of("SNode")["SNode.length"]}  # qd.math.length is that of vectors
-MATH = _of("math")
+OPERATIONS = {**_operations(""), "length": _operations("SNode")["SNode.length"]}  # vectors have qd.math.length
+MATH = _operations("math")

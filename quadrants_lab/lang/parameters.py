@@ -1,4 +1,4 @@
-"""Parameters of a kernel: from annotations to the slots that check arguments."""
+"""Parameters of a kernel, and the slots by which their annotations check and convert arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class Parameter:
     default: Any
 
     def slot(self) -> AnySlot:
-        """Checks and converts the argument; in a session, because int and float mean its default dtypes."""
+        """The slot that checks and converts the argument. It needs a session, because int and float mean the session's
+        default dtypes."""
         a = self.annotation
         if isinstance(a, A.Template):
             return TemplateSlot(self.name)
@@ -46,9 +47,9 @@ class Parameter:
         if isinstance(a, A.TensorType):
             return TensorSlot(self.name)
         if isinstance(a, type) and is_dataclass(a):
-            of = member_annotations(a)
-            members = tuple((n, Parameter(f"{self.name}.{n}", each, self.default).slot()) for n, each in of)
-            return StructSlot(self.name, a, members, True)
+            members = member_annotations(a)
+            slots = tuple((n, Parameter(f"{self.name}.{n}", member, None).slot()) for n, member in members)
+            return StructSlot(self.name, a, slots, True)
         if isinstance(a, BufferViewType):
             return a.slot(self.name)
         if getattr(a, "__qd_type__", ""):
@@ -57,7 +58,7 @@ class Parameter:
 
 
 def is_compound(annotation: Any) -> bool:
-    """Whether it is a vector, matrix or struct type, or a Python dataclass: more than one argument below the call."""
+    """Whether arguments of it are flattened: vectors, matrices, structs and instances of Python dataclasses."""
     if isinstance(annotation, type):
         return is_dataclass(annotation)
     return bool(getattr(annotation, "__qd_type__", ""))
@@ -66,28 +67,26 @@ def is_compound(annotation: Any) -> bool:
 def has_tensors(annotation: Any) -> bool:
     """Whether it is `qd.Tensor`, or a Python dataclass with such a member."""
     if isinstance(annotation, type) and is_dataclass(annotation):
-        with suppress(QuadrantsSyntaxError):  # a call will say so
+        with suppress(QuadrantsSyntaxError):  # a call raises it again
             return any(has_tensors(member) for _, member in member_annotations(annotation))
         return False
     return isinstance(annotation, A.TensorType)
 
 
 def member_annotations(cls: type) -> list[tuple[str, Any]]:
-    """The members of a Python dataclass; an error at the one whose annotation is not of the language."""
+    """The names and annotations of the members of a Python dataclass; an error for one that kernels cannot take."""
     found = []
     for field in fields(cls):
-        given = field.type
+        given, what = field.type, f"annotation of {cls.__name__}.{field.name}"
         if isinstance(given, str):
             try:
                 given = eval(given, {**vars(sys.modules[cls.__module__])})
             except Exception as e:
-                raise QuadrantsSyntaxError(
-                    f"the annotation of {cls.__name__}.{field.name} cannot be evaluated: {e}", code="QL2062"
-                ) from None
+                raise QuadrantsSyntaxError(f"the {what} cannot be evaluated: {e}", code="QL2062") from None
         annotation = language_annotation(given)
         if annotation is None:
             raise QuadrantsSyntaxError(
-                f"{given!r}, the annotation of {cls.__name__}.{field.name}, is not one of the language",
+                f"{given!r}, the {what}, is not one of the language",
                 code="QL2062",
                 help="every member of a dataclass that a kernel takes is annotated as a parameter would be",
             )
@@ -96,8 +95,8 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
 
 
 def language_annotation(given: Any) -> Any:
-    """What a parameter is annotated with, shorthands written out; None where it is nothing of the language."""
-    with suppress(TypeError):  # not hashable: none of ours
+    """The annotation in its canonical form; None if it is not one of the language."""
+    with suppress(TypeError):  # it is not hashable, so it is no shorthand
         given = _SHORTHANDS.get(given, given)
     if isinstance(given, type) and issubclass(given, Tensor):
         return A.TensorType()
@@ -115,7 +114,7 @@ _SHORTHANDS: dict[Any, Any] = {
 
 
 def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Parameter, ...]:
-    """The parameters in order; an error at the one that has no annotation, or one that is not of the language."""
+    """The parameters of a kernel in order; an error for one whose annotation is missing or not of the language."""
     nodes = {node.arg: node for node in ast.walk(source.node.args) if isinstance(node, ast.arg)}
     made: list[Parameter] = []
     for p in inspect.signature(fn).parameters.values():
@@ -128,15 +127,14 @@ def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Par
                 help="name every parameter: the number of arguments is part of a kernel",
             )
         if p.annotation is p.empty and not made and is_method(fn):
-            made.append(Parameter(p.name, A.Template(), p.empty))  # the object that it is a method of
+            made.append(Parameter(p.name, A.Template(), p.empty))  # self
             continue
         if p.annotation is p.empty:
-            hint = "annotate it, for example x: qd.f32, x: qd.types.ndarray(), x: qd.template()"
             raise QuadrantsSyntaxError(
                 f"kernel {source.name}: parameter '{p.name}' has no annotation",
                 code="QL2061",
                 labels=label,
-                help=hint,
+                help="annotate it, for example x: qd.f32, x: qd.types.ndarray(), x: qd.template()",
             )
         made.append(Parameter(p.name, _annotation(p, source, label), p.default))
     return tuple(made)
@@ -145,14 +143,15 @@ def read_parameters(fn: Callable[..., Any], source: FunctionSource) -> tuple[Par
 def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label, ...]) -> Any:
     given = p.annotation
     if isinstance(given, str):
+        cells = {}
+        for name in source.fn.__code__.co_freevars:
+            with suppress(KeyError):  # it has no value yet
+                cells[name] = source.lookup(name)
         try:
-            given = eval(given, {**source.fn.__globals__}, dict(_cells(source)))
+            given = eval(given, {**source.fn.__globals__}, cells)
         except Exception as e:
-            raise QuadrantsSyntaxError(
-                f"kernel {source.name}: the annotation of '{p.name}' cannot be evaluated: {e}",
-                code="QL2062",
-                labels=label,
-            ) from None
+            what = f"kernel {source.name}: the annotation of '{p.name}' cannot be evaluated: {e}"
+            raise QuadrantsSyntaxError(what, code="QL2062", labels=label) from None
     annotation = language_annotation(given)
     if annotation is not None:
         return annotation
@@ -165,28 +164,15 @@ def _annotation(p: inspect.Parameter, source: FunctionSource, label: tuple[Label
     )
 
 
-def _cells(source: FunctionSource) -> dict[str, Any]:
-    found = {}
-    for name in source.fn.__code__.co_freevars:
-        try:
-            found[name] = source.lookup(name)
-        except KeyError:
-            continue
-    return found
-
-
 def positional(
     kernel: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     """All arguments in order, from positional ones, keywords and defaults."""
     names = [p.name for p in parameters]
     for name in kwargs:
-        if name not in names and name != "qd_stream":  # there is one queue
-            raise QuadrantsSyntaxError(
-                f"kernel {kernel} has no argument '{name}'",
-                code="QL2049",
-                help=f"it takes ({', '.join(names)})",
-            )
+        if name not in names and name != "qd_stream":  # a session has one queue, so the stream has no effect
+            help = f"it takes ({', '.join(names)})"
+            raise QuadrantsSyntaxError(f"kernel {kernel} has no argument '{name}'", code="QL2049", help=help)
         if name in names[: len(args)]:
             raise QuadrantsSyntaxError(f"kernel {kernel}: argument '{name}' was given twice", code="QL2049")
     out = list(args)

@@ -1,4 +1,4 @@
-"""`qd.perf_dispatch`: of several functions that do the same, the one that is the fastest for such arguments."""
+"""`qd.perf_dispatch`: chooses the fastest of several equivalent functions for the arguments of a call."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.config import sync
 
-_CALLS = 300  # after which it is measured again, where nothing is said
+_CALLS = 300  # by default, the functions are measured again after so many calls
 Implementation = Callable[..., Any]
-_Turn = tuple[Implementation, Implementation]  # one, and what calls it
+_Turn = tuple[Implementation, Implementation]  # an implementation, and a function that calls it and maybe times it
 
 
 class PerfDispatch:
-    """Calls one of the registered functions. For each geometry of the arguments, every call runs one: first each of
-    those that are ``is_compatible`` so often that its time is known, then the fastest alone, until it is time to
-    measure again. The body of the decorated function is never run. What one raises is raised by the call; the others
-    are then measured anew, and it is called no more for that geometry unless all have failed."""
+    """Calls one of the registered functions. For each geometry of the arguments, calls first run each compatible
+    function in turn and measure it, and then run the fastest one, until it is time to measure again. The body of the
+    decorated function never runs. If a function raises an error, so does the call; the function is then not called
+    again for that geometry, unless all have failed, and the others are measured again."""
 
     def __init__(
         self, fn: Implementation, geometry: Callable[..., Hashable], first_warmup: int, warmup: int, active: int,
@@ -37,7 +37,7 @@ class PerfDispatch:
     def register(
         self, implementation: Implementation | None = None, *, is_compatible: Callable[..., bool] | None = None
     ) -> Any:
-        """Decorates a kernel or function; ``is_compatible`` of a call's arguments: whether it can run with them."""
+        """Registers a kernel or function. ``is_compatible(*args)`` says whether it can run with these arguments."""
 
         def add(fn: Implementation) -> Implementation:
             self.implementations.append((fn, is_compatible))
@@ -62,14 +62,14 @@ class PerfDispatch:
         fn, run = next(self.turns[key])
         try:
             return run(*args, **kwargs)
-        except BaseException as e:  # a measurement may be incomplete, also after Ctrl-C
+        except BaseException as e:  # Ctrl-C too leaves an incomplete measurement
             self.turns.pop(key, None)
             if isinstance(e, Exception):
                 self.failed[key].append(fn)
             raise
 
     def _turns(self, fit: list[Implementation]) -> Iterator[_Turn]:
-        """What each call runs, one after the other."""
+        """The implementations that successive calls run."""
         warmup = self.first_warmup
         while len(fit) > 1:
             times: dict[int, list[float]] = {k: [] for k in range(len(fit))}
@@ -99,18 +99,13 @@ def _timed(fn: Implementation, times: list[float]) -> Implementation:
 
 
 def perf_dispatch(
-    *,
-    get_geometry_hash: Callable[..., Hashable],
-    first_warmup: int = 1,
-    warmup: int = 0,
-    active: int = 1,
-    repeat_after_count: int | None = None,
-    repeat_after_seconds: float | None = None,
-) -> Callable[[Implementation], PerfDispatch]:
-    """Makes a function that calls the fastest of those that are registered with it (see `PerfDispatch`).
-    ``get_geometry_hash`` of the arguments says which calls are alike; ``first_warmup`` and ``warmup``: calls before the
-    first and a later measurement, of ``active`` calls; it is measured again after so many further calls or seconds, 0
-    for never, 300 calls where neither is given."""
+    *, get_geometry_hash: Callable[..., Hashable], first_warmup: int = 1, warmup: int = 0, active: int = 1,
+    repeat_after_count: int | None = None, repeat_after_seconds: float | None = None,
+) -> Callable[[Implementation], PerfDispatch]:  # fmt: skip
+    """Makes a function that calls the fastest of the functions that are registered with it (see `PerfDispatch`). Calls
+    with equal ``get_geometry_hash(*args)`` are measured together, each function by ``active`` calls after
+    ``first_warmup`` calls, or ``warmup`` calls in later measurements. ``repeat_after_count`` and
+    ``repeat_after_seconds`` say when to measure again, 0 for never; the default is after 300 calls."""
     count = repeat_after_count if repeat_after_count is not None else _CALLS if repeat_after_seconds is None else 0
 
     def decorate(fn: Implementation) -> PerfDispatch:

@@ -1,5 +1,5 @@
-"""`qd.profiler`: how often kernels were launched, how long they took, and how many bytes they had to do with, in a
-session with ``qd.init(kernel_profiler=True)``. Each launch is then waited for, and takes the longer way."""
+"""`qd.profiler`: counts of launches, their times and the bytes that they used, in a session with
+``qd.init(kernel_profiler=True)``. The profiler waits for each launch, which makes launches slower."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-_TRACED = 1 << 16  # launches; a session may make any number
+_MAX_TRACE = 1 << 16  # the most launches in the trace
 
 
 @dataclass
 class KernelProfilerQueryResult:
-    """Launches of a kernel: how many, and the milliseconds of the shortest, of the longest and of one on average;
-    ``bytes``: of the memory that the last one read or wrote."""
+    """The number of launches of a kernel, and their shortest, longest, total and average time in milliseconds.
+    ``bytes``: the size of the memory that the last launch read or wrote."""
 
     counter: int = 0
     min: float = 0.0
@@ -46,11 +46,10 @@ class KernelProfilerQueryResult:
 
 @dataclass
 class Profile:
-    """An observer of the launches of a session. ``trace``: (kernel, ms of its start, ms), one a launch, of the last
-    ones alone."""
+    """An observer of the launches of a session. ``trace``: (kernel, start in ms, milliseconds) of the last launches."""
 
     kernels: dict[str, KernelProfilerQueryResult] = field(default_factory=dict)
-    trace: deque[tuple[str, float, float]] = field(default_factory=lambda: deque(maxlen=_TRACED))
+    trace: deque[tuple[str, float, float]] = field(default_factory=lambda: deque(maxlen=_MAX_TRACE))
     begin: float = field(default_factory=perf_counter)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> float:
@@ -67,12 +66,12 @@ class Profile:
         self.trace.append((name, (token - self.begin) * 1e3, ms))
 
 
-_profile = Profile()  # that of the session with a profiler that began last
+_profile = Profile()  # of the last session with a profiler
 
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Launches are counted anew until the with ends; what was counted can be asked for after it, too."""
+    """Clears the profile and adds all launches to it until the with ends."""
     clear_kernel_profiler_info()
     with watch(_profile):
         yield
@@ -86,18 +85,18 @@ def clear_kernel_profiler_info() -> None:
 
 
 def query_kernel_profiler_info(name: str) -> KernelProfilerQueryResult:
-    """The launches of the kernel of that name; of its gradient "name (reverse)"."""
+    """The launches of the kernel ``name``; those of its gradient are under "name (reverse)"."""
     return _profile.kernels.get(name, KernelProfilerQueryResult())
 
 
 def get_kernel_profiler_total_time() -> float:
-    """Seconds of all launches."""
+    """The total time of all launches in seconds."""
     return sum(k.total for k in _profile.kernels.values()) / 1e3
 
 
 def print_kernel_profiler_info(mode: str = "count") -> None:
-    """A row a kernel, the longest first; with ``mode="trace"`` a row a launch, in their order: of the last
-    65,536."""
+    """Prints a row for each kernel, the longest total time first; with ``mode="trace"``, a row for each of the last
+    65,536 launches in order."""
     if mode == "trace":
         print("start ms      ms  kernel")
         for name, start, ms in _profile.trace:
@@ -115,7 +114,7 @@ def print_kernel_profiler_info(mode: str = "count") -> None:
 
 
 def print_memory_profiler_info() -> None:
-    """The fields of the session, the largest first, and their bytes."""
+    """Prints the fields of the session and their sizes in bytes, the largest first."""
     sizes = {f: prod(f.shape + f.element_shape) * f.dtype.nbytes for f in session.current().fields if f.placed}
     for f, size in sorted(sizes.items(), key=lambda item: -item[1]):
         print(f"{size:16,}  {f!r}")
@@ -123,27 +122,23 @@ def print_memory_profiler_info() -> None:
 
 
 def set_kernel_profiler_toolkit(toolkit_name: str = "default") -> bool:
-    """Whether launches are measured by that toolkit from now on: there is "default" alone."""
+    """Whether the profiler has this toolkit; there is only "default"."""
     return toolkit_name == "default"
 
 
 def set_kernel_profiler_metrics(metric_list: Any = ()) -> None:
     if metric_list:
-        _no_counters()
+        collect_kernel_profiler_metrics()
 
 
 def collect_kernel_profiler_metrics(metric_list: Any = ()) -> NoReturn:
-    _no_counters()
-
-
-def get_predefined_cupti_metrics(name: str = "") -> NoReturn:
-    _no_counters()
-
-
-def _no_counters() -> NoReturn:
     raise QuadrantsRuntimeError(
         "hardware counters (CUPTI) are not read", code="QL2056", help="use NVIDIA Nsight Compute, which reads them all"
     )
+
+
+def get_predefined_cupti_metrics(name: str = "") -> NoReturn:
+    collect_kernel_profiler_metrics()
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Shapes, offsets, orders and layouts as callers write them, checked."""
+"""Checks and conversions of the shapes, offsets, orders and layouts that callers pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = int | Iterable[int]
 
 
 class Layout(Enum):
-    """How the entries of vectors, matrices and structs lie in memory. Taken, without effect."""
+    """How the entries of vectors, matrices and structs lie in memory. It is accepted and has no effect."""
 
     AOS = 1
     SOA = 2
@@ -22,7 +22,7 @@ class Layout(Enum):
 
 
 def check_shape(kind: str, shape: Shape) -> tuple[int, ...]:
-    """The extents that ``shape`` means."""
+    """The extents of ``shape``; an error if they are not 1 to `MAX_DIMS` positive integers, or ()."""
     extents = integers(shape, f"{shape!r} is not a shape", "an int, or a tuple of ints; () for 0-d")
     if any(n <= 0 for n in extents) or len(extents) > MAX_DIMS:
         why = "every extent must be positive" if len(extents) <= MAX_DIMS else f"at most {MAX_DIMS} axes"
@@ -31,39 +31,33 @@ def check_shape(kind: str, shape: Shape) -> tuple[int, ...]:
 
 
 def check_offset(offset: Shape | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The first index of each axis; () where all are 0."""
+    """The first index of each axis; () if all are 0."""
     if offset is None:
         return ()
     first = integers(offset, f"{offset!r} is not an offset", "an int, or a tuple with an int an axis")
     if len(first) != len(shape):
-        raise QuadrantsSyntaxError(
-            f"The dimensionality of shape and offset must be the same ({len(shape)} != {len(first)})",
-            code="QL2019",
-        )
+        what = f"The dimensionality of shape and offset must be the same ({len(shape)} != {len(first)})"
+        raise QuadrantsSyntaxError(what, code="QL2019")
     return first if any(first) else ()
 
 
 def check_order(order: str | None, shape: tuple[int, ...]) -> None:
-    """An error where ``order`` is not the letters of the axes, each once."""
+    """Raises an error if ``order`` is not a permutation of the letters of the axes."""
     if order is None:
         return
     if len(order) != len(shape):
-        raise QuadrantsSyntaxError(
-            f"The dimensionality of shape and order must be the same ({len(shape)} != {len(order)})",
-            code="QL2019",
-        )
+        what = f"The dimensionality of shape and order must be the same ({len(shape)} != {len(order)})"
+        raise QuadrantsSyntaxError(what, code="QL2019")
     letters = AXES[: len(shape)]
     for letter in order:
         if letter not in letters:
-            raise QuadrantsSyntaxError(
-                f"Invalid axis {letter}", code="QL2019", help=f"the axes are {letters}"
-            )
+            raise QuadrantsSyntaxError(f"Invalid axis {letter}", code="QL2019", help=f"the axes are {letters}")
     if len(set(order)) != len(order):
         raise QuadrantsSyntaxError("The axes in order must be different", code="QL2019")
 
 
 def integers(given: Shape, wrong: str, help: str, code: str = "QL2019") -> tuple[int, ...]:
-    """One integer, or several, as a tuple; an error that says what is ``wrong``."""
+    """One integer, or several, as a tuple; anything else is an error with the message ``wrong``."""
     try:
         return tuple(as_index(n) for n in given) if isinstance(given, Iterable) else (as_index(given),)
     except TypeError:

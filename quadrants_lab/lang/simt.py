@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from quadrants_lab.lang.ops import block_operations
+from quadrants_lab.lang.ops import simt_operations
 
-block, grid, subgroup, warp = (SimpleNamespace(**block_operations(r)) for r in ("block", "grid", "subgroup", "warp"))
+block, grid, subgroup, warp = (SimpleNamespace(**simt_operations(r)) for r in ("block", "grid", "subgroup", "warp"))

@@ -1,8 +1,8 @@
-"""Placing fields by hand: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
+"""Placement of fields: `qd.root`, nodes of `dense`, `pointer`, `bitmasked` and `dynamic`, `FieldsBuilder`.
 
-Placement gives fields their shape, and memory stays row-major and dense a field. What a node that is not dense adds is
-a field of i32, its ``activity``: 1 for each cell that is active, or for each list of a dynamic node its length. An
-active cell's ancestors are active, and what is not active is 0 in memory, so that reading needs no test.
+Placement gives fields their shape; the memory of each stays dense and row-major. A node that is not dense has an i32
+field ``activity``: 1 for each active cell, or, for a dynamic node, the length of each list. The ancestors of an active
+cell are active. Inactive elements are 0 in memory, so that reads need no test.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from quadrants_lab.lang.elements import Entry
 from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.runtime import session
 
-OUTSIDE = ("hash", "quant_array", "bit_struct")
-SPARSE = ("pointer", "bitmasked", "dynamic")  # nodes whose cells need not be active
-MOST = 2**33  # bytes of a field in a sparse layout, which has memory for all that could be active
+OUT_OF_SCOPE = ("hash", "quant_array", "bit_struct")
+SPARSE = ("pointer", "bitmasked", "dynamic")  # kinds of nodes whose cells can be inactive
+MAX_BYTES = 2**33  # of a field in a sparse layout, which has memory for all elements that could be active
 
 
 class Axes(tuple[int, ...]):
@@ -47,18 +47,16 @@ NAMED_AXES = {
 def axes(*numbers: int) -> Axes:
     """The axes with these numbers: ``qd.axes(0, 1)`` is ``qd.ij``."""
     if not all(0 <= as_index(n) < MAX_DIMS for n in numbers):
-        raise QuadrantsRuntimeError(
-            f"axes are numbered from 0 to {MAX_DIMS - 1}, not {numbers}", code="QL2026"
-        )
+        raise QuadrantsRuntimeError(f"axes are numbered from 0 to {MAX_DIMS - 1}, not {numbers}", code="QL2026")
     return Axes(numbers)
 
 
 class PlacementError(QuadrantsRuntimeTypeError, ValueError):
-    """Something that cannot be placed, or not so."""
+    """An object that cannot be placed."""
 
 
 class SNode:
-    """A node of a tree that fields are placed in: so many children an axis, below those of its parent.
+    """A node of a tree that fields are placed in. It divides each cell of its parent into cells along some axes.
 
     ``kind``: "root", "dense", "pointer", "bitmasked" or "dynamic". ``axes``: those that it or a node above it divides.
     """
@@ -77,7 +75,7 @@ class SNode:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extent of each axis that it or a node above it divides, by number of the axis."""
+        """The extents along `axes`."""
         return tuple(prod(node._extents.get(axis, 1) for node in self._path()) for axis in self.axes)
 
     def parent(self, n: int = 1) -> SNode:
@@ -88,21 +86,21 @@ class SNode:
         return node
 
     def dense(self, axes: Any, dimensions: Shape) -> SNode:
-        """A node below that has ``dimensions`` (an int for all) children along the axes ``axes``, all of them active as
-        soon as this cell is."""
+        """A child node with ``dimensions`` (an int for all axes) cells along ``axes``. They are active when the cell of
+        this node is."""
         return self._add("dense", axes, dimensions)
 
     def pointer(self, axes: Any, dimensions: Shape) -> SNode:
-        """The same where each child is active or not. Here it has the memory of a `bitmasked` node."""
+        """A child node whose cells can be inactive one by one. Its memory is that of a `bitmasked` node."""
         return self._add("pointer", axes, dimensions)
 
     def bitmasked(self, axes: Any, dimensions: Shape) -> SNode:
-        """The same where each child is active or not."""
+        """A child node whose cells can be inactive one by one."""
         return self._add("bitmasked", axes, dimensions)
 
     def dynamic(self, axis: Any, dimension: int, chunk_size: int | None = None) -> SNode:
-        """A list of up to ``dimension`` children along one axis, which grows with `append` and with writes beyond its
-        end. ``chunk_size`` is taken and changes nothing."""
+        """A child node that is a list of up to ``dimension`` cells along one axis. It grows with `append` and with
+        writes beyond its end. ``chunk_size`` is accepted and has no effect."""
         node = self._add("dynamic", axis, dimension)
         if len(node._extents) != 1:
             self._below.remove(node)
@@ -117,13 +115,11 @@ class SNode:
             raise QuadrantsRuntimeTypeError(
                 f"{axes!r} are not axes", code="QL2026", help="for example qd.i, qd.ij or qd.axes(0, 1)"
             )
-        sizes = integers(dimensions, f"{dimensions!r} is no number of children", "an int, or a tuple of ints", "QL2026")
+        sizes = integers(dimensions, f"{dimensions!r} is not a number of cells", "an int, or a tuple of ints", "QL2026")
         sizes = sizes * len(along) if len(sizes) == 1 else sizes
         if len(sizes) != len(along):
-            raise QuadrantsRuntimeError(
-                f"axes and sizes must have the same size, but got {len(along)} and {len(sizes)}",
-                code="QL2026",
-            )
+            what = f"axes and sizes must have the same size, but got {len(along)} and {len(sizes)}"
+            raise QuadrantsRuntimeError(what, code="QL2026")
         if any(n <= 0 for n in sizes):
             raise QuadrantsRuntimeError(f"every extent must be positive, not {sizes}", code="QL2019")
         node = SNode(self._builder, self, dict(zip(along, sizes, strict=True)), kind)
@@ -131,34 +127,34 @@ class SNode:
         return node
 
     def place(self, *args: Any, offset: Shape | None = None) -> SNode:
-        """Gives fields, members of struct fields, and gradients their shape and memory. ``offset``: the first index of
-        each axis. Returns the node."""
+        """Gives fields, the members of struct fields, and gradients their shape and memory. ``offset``: the first index
+        of each axis. Returns the node."""
         self._builder.check_open()
         shape = self.shape
         first = check_offset(offset, shape)
         placed = list(dict.fromkeys(f for arg in args for f in _fields(arg)))
         for field in placed:
             if not (field.placed and any(isinstance(a, Entry) and a.field is field for a in args)):
-                self._check_room(field)
+                self._check_size(field)
                 field.allocate(shape, first)
-                field.lie_in(self)
+                field.set_node(self)
                 self._fields.append(field)
         for field in placed:
-            field.settle()
+            field.drop_unplaced_companions()
             if field.primal is not None:
-                _forget_compiled()
+                _recompile()
         return self
 
     def lazy_grad(self) -> None:
-        """Places the gradient of each field of floating point that is placed here or below and has none placed; at the
-        root, of each field of the session."""
-        self._companions("grad")
+        """Places the missing gradients of all floating-point fields that are placed here or below; at ``qd.root``, of
+        all fields of the session."""
+        self._place_companions("grad")
 
     def lazy_dual(self) -> None:
-        """Places the duals, as `lazy_grad` the gradients."""
-        self._companions("dual")
+        """Places the missing duals, as `lazy_grad` places gradients."""
+        self._place_companions("dual")
 
-    def _companions(self, which: str) -> None:
+    def _place_companions(self, which: str) -> None:
         self._builder.check_open()
         places = {field: node for node in self._all() for field in node._fields}
         if self is root._builder:
@@ -168,20 +164,20 @@ class SNode:
                 made = field.companion(which)
                 if not made.placed:
                     made.allocate(field.shape, field.offset)
-                    made.lie_in(node if field.snode else None)
+                    made.set_node(node if field.snode else None)
                     node._fields.append(made)
-        _forget_compiled()
+        _recompile()
 
     # --- what is active -------------------------------------------------------------------------------------------
 
     @property
     def sparse(self) -> SNode | None:
-        """The nearest node at or above this one whose cells need not be active."""
+        """The nearest node, from this one upwards, whose cells can be inactive."""
         return next((node for node in self._path() if node.kind in SPARSE), None)
 
     @property
     def activity(self) -> Field:
-        """The i32 field of what is active: of the shape of the node, of a dynamic one of the shape of its parent."""
+        """The i32 field that says what is active. It has the shape of the node; for a dynamic one, of its parent."""
         if self._activity is None:
             assert self._above is not None
             self._activity = ScalarField(i32)
@@ -189,13 +185,13 @@ class SNode:
         return self._activity
 
     def places(self, below: SNode) -> tuple[tuple[int, int], ...]:
-        """For each axis of this node where in an index of the node ``below`` it stands, and by what that is divided."""
+        """For each axis of this node: its position in an index of the node ``below``, and the divisor of that index."""
         between = [node for node in below._path() if node not in set(self._path())]
         return tuple((below.axes.index(a), prod(n._extents.get(a, 1) for n in between)) for a in self.axes)
 
     def contents(self) -> Iterator[tuple[SNode, Field, bool]]:
-        """What is lost when a cell of this node is deactivated, with its node: activities below, which are marked, and
-        fields, but not gradients and duals."""
+        """The data that is cleared when a cell of this node is deactivated, as (node, field, whether the field is an
+        activity): activities of nodes below, and fields from here downwards, without gradients and duals."""
         for node in self._all():
             if node is not self and node.kind in SPARSE:
                 yield node, node.activity, True
@@ -203,18 +199,18 @@ class SNode:
 
     @property
     def fields(self) -> list[Field]:
-        """What is placed here, without gradients and duals."""
+        """The fields that are placed in this node, without gradients and duals."""
         return [field for field in self._fields if field.primal is None]
 
     @property
     def room(self) -> int:
-        """How many children a list of a dynamic node can have."""
+        """The capacity of each list of a dynamic node."""
         (n,) = self._extents.values()
         return n
 
     def element(self, at: Sequence[Any], slot: Any, grown: Callable[[Any, int], Any]) -> tuple[Any, ...]:
-        """The index of the child ``slot`` of the list of a dynamic node that belongs to its parent's cell ``at``; where
-        the parent has the list's axis, too, ``grown(i, room)`` is the index along it."""
+        """The index of item ``slot`` of a dynamic node's list in the parent's cell ``at``. If the parent divides the
+        axis of the list too, the index along it is ``grown(i, room)``, i being the parent's."""
         above = self._above.axes if self._above else ()
         cell = dict(zip(above, at, strict=True))
         (axis,) = self._extents
@@ -222,8 +218,8 @@ class SNode:
         return tuple(cell[a] for a in self.axes)
 
     def find(self, index: Sequence[Any], below: SNode) -> tuple[tuple[Any, ...], Any]:
-        """Where in `activity` the cell is counted that the element ``index`` of the node ``below`` lies in, and what
-        the number there exceeds where it is active. ``index``: numbers, arrays, or anything with ``//`` and ``%``."""
+        """For the cell that contains element ``index`` of the node ``below``: its index in `activity`, and the number
+        that `activity` exceeds there if the cell is active. ``index``: anything with ``//`` and ``%``."""
         holder = self._above if self.kind == "dynamic" else self
         assert holder is not None
         at = tuple(index[k] // by for k, by in holder.places(below))
@@ -234,14 +230,14 @@ class SNode:
         return at, index[k] // by % self._extents[axis]
 
     def activate(self, index: tuple[int, ...]) -> None:
-        """Activates the cell of this node at the index, and those above it."""
+        """Activates the cell of this node at ``index``, and its ancestors."""
         for node in self._path():
             if node.kind in SPARSE:
                 at, rank = node.find(index, self)
                 node.activity[at or None] = max(node.activity[at or None], rank + 1)
 
     def active(self) -> npt.NDArray[np.bool_]:
-        """Which elements of a field that is placed in this node are active."""
+        """A mask of the active elements of a field that is placed in this node."""
         node = self.sparse
         if node is None:
             return np.ones(self.shape, bool)
@@ -249,18 +245,18 @@ class SNode:
         return np.broadcast_to(node.activity.to_numpy()[at] > rank, self.shape)
 
     def deactivate_all(self) -> None:
-        """Nothing in nodes from here downwards that can be inactive is active any more, and what lay there is 0."""
+        """Deactivates the cells of all nodes from here downwards that can be inactive, and sets their data to 0."""
         for node in self._all():
             if node.kind in SPARSE:
                 node.activity.fill(0)
                 for _, field, _ in node.contents():
                     field.clear()
 
-    def _check_room(self, field: Field) -> None:
+    def _check_size(self, field: Field) -> None:
         size = prod((*self.shape, *field.element_shape)) * field.dtype.bits // 8
-        if self.sparse is not None and size > MOST:
+        if self.sparse is not None and size > MAX_BYTES:
             raise QuadrantsRuntimeError(
-                f"{self!r} has room for {size / 2**30:.0f} GiB of {field.dtype}, more than {MOST >> 30} GiB",
+                f"{self!r} has room for {size / 2**30:.0f} GiB of {field.dtype}, more than {MAX_BYTES >> 30} GiB",
                 code="QL2036",
                 help="a sparse layout has memory for all that could be active: use fewer cells",
             )
@@ -277,7 +273,13 @@ class SNode:
             yield from node._all()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise _outside(name) if name in OUTSIDE else AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        if name not in OUT_OF_SCOPE:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        raise QuadrantsRuntimeError(
+            f"{name}: layouts of hashed and of quantised cells are outside of quadrants_lab",
+            code="QL2028",
+            help="use pointer or bitmasked for what is sparse, and whole numbers of a dtype for what has few bits",
+        )
 
     def __repr__(self) -> str:
         return "qd.root" if self._above is None else f"{self._above!r} => {self.kind} {list(self.shape)}"
@@ -290,7 +292,7 @@ class SNodeTree:
         self._root = root
 
     def destroy(self) -> None:
-        """Gives the memory of its fields back; they cannot be used any more."""
+        """Frees the memory of its fields, which cannot be used any more."""
         for node in self._root._all():
             for field in node._fields:
                 if field.placed:
@@ -298,12 +300,11 @@ class SNodeTree:
             node._fields.clear()
             if node._activity is not None:
                 node._activity.release()
-        _forget_compiled()
+        _recompile()
 
 
 class FieldsBuilder(SNode):
-    """The root of a tree of its own, whose memory can be given back: ``finalize()`` closes it and returns the
-    `SNodeTree`."""
+    """The root of a tree whose memory can be freed: ``finalize()`` closes it and returns the `SNodeTree`."""
 
     def __init__(self) -> None:
         super().__init__(self, None, {}, "root")
@@ -313,7 +314,7 @@ class FieldsBuilder(SNode):
     def root(self) -> SNode:
         return self
 
-    # what Quadrants calls axes here
+    # the same methods, under the parameter names that Quadrants has here
 
     def dense(self, indices: Any, dimensions: Shape) -> SNode:
         return super().dense(indices, dimensions)
@@ -332,7 +333,7 @@ class FieldsBuilder(SNode):
             raise QuadrantsRuntimeError("FieldsBuilder finalized", code="QL2027", help="make another one")
 
     def finalize(self, raise_warning: bool = True) -> SNodeTree:
-        """Closes the builder. ``raise_warning`` is accepted: a builder without fields is no reason for a warning."""
+        """Closes the builder. ``raise_warning`` is accepted and has no effect."""
         self.check_open()
         self.finalized = True
         return SNodeTree(self)
@@ -374,21 +375,13 @@ def _fields(arg: Any) -> Iterator[Field]:
 
 
 def deactivate_all_snodes() -> None:
-    """Deactivates all cells of all trees of the session that can be inactive, see `SNode.deactivate_all`."""
+    """Calls `SNode.deactivate_all` of every tree of the session that fields are placed in."""
     for top in {field.snode._builder for field in session.current().fields if field.snode is not None}:
         top.deactivate_all()
 
 
-def _forget_compiled() -> None:
-    """Kernels that were compiled for fields as they were are compiled anew."""
+def _recompile() -> None:
+    """Makes the session compile its kernels again, because fields got gradients or lost their memory."""
     now = session.current()
     now.placements += 1
     now.forget_fast_paths()
-
-
-def _outside(name: str) -> QuadrantsRuntimeError:
-    return QuadrantsRuntimeError(
-        f"{name}: layouts of hashed and of quantised cells are outside of quadrants_lab",
-        code="QL2028",
-        help="use pointer or bitmasked for what is sparse, and whole numbers of a dtype for what has few bits",
-    )

@@ -1,8 +1,8 @@
-"""`qd.linalg.SparseMatrix`: matrices that kernels fill entry by entry, and what scipy makes of them on the host.
+"""`qd.linalg.SparseMatrix`: sparse matrices that kernels fill entry by entry. scipy computes with them on the host.
 
-A `SparseMatrixBuilder` holds the triplets (row, column, value) that kernels have added. The matrix of the sums is one
-of scipy's, and so are products and factorisations. scipy is needed for them alone. No derivative flows through a
-matrix: building one, and multiplying and solving by it, are errors where launches are differentiated.
+A `SparseMatrixBuilder` stores the triplets (row, column, value) that kernels add. Matrices, products and factorisations
+are scipy's. No derivative flows through a matrix: it is an error to build one, or to multiply or solve by it, while
+launches are differentiated.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _add(triplets, row, column, value):  # type: ignore[no-untyped-def]  # it is
 
 @dataclass
 class Triplets:
-    """What a parameter of a kernel that is annotated `qd.types.sparse_matrix_builder()` takes; ``A[i, j] += x`` and
-    ``A[i, j] -= x`` on it append a triplet."""
+    """The annotation of a kernel's parameter that takes a builder. In the kernel, ``A[i, j] += x`` and ``A[i, j] -= x``
+    append a triplet."""
 
     count: NdarrayType(i32, 0)  # type: ignore[valid-type]  # annotations of the language
     rows: NdarrayType(i32, 1)  # type: ignore[valid-type]
@@ -54,41 +54,37 @@ def sparse_matrix_builder() -> type[Triplets]:
     return Triplets
 
 
-def _refused(text: str, help: str = "") -> QuadrantsRuntimeError:
+def _error(text: str, help: str = "") -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(text, code="QL2132", help=help)
 
 
 @cache
 def _scipy() -> Any:
-    """scipy.sparse with its linear algebra."""
+    """The package scipy, with `scipy.io` and `scipy.sparse.linalg` loaded; an error if it is not installed."""
     try:
         import scipy.io
         import scipy.sparse.linalg
     except ImportError:
-        raise _refused("sparse matrices need scipy, which is not installed", "pip install scipy") from None
+        raise _error("sparse matrices need scipy, which is not installed", "pip install scipy") from None
     return scipy
 
 
 def _no_derivative(what: str) -> None:
     if differentiating():
-        raise _refused(
+        raise _error(
             f"{what} has no derivative, and launches are being differentiated",
             "do it outside of the Tape; or write the product as a kernel, see qd.linalg.LinearOperator",
         )
 
 
 class SparseMatrixBuilder(Triplets):
-    """Room for ``max_num_triplets`` entries of a matrix of ``num_rows`` by ``num_cols``. Entries of one place are added
-    up. ``storage_format`` is accepted: it changes nothing that is seen."""
+    """Room for ``max_num_triplets`` entries of a matrix of ``num_rows`` by ``num_cols``. Entries with the same indices
+    are added up. ``storage_format`` is accepted and has no effect."""
 
     def __init__(
-        self,
-        num_rows: int | None = None,
-        num_cols: int | None = None,
-        max_num_triplets: int = 0,
-        dtype: Any = f32,
+        self, num_rows: int | None = None, num_cols: int | None = None, max_num_triplets: int = 0, dtype: Any = f32,
         storage_format: str = "col_major",
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.shape = int(num_rows or 0), int(num_cols or num_rows or 0)
         self.dtype = _real(dtype)
         n = int(max_num_triplets)
@@ -97,12 +93,12 @@ class SparseMatrixBuilder(Triplets):
     def _triplets(self) -> tuple[Any, Any, Any]:
         n, room = self.count[None], self.values.shape[0]
         if n > room:
-            raise _refused(f"{n} entries were added to a builder with room for {room}", "raise max_num_triplets")
+            raise _error(f"{n} entries were added to a builder with room for {room}", "raise max_num_triplets")
         rows, columns, values = (x.to_numpy()[:n] for x in (self.rows, self.columns, self.values))
         return rows, columns, values
 
     def print_triplets(self) -> None:
-        """Prints what was added so far."""
+        """Prints the entries so far."""
         rows, columns, values = self._triplets()
         n, m = self.shape
         print(f"n={n}, m={m}, num_triplets={len(rows)} (max={self.values.shape[0]})")
@@ -110,25 +106,25 @@ class SparseMatrixBuilder(Triplets):
             print(f"[{i}, {j}] = {v:g}")
 
     def build(self, dtype: Any = None, _format: str = "CSR") -> SparseMatrix:
-        """The matrix of the entries so far, which the builder then forgets."""
+        """The matrix of the entries so far; the builder is empty afterwards."""
         _no_derivative("building a sparse matrix")
         rows, columns, values = self._triplets()
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.shape[0] and columns.min() >= 0
                               and columns.max() < self.shape[1]):  # fmt: skip
-            raise _refused(f"an entry lies outside of the shape {self.shape}")
+            raise _error(f"an entry lies outside of the shape {self.shape}")
         self.count[None] = 0
         return SparseMatrix(sm=_scipy().sparse.coo_matrix((values, (rows, columns)), self.shape), dtype=self.dtype)
 
 
 def _real(dtype: Any) -> Any:
     if dtype not in (f32, f64):
-        raise _refused(f"a sparse matrix holds f32 or f64, not {dtype}")
+        raise _error(f"a sparse matrix holds f32 or f64, not {dtype}")
     return dtype
 
 
 class SparseMatrix:
-    """A matrix of n by m, most of whose elements are 0. ``+``, ``-``, ``*`` (by a number, or element by element) and
-    ``@`` (by a matrix, or a vector: a numpy array, field or ndarray) make new ones."""
+    """A matrix of n by m that stores only elements other than 0. ``+``, ``-``, ``*`` (by a number, or elementwise) and
+    ``@`` (by a matrix, or by a vector: a numpy array, field or ndarray) make new ones."""
 
     def __init__(
         self, n: int | None = None, m: int | None = None, sm: Any = None, dtype: Any = f32,
@@ -151,7 +147,7 @@ class SparseMatrix:
 
     def _other(self, other: Any) -> Any:
         if not isinstance(other, SparseMatrix):
-            raise _refused(f"a sparse matrix and {other!r} do not go together")
+            raise _error(f"a sparse matrix cannot be combined with {other!r}")
         if other.shape != self.shape:
             raise AssertionError(f"Dimension mismatch between sparse matrices {self.shape} and {other.shape}")
         return other.matrix
@@ -169,7 +165,7 @@ class SparseMatrix:
     __rmul__ = __mul__
 
     def __matmul__(self, other: Any) -> Any:
-        """A numpy array of what is multiplied by a numpy array or field, an ndarray of an ndarray."""
+        """The product with a matrix is a matrix, with an ndarray an ndarray, with other vectors a numpy array."""
         _no_derivative("a product with a sparse matrix")
         if isinstance(other, SparseMatrix):
             return self._like(self.matrix @ other.matrix)
@@ -179,7 +175,7 @@ class SparseMatrix:
         return _as_given(self.matrix @ vector.astype(self.matrix.dtype), other)
 
     def transpose(self) -> SparseMatrix:
-        """Rows as columns."""
+        """The transposed matrix."""
         return self._like(self.matrix.transpose())
 
     def __getitem__(self, indices: tuple[int, int]) -> float:
@@ -196,11 +192,11 @@ class SparseMatrix:
         return "\n".join("[" + ", ".join(v.rjust(width) for v in row) + "]" for row in rows)
 
     def build_from_ndarray(self, ndarray: Any) -> None:
-        """Makes it the matrix of triplets (row, column, value), which the array holds one after the other."""
+        """Replaces its elements by those in an array that holds triplets (row, column, value) one after the other."""
         _no_derivative("building a sparse matrix")
         flat = _array(ndarray).reshape(-1)
         if flat.size % 3:
-            raise _refused("the length of triplets is a multiple of 3")
+            raise _error("the length of triplets is a multiple of 3")
         rows, columns, values = flat.reshape(-1, 3).T
         entries = values, (rows.astype(np.int64), columns.astype(np.int64))
         self.matrix = self._like(_scipy().sparse.coo_matrix(entries, self.shape)).matrix
@@ -215,7 +211,7 @@ def _array(x: Any) -> Any:
 
 
 def _as_given(values: Any, like: Any) -> Any:
-    """An ndarray where ``like`` is one, else the numpy array."""
+    """``values`` as an ndarray if ``like`` is one, otherwise as they are."""
     if not getattr(like, "__qd_ndarray__", False):
         return values
     made: Any = ndarray(like.dtype, values.shape)
@@ -224,12 +220,12 @@ def _as_given(values: Any, like: Any) -> Any:
 
 
 class SparseSolver:
-    """Factorises a square matrix, and solves by it. ``solver_type``: "LU"; "LLT" or "LDLT" where the matrix is
-    symmetric, of which the first asks for a positive definite one. ``ordering``: "AMD" or "COLAMD"."""
+    """Factorises a square matrix and solves linear systems with it. ``solver_type``: "LU", "LDLT" for symmetric
+    matrices, or "LLT" for symmetric positive definite ones. ``ordering``: "AMD" or "COLAMD"."""
 
     def __init__(self, dtype: Any = f32, solver_type: str = "LLT", ordering: str = "AMD") -> None:
         if solver_type not in ("LLT", "LDLT", "LU") or ordering not in ("AMD", "COLAMD"):
-            raise _refused(
+            raise _error(
                 f"there is no sparse solver {solver_type} with the ordering {ordering}",
                 "solvers are LLT, LDLT and LU, orderings AMD and COLAMD",
             )
@@ -237,20 +233,20 @@ class SparseSolver:
         self._factors: Any = None
 
     def analyze_pattern(self, sparse_matrix: SparseMatrix) -> None:
-        """Does nothing: `factorize` looks at the pattern."""
+        """Does nothing: `factorize` analyses the pattern."""
 
     def factorize(self, sparse_matrix: SparseMatrix) -> None:
         """Factorises the matrix in f64; `info` says whether that succeeded."""
         _no_derivative("a sparse solver")
         n, m = sparse_matrix.shape
         if n != m:
-            raise _refused(f"a solver takes a square matrix, not one of {n} by {m}")
+            raise _error(f"a solver takes a square matrix, not one of {n} by {m}")
         matrix = sparse_matrix.matrix.astype(np.float64).tocsc()
         definite = self.solver_type == "LLT"
         how: dict[str, Any] = {"permc_spec": "COLAMD"}
         if definite or self.ordering == "AMD":
             how = {"permc_spec": "MMD_AT_PLUS_A"}
-        if definite:  # no rows are exchanged, so that the pivots say whether it is positive definite
+        if definite:  # without row exchanges, the signs of the pivots say whether the matrix is positive definite
             how |= {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
         try:
             self._factors = _scipy().sparse.linalg.splu(matrix, **how)
@@ -271,10 +267,10 @@ class SparseSolver:
         return self._factors is not None
 
     def solve(self, b: Any) -> Any:
-        """x of A x = b: a numpy array, an ndarray where ``b`` is one."""
+        """The solution x of A x = b: an ndarray if ``b`` is one, otherwise a numpy array."""
         _no_derivative("a sparse solver")
         if self._factors is None:
-            raise _refused(
+            raise _error(
                 f"there are no {self.solver_type} factors to solve by: info() is False",
                 "call compute(A) first; of a matrix that is not positive definite take LDLT or LU",
             )
@@ -282,7 +278,8 @@ class SparseSolver:
 
 
 class SparseCG:
-    """Conjugate gradients for a symmetric, positive definite A: until |b - A x| <= ``atol``, or ``max_iter`` steps."""
+    """Solves A x = b for a symmetric positive definite A by conjugate gradients, until |b - A x| <= ``atol`` or for
+    ``max_iter`` steps."""
 
     def __init__(self, A: SparseMatrix, b: Any, x0: Any = None, max_iter: int = 50, atol: float = 1e-6) -> None:
         self.A, self.b, self.x0, self.max_iter, self.atol = A, b, x0, max_iter, atol

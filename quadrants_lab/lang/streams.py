@@ -1,7 +1,7 @@
-"""`qd.Stream` and `qd.Event`: queues of launches that Quadrants' programs ask for.
+"""`qd.Stream` and `qd.Event`, for programs that were written for Quadrants.
 
-A session has one queue, in which launches run one after the other, as they were made. That is an order which any use of
-streams and events allows, so a stream is that queue by another name, and an event is reached when what it waits for is.
+A session has one queue, in which launches run in the order in which they are made. Every use of streams and events
+permits this order. A stream therefore stands for that queue, and an event needs no work.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quadrants_lab.lang.config import sync
 
 
 class _Handle:
-    """What streams and events share; ``handle``: 0, the queue of the session."""
+    """Base of streams and events. ``handle`` is always 0, the queue of the session."""
 
     __slots__ = ("handle",)
 
@@ -33,7 +33,7 @@ class _Handle:
         sync()
 
     def destroy(self) -> None:
-        """Does nothing: there is nothing to give back."""
+        """Does nothing: there is nothing to free."""
 
     def __enter__(self) -> Any:
         return self
@@ -43,21 +43,21 @@ class _Handle:
 
 
 class Stream(_Handle):
-    """A queue of launches, ``kernel(..., qd_stream=stream)``: that of the session."""
+    """The queue of the session: ``kernel(..., qd_stream=stream)``."""
 
     __slots__ = ()
 
 
 class Event(_Handle):
-    """A place in a queue."""
+    """A position in the queue."""
 
     __slots__ = ()
 
     def record(self, qd_stream: Stream | None = None) -> None:
-        """Puts the event behind the launches so far."""
+        """Does nothing: the event comes after the launches so far."""
 
     def wait(self, qd_stream: Stream | None = None) -> None:
-        """Lets later launches of the stream wait for the event; they come later in any case."""
+        """Does nothing: later launches run after the event in any case."""
 
 
 def create_stream() -> Stream:
@@ -72,8 +72,8 @@ def create_event() -> Event:
 
 @contextmanager
 def stream_parallel() -> Iterator[None]:
-    """In a kernel, ``with qd.stream_parallel():`` around loops: loops of several such blocks in a row may run at the
-    same time. They run one after the other, each of them in parallel."""
+    """``with qd.stream_parallel():`` around loops of a kernel says that consecutive blocks are independent. Here they
+    run one after the other, the loops of each in parallel."""
     yield
 
 

@@ -20,14 +20,14 @@ from quadrants_lab.runtime.arguments.fitting import fitted
 
 
 class StructType:
-    """Named members, in order, each a dtype, a vector or matrix type, or another struct type; and ``methods``.
+    """A type with named members, each a dtype, a vector or matrix type, or another struct type, and with ``methods``.
 
-    Called, it makes a `Struct`: members by position or name, zeros for those that are left out. Types with the same
+    A call makes a `Struct` from members by position or name; those that are left out are zeros. Types with the same
     members and methods are equal.
     """
 
     __qd_type__ = "struct"
-    field: Callable[..., Any]  # made by the module that knows fields of structs
+    field: Callable[..., Any]  # set by the module `struct_field`
 
     def __init__(self, given: Mapping[str, Any], methods: Mapping[str, Any], name: str = "") -> None:
         for member, declared in given.items():
@@ -44,7 +44,7 @@ class StructType:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The type of each member; int and float are the session's default dtypes."""
+        """The type of each member; int and float mean the session's default dtypes."""
         return {
             name: as_dtype(t) if t in (int, float, bool) else t  # dtypes and types compare by value
             for name, t in self._given.items()
@@ -57,12 +57,10 @@ class StructType:
             what = f"no member {unknown[0]!r} left to give" if unknown else f"{len(args)} values were given"
             raise QuadrantsTypeError(f"{self!r}: {what}", code="QL2029")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        return make_struct(
-            self, {name: as_member(t, given.get(name, 0), name) for name, t in self.members.items()}
-        )
+        return make_struct(self, {name: as_member(t, given.get(name, 0), name) for name, t in self.members.items()})
 
     def rebuild(self, flat: Sequence[Any]) -> Struct:
-        """The struct whose numbers, member by member, are these."""
+        """The struct with these numbers, member by member."""
         members = {}
         for name, t in self.members.items():
             count = leaf_count(t)
@@ -85,22 +83,22 @@ class StructType:
 
 
 class MemberError(QuadrantsTypeError, ValueError):
-    """Something that cannot be a member of a struct."""
+    """An object that cannot be a member of a struct."""
 
 
 class Struct(metaclass=Named):
-    """Named values: ``qd.Struct(a=1, b=[1.0, 2.0])``, or what a struct type makes.
+    """Named values: ``qd.Struct(a=1, b=[1.0, 2.0])``, or a value of a struct type.
 
-    Members are attributes and items. Those of a struct with a type keep it: what is written to them is cast.
+    Members are attributes and items. They keep their types: values that are written to them are converted.
     """
 
-    field: ClassVar[Callable[..., Any]]  # as that of StructType
+    field: ClassVar[Callable[..., Any]]  # set by the module `struct_field`
     struct_type: StructType
     _entries: MutableMapping[str, Any]
 
     def __new__(cls, entries: Mapping[str, Any] | None = None, /, **members: Any) -> Struct:
         given = {**(entries or {}), **members}
-        values = {name: _untyped(value, name) for name, value in given.items()}
+        values = {name: _member_value(value, name) for name, value in given.items()}
         return make_struct(StructType({name: type_of(value) for name, value in values.items()}, {}), values)
 
     @property
@@ -110,7 +108,7 @@ class Struct(metaclass=Named):
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The same, under Quadrants' name."""
+        """The same as `members`; Quadrants' name for it."""
         return self.members
 
     @property
@@ -126,7 +124,7 @@ class Struct(metaclass=Named):
         return self.struct_type.methods
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers and nested lists and dicts of them."""
+        """The members as numbers, nested lists and dicts."""
         return {name: _plain(value) for name, value in self.members.items()}
 
     def __getattr__(self, name: str) -> Any:
@@ -154,20 +152,20 @@ class Struct(metaclass=Named):
 
 
 def make_struct(type: StructType, entries: MutableMapping[str, Any]) -> Struct:
-    """The struct of that type over these very entries."""
+    """A struct of that type over this mapping of its members, which is not copied."""
     made: Struct = object.__new__(Struct)
     made.__dict__.update(__qd_struct__=True, struct_type=type, _entries=entries)
     return made
 
 
 def struct(**members: Any) -> StructType:
-    """``qd.types.struct(pos=vec3, mass=qd.f32)``: a struct type. ``__struct_methods``: dict of methods."""
+    """``qd.types.struct(pos=vec3, mass=qd.f32)``: a struct type. ``__struct_methods``: a dict of methods."""
     methods = members.pop("__struct_methods", {})
     return StructType(members, methods)
 
 
 def dataclass(cls: type) -> StructType:
-    """Makes a struct type of a class: its annotations are the members, its functions the methods."""
+    """Makes a struct type from a class: its annotations are the members, its functions the methods."""
     frame = sys._getframe(1)
     members = {}
     for name, given in inspect.get_annotations(cls).items():
@@ -176,49 +174,53 @@ def dataclass(cls: type) -> StructType:
             try:
                 given = eval(given, {**space, **frame.f_globals}, dict(frame.f_locals))
             except Exception as e:
-                raise QuadrantsNameError(
-                    f"the annotation of {cls.__name__}.{name} cannot be evaluated: {e}", code="QL2029"
-                ) from None
+                what = f"the annotation of {cls.__name__}.{name} cannot be evaluated: {e}"
+                raise QuadrantsNameError(what, code="QL2029") from None
         members[name] = given
     methods = {}
     for name, value in vars(cls).items():
         if name in members:
-            raise QuadrantsSyntaxError(
-                f"{cls.__name__}.{name}: members have no default values", code="QL2029", help="they are zeros"
-            )
+            what = f"{cls.__name__}.{name}: members have no default values"
+            raise QuadrantsSyntaxError(what, code="QL2029", help="they are zeros")
         if callable(value) and not (name.startswith("__") and name.endswith("__")):
             methods[name] = value
     return StructType(members, methods, cls.__name__)
 
 
+_NUMBERS = (bool, int, float, np.generic)
+
+
 def as_member(type: Any, value: Any, name: str) -> Any:
-    """``value`` as a member of that type has it: cast, and a number for all of a vector, matrix or struct."""
-    if isinstance(type, DType):
-        if isinstance(value, (bool, int, float, np.generic)):
-            return fitted(value, type, f"member '{name}'", whole=True)
-        raise QuadrantsTypeError(f"{name} is {type}, not an object of type {_kind(value)}", code="QL2029")
+    """``value`` converted to the type of a member; a number is taken for every element of a vector, matrix or struct.
+    ``name``: the member, for errors."""
+    number = isinstance(value, _NUMBERS)
+    if isinstance(type, DType) and number:
+        return fitted(value, type, f"member '{name}'", whole=True)
     if isinstance(type, StructType):
-        if isinstance(value, (bool, int, float, np.generic)):
+        if number:
             return make_struct(type, {n: as_member(t, value, n) for n, t in type.members.items()})
         given = value.members if getattr(value, "__qd_struct__", False) else value
-        if not isinstance(given, Mapping):
-            raise QuadrantsTypeError(f"{name} is {type}, not an object of type {_kind(value)}", code="QL2029")
-        return type(**given)
-    return type(value)
+        if isinstance(given, Mapping):
+            return type(**given)
+    elif not isinstance(type, DType):
+        return type(value)
+    raise QuadrantsTypeError(f"{name} is {type}, not an object of type {value.__class__.__name__}", code="QL2029")
 
 
-def _untyped(value: Any, name: str) -> Any:
+def _member_value(value: Any, name: str) -> Any:
+    """The value of a member of a `Struct` that is made without a type."""
     if isinstance(value, Mapping):
         return Struct(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return Matrix(value)
-    if isinstance(value, (bool, int, float, np.generic, Matrix)) or getattr(value, "__qd_struct__", False):
+    if isinstance(value, (*_NUMBERS, Matrix)) or getattr(value, "__qd_struct__", False):
         return value
-    raise QuadrantsTypeError(f"{name}: a struct cannot hold an object of type {_kind(value)}", code="QL2029")
+    what = f"{name}: a struct cannot hold an object of type {type(value).__name__}"
+    raise QuadrantsTypeError(what, code="QL2029")
 
 
 def type_of(value: Any) -> Any:
-    """The type of a number, vector, matrix or struct; numbers of Python have the session's default dtypes."""
+    """The type of a number, vector, matrix or struct; Python's numbers get the session's default dtypes."""
     if isinstance(value, Matrix):
         kinds: dict[str, type] = {"f": float, "b": bool}
         given: Any = value.dtype or kinds.get(value.entries.dtype.kind, int)
@@ -232,7 +234,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Matrix):
         return value.to_list()
     return value.to_dict() if getattr(value, "__qd_struct__", False) else value
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__

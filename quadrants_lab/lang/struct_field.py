@@ -1,9 +1,13 @@
-"""Fields of structs: a field a member, and the elements as Python sees them."""
+"""Fields of structs, which have a field for each member, and their elements outside of kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, NoReturn
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
@@ -17,15 +21,13 @@ from quadrants_lab.lang.struct import Struct, StructType, as_member, make_struct
 class StructField:
     """A field of structs; made by ``S.field`` of a struct type S, or `qd.Struct.field`.
 
-    ``members`` are fields of one shape, of structs again where the member is one; each is an attribute too. ``x[i]`` is
-    a `Struct` over the memory: writing to its members writes to ``x``. ``x[i] = value`` takes a struct or a dict.
+    ``members`` are fields, or fields of structs, of one shape; each is an attribute too. ``x[i]`` is a `Struct` over
+    the memory: writing to its members writes to ``x``. ``x[i] = value`` takes a struct or a dict.
     """
 
     __qd_struct_field__ = True
 
-    def __init__(
-        self, struct_type: StructType, members: dict[str, Field | StructField], name: str = ""
-    ) -> None:
+    def __init__(self, struct_type: StructType, members: dict[str, Field | StructField], name: str = "") -> None:
         self.struct_type = struct_type
         self.members = members
         self.name = name
@@ -64,12 +66,12 @@ class StructField:
 
     @property
     def grad(self) -> StructField | None:
-        """The gradients of the members that have one; None where none has."""
+        """The gradients of the members that have one; None if none has."""
         return self._companions("grad")
 
     @property
     def dual(self) -> StructField | None:
-        """The duals of the members that have one; None where none has."""
+        """The duals of the members that have one; None if none has."""
         return self._companions("dual")
 
     def _companions(self, which: str) -> StructField | None:
@@ -90,7 +92,7 @@ class StructField:
         return all(m.has_dual() for m in self.members.values())
 
     def get_member_field(self, key: str) -> Field | StructField:
-        """The field of a member; KeyError where there is none."""
+        """The field of a member; KeyError if there is none."""
         return self.members[key]
 
     def __getattr__(self, name: str) -> Any:
@@ -100,17 +102,15 @@ class StructField:
         raise AttributeError(f"field of structs with members {', '.join(members)} has no {name!r}")
 
     def __getitem__(self, key: Any) -> Struct:
-        first = self._first()
-        first[key]  # an index that is not right is an error now
-        return make_struct(self.struct_type, _Live(self, key))
+        self._first()[key]  # raises the error for a wrong index now
+        return make_struct(self.struct_type, _Entries(self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         given = value.members if getattr(value, "__qd_struct__", False) else value
         if not isinstance(given, Mapping) or set(given) != set(self.members):
-            raise QuadrantsRuntimeTypeError(
-                f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}", code="QL2016"
-            )
-        made = self.struct_type(**given)  # all that does not fit is found before anything is written
+            what = f"{self!r} takes a struct or dict of {', '.join(self.members)}, not {value!r}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2016")
+        made = self.struct_type(**given)  # raises the errors for wrong values before anything is written
         for name, member in self.members.items():
             member[key] = made[name]
 
@@ -124,7 +124,7 @@ class StructField:
             member.fill(made[name])
 
     def to_numpy(self, *, copy: bool | None = True) -> dict[str, Any]:
-        """The data of each member, by name; ``copy`` as that of fields."""
+        """The data of each member, by name; ``copy`` as for fields."""
         return {name: member.to_numpy(copy=copy) for name, member in self.members.items()}
 
     def to_torch(self, device: Any = None, *, copy: bool | None = True) -> dict[str, Any]:
@@ -132,23 +132,25 @@ class StructField:
         return {name: member.to_torch(device, copy=copy) for name, member in self.members.items()}
 
     def from_torch(self, array_dict: Mapping[str, Any]) -> None:
-        """Copies what `to_torch` returned; KeyError where a member is missing."""
-        self._arrive(self._arriving(array_dict, from_torch))
+        """Copies a dict as `to_torch` returns it; KeyError if a member is missing."""
+        self._copy(array_dict, from_torch)
 
     def from_numpy(self, array_dict: Mapping[str, Any]) -> None:
-        """Copies what `to_numpy` returned; KeyError where a member is missing."""
-        self._arrive(self._arriving(array_dict))
+        """Copies a dict as `to_numpy` returns it; KeyError if a member is missing."""
+        self._copy(array_dict)
 
-    def _arriving(self, arrays: Mapping[str, Any], made: Callable[[Any], Any] = lambda array: array) -> dict[str, Any]:
-        """What `_arrive` takes: arrays, which ``made`` makes of what is given, that the members can hold."""
-        return {
-            name: m._arriving(arrays[name], made) if isinstance(m, StructField) else m._arriving(made(arrays[name]))
-            for name, m in self.members.items()
-        }
+    def _copy(self, arrays: Mapping[str, Any], convert: Callable[[Any], Any] = lambda array: array) -> None:
+        """Copies arrays, after ``convert``, into the members; writes nothing if one of them does not fit."""
+        fitting = [(target, target._checked_array(convert(array))) for target, array in self._pairs(arrays)]
+        with np.errstate(over="ignore"):
+            for target, array in fitting:
+                target._assign(array)
 
-    def _arrive(self, arrays: Mapping[str, Any]) -> None:
+    def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
+        """Each field, of members of members too, with its array."""
         for name, member in self.members.items():
-            member._arrive(arrays[name])
+            array = arrays[name]
+            yield from member._pairs(array) if isinstance(member, StructField) else [(member, array)]
 
     def copy_from(self, other: StructField) -> None:
         """Copies the data of a field of structs with the same members and shape."""
@@ -163,27 +165,18 @@ class StructField:
         return f"<qd.Struct.field{name}: {', '.join(self.members)} {shape}>"
 
 
-class _Live(MutableMapping[str, Any]):
-    """The entries of one element, over the memory."""
+class _Entries(UserDict[str, Any]):
+    """The members of one element by name, over the memory. Its names are those of the fields in ``data``."""
 
     def __init__(self, field: StructField, key: Any) -> None:
-        self.field = field
+        self.data = field.members
         self.key = key
 
     def __getitem__(self, name: str) -> Any:
-        return self.field.members[name][self.key]
+        return self.data[name][self.key]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.field.members[name][self.key] = value
-
-    def __delitem__(self, name: str) -> NoReturn:
-        raise TypeError("members cannot be deleted")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.field.members)
-
-    def __len__(self) -> int:
-        return len(self.field.members)
+        self.data[name][self.key] = value
 
 
 def make_struct_field(
@@ -192,13 +185,8 @@ def make_struct_field(
     """``S.field(shape)``: a field of structs of type S; arguments as of `qd.field`."""
     members: dict[str, Field | StructField] = {}
     for member, declared in struct_type.members.items():
-        label = name and f"{name}.{member}"
-        if isinstance(declared, StructType):
-            members[member] = make_struct_field(declared, shape, label, **options)
-        elif isinstance(declared, DType):
-            members[member] = field(declared, shape, name=label, **options)
-        else:
-            members[member] = declared.field(shape=shape, name=label, **options)
+        make: Any = partial(field, declared) if isinstance(declared, DType) else declared.field
+        members[member] = make(shape=shape, name=name and f"{name}.{member}", **options)
     return StructField(struct_type, members, name)
 
 

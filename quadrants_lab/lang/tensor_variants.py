@@ -1,4 +1,5 @@
-"""A kernel with `qd.Tensor` parameters is compiled apart for fields and for arrays: with dispatchers for each."""
+"""The dispatchers of a kernel. A kernel with `qd.Tensor` parameters has some for each combination of fields and
+arrays."""
 
 from __future__ import annotations
 
@@ -11,57 +12,55 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
-from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, settled
+from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, resolve_tensors
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.together import Together
+from quadrants_lab.runtime.launch.value_and_grad import ValueAndGrad
 from quadrants_lab.runtime.plans import make_plan
 
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
-Kinds = tuple[bool, ...]  # whether it is an array, for each tensor
+Kinds = tuple[bool, ...]  # for each tensor, whether it is an array
 
 
 class TensorVariants:
-    """The dispatchers of a kernel, of its gradient, and of both together. ``default`` takes the arguments of kernels
-    without tensors, and flattens those of any. ``tensors``: whether a parameter may be one. ``graph``: as `qd.kernel`
-    takes it."""
+    """The dispatchers of a kernel, of its gradient, and of both in one launch. ``default``: the dispatchers of kernels
+    without tensors; its first one flattens the arguments of every kernel. ``tensors``: whether there are `qd.Tensor`
+    parameters. ``graph``: the option of `qd.kernel`."""
 
     def __init__(self, source: FunctionSource, parameters: Sequence[Parameter], graph: bool = False) -> None:
         self.source = source
         self.graph = graph
         self.parameters = parameters
         self.tensors = any(has_tensors(p.annotation) for p in parameters)
-        self.made: dict[Kinds, tuple[Dispatcher, Dispatcher, Together]] = {}
-        self.default = self.of(())
-        self._tensors: list[int] | None = None
+        self._variants: dict[Kinds, tuple[Dispatcher, Dispatcher, ValueAndGrad]] = {}
+        self.default = self._variant(())
+        self._tensors: list[int] | None = None  # positions of the tensors among the flattened arguments
 
-    def of(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, Together]:
-        variant = self.made.get(kinds)
+    def _variant(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
+        variant = self._variants.get(kinds)
         if variant is None:
 
             def slots() -> list[AnySlot]:
                 left = iter(kinds)
                 made = [p.slot() for p in self.parameters]
-                return [settled(slot, left) for slot in made] if kinds else made
+                return [resolve_tensors(slot, left) for slot in made] if kinds else made
 
-            forward, reverse = (
-                Dispatcher(self.source, mode, slots, ScalarField, NDARRAYS, make_plan)
-                for mode in ("forward", "reverse")
-            )
-            both = Together(self.source, "both", slots, ScalarField, NDARRAYS, make_plan)
+            rest = slots, ScalarField, NDARRAYS, make_plan
+            forward, reverse = (Dispatcher(self.source, mode, *rest) for mode in ("forward", "reverse"))
+            both = ValueAndGrad(self.source, "both", *rest)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
             forward.graph = reverse.graph = both.graph = self.graph
-            variant = self.made[kinds] = forward, reverse, both
+            variant = self._variants[kinds] = forward, reverse, both
         return variant
 
-    def given(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, Together]:
+    def for_arguments(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
         """The dispatchers for these flattened arguments."""
         if self._tensors is None:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
             self._tensors = [n for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]
-        return self.of(tuple([is_array(flat[n]) for n in self._tensors]))
+        return self._variant(tuple([_is_array(flat[n]) for n in self._tensors]))
 
 
-def is_array(value: Any) -> bool:
-    """Whether it is what `qd.types.ndarray` takes, rather than a field or None."""
+def _is_array(value: Any) -> bool:
+    """Whether a parameter of `qd.types.ndarray` takes it; otherwise it is a field or None."""
     return isinstance(value, np.ndarray) or getattr(value, "__qd_ndarray__", False) or is_foreign(value)

@@ -1,4 +1,4 @@
-"""`qd.tools`: meshes and points as PLY files, grids of numbers as VTK files, written without another package."""
+"""`qd.tools`: writes meshes and points as PLY files, and grids of numbers as VTK files, without other packages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Channels = list[tuple[str, npt.NDArray[Any]]]
 
 
 class PLYWriter:
-    """A file of ``num_vertices`` vertices and ``num_faces`` triangles ("tri") or quadrilaterals ("quad"). Channels are
-    arrays of a number a vertex or face, in the order in which they are added."""
+    """Writes a file of ``num_vertices`` vertices and ``num_faces`` triangles ("tri") or quadrilaterals ("quad"). A
+    channel is an array with a number for each vertex or face; the file has them in the order in which they are
+    added."""
 
     def __init__(
         self, num_vertices: int, num_faces: int = 0, face_type: str = "tri", comment: str = "created by PLYWriter"
@@ -34,8 +35,8 @@ class PLYWriter:
         self.faces: npt.NDArray[Any] | None = None
 
     def add_vertex_channel(self, key: str, data_type: str, data: Any) -> None:
-        """``data_type``: char, uchar, short, ushort, int, uint, float or double. ValueError where integers of it do
-        not hold a value."""
+        """Adds a channel. ``data_type``: char, uchar, short, ushort, int, uint, float or double. A value that does not
+        fit into an integer type is a ValueError."""
         self._add(self.vertices, self.num_vertices, key, data_type, data)
 
     def add_face_channel(self, key: str, data_type: str, data: Any) -> None:
@@ -83,11 +84,11 @@ class PLYWriter:
         self.add_face_channel("piece", "int", piece)
 
     def add_faces(self, indices: Any) -> None:
-        """The vertices of each face, one face after the other."""
+        """Sets the indices of the vertices of each face, one face after the other."""
         self.faces = _held(np.asarray(indices), "int", "faces").reshape(self.num_faces, self.corners)
 
     def sanity_check(self) -> None:
-        """ValueError where there are no positions, or faces that name vertices which are not there."""
+        """Raises ValueError if positions or faces are missing, or if a face has an index of no vertex."""
         if not {"x", "y", "z"} <= dict(self.vertices).keys():
             raise ValueError("a PLY file needs positions: add_vertex_pos")
         if self.num_faces and (self.faces is None or self.faces.min() < 0 or self.faces.max() >= self.num_vertices):
@@ -107,34 +108,27 @@ class PLYWriter:
         return "\n".join([*lines, "end_header", ""])
 
     def _tables(self) -> list[npt.NDArray[Any]]:
-        """The vertices, and the faces, as numpy's records."""
+        """The vertices, and the faces if there are some, as structured arrays."""
         self.sanity_check()
         channels = [self.vertices]
         if self.faces is not None and self.num_faces:
             corners = [(f"corner {k}", self.faces[:, k]) for k in range(self.corners)]
             count = np.full(self.num_faces, self.corners, "u1")
             channels.append([("corners", count), *corners, *self.face_channels])
-        tables = []
-        for some in channels:
-            table = np.empty(len(some[0][1]), [(key, values.dtype) for key, values in some])
-            for key, values in some:
-                table[key] = values
-            tables.append(table)
-        return tables
+        return [np.rec.fromarrays([v for _, v in some], [(key, v.dtype) for key, v in some]) for some in channels]
 
     def export(self, path: str | Path) -> None:
-        """Writes the binary form."""
-        tables = self._tables()
-        data = b"".join(table.tobytes() for table in tables)
+        """Writes the file in binary form."""
+        data = b"".join(table.tobytes() for table in self._tables())
         Path(path).write_bytes(self.header("binary_little_endian 1.0").encode() + data)
 
     def export_ascii(self, path: str | Path) -> None:
-        """Writes text."""
+        """Writes the file as text."""
         rows = [" ".join(map(str, row.tolist())) for table in self._tables() for row in table]
         Path(path).write_text(self.header("ascii 1.0") + "\n".join(rows) + "\n")
 
     def export_frame(self, series_num: int, path: str | Path) -> None:
-        """Writes the binary form of a frame of a film: to ``name_000007.ply`` for "name.ply" and 7."""
+        """Writes a frame of an animation in binary form, for example ``name_000007.ply`` for "name.ply" and 7."""
         self.export(_frame(series_num, path))
 
     def export_frame_ascii(self, series_num: int, path: str | Path) -> None:
@@ -142,7 +136,7 @@ class PLYWriter:
 
 
 def _held(values: npt.NDArray[Any], data_type: str, what: str) -> npt.NDArray[Any]:
-    """The values as that type, to which reals are rounded. ValueError where an integer type cannot hold one."""
+    """The values converted to that type, to which reals are rounded. ValueError if an integer type cannot hold one."""
     with np.errstate(invalid="ignore", over="ignore"):
         made = values.astype(f"<{_DTYPES[data_type]}")
     if made.dtype.kind != "f" and not np.array_equal(made, values):
@@ -156,8 +150,8 @@ def _frame(number: int, path: str | Path) -> Path:
 
 
 def write_vtk(scalar_field: Any, filename: str | Path) -> None:
-    """Writes a field, ndarray or numpy array of numbers, of two or three axes, as points of a grid: a legacy VTK file,
-    with ``.vtk`` at its end."""
+    """Writes a field, ndarray or numpy array of numbers, of two or three axes, as points of a grid to the legacy VTK
+    file ``filename.vtk``."""
     values = np.asarray(scalar_field.to_numpy() if hasattr(scalar_field, "to_numpy") else scalar_field)
     if getattr(scalar_field, "element_shape", ()):
         raise ValueError(f"write_vtk writes numbers, not the vectors or matrices of {scalar_field!r}")
@@ -169,7 +163,7 @@ def write_vtk(scalar_field: Any, filename: str | Path) -> None:
         "ORIGIN 0 0 0", "SPACING 1 1 1", f"POINT_DATA {values.size}", "SCALARS data double 1",
         "LOOKUP_TABLE default", "",
     ]  # fmt: skip
-    data = values.astype(">f8").ravel(order="F").tobytes()  # the first axis is the fastest there
+    data = values.astype(">f8").ravel(order="F").tobytes()  # VTK's first axis varies fastest
     Path(f"{filename}.vtk").write_bytes("\n".join(lines).encode() + data)
 
 

@@ -1,15 +1,14 @@
-"""`qd.torch_op`: a kernel, or a Python function that launches kernels, as an operation that torch differentiates."""
+"""`qd.torch_op`: a kernel, or a Python function that launches kernels, as an operation that torch can differentiate."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from inspect import BoundArguments
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
-from quadrants_lab.lang.operation import Operation
+from quadrants_lab.lang.external_op import ExternalOp
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.session import ended
@@ -21,34 +20,34 @@ Outputs = Mapping[str, Any]
 def torch_op(fn: Callable[..., Any] | None = None, /, *, outputs: Outputs, recompute: bool = False) -> Any:
     """Makes an operation of torch from a kernel, or from a Python function that launches kernels.
 
-    ``outputs``: parameters of ``fn`` that the operation makes, as zeros, and returns: one tensor, or a tuple of several
-    in this order. All other parameters are those of the operation. What an output is like is the name of a tensor
-    argument, whose shape, dtype and device it takes; or a shape, with dtype and device of the first tensor argument of
-    floats; or a tensor (``torch.empty(3, dtype=torch.int32, device="meta")`` will do), whose shape and dtype it takes;
-    or a function of some arguments, by their names, that returns one of these.
+    ``outputs``: the parameters of ``fn`` that the operation creates as zeros and returns: one tensor, or a tuple of
+    several in this order. The other parameters of ``fn`` are those of the operation. An output is described by the name
+    of a tensor argument, from which it takes shape, dtype and device; by a shape, with dtype and device of the first
+    tensor argument of floats; by a tensor, from which it takes shape and dtype (for example ``torch.empty(3,
+    dtype=torch.int32, device="meta")``); or by a function of arguments, by their names, that returns one of these.
 
-    torch's derivative by the tensor arguments is that of the kernels, in opposite order, as under a `Tape`. ``fn`` gets
-    the memory of contiguous arguments and a copy of others; it must not write to them. The gradients of fields that it
-    uses are set to 0 by each backward pass, which leaves there the derivatives by these fields.
+    torch's derivatives by the tensor arguments are those of the kernels, last kernel first, as under a `Tape`. ``fn``
+    gets the memory of contiguous arguments and a copy of others; it must not write to them. Each backward pass sets the
+    gradients of fields that ``fn`` uses to 0, and leaves the derivatives by these fields there.
 
-    What fields held is needed again by the backward pass: where one was written in between, that is a
-    QuadrantsRuntimeError. With ``recompute``, the backward pass runs ``fn`` once more instead, and then puts fields
-    back: only those that ``fn`` reads and never writes must be what they were. Second derivatives are refused.
+    The backward pass reads fields again: a field that was written in between is a QuadrantsRuntimeError. With
+    ``recompute``, the backward pass runs ``fn`` again instead and then restores fields; only the fields that ``fn``
+    reads and never writes must be unchanged. Second derivatives are errors.
     """
     if fn is None:
         return lambda fn: TorchOp(fn, outputs, recompute)
     return TorchOp(fn, outputs, recompute)
 
 
-class TorchOp(Operation):
-    """Made by `torch_op`."""
+class TorchOp(ExternalOp):
+    """An operation made by `torch_op`."""
 
     maker = "torch_op"
 
     def __init__(self, fn: Callable[..., Any], outputs: Outputs, recompute: bool) -> None:
         super().__init__(fn, outputs)
         self.recompute = recompute
-        self._uncompiled: Any = None  # what torch.compile does not look into
+        self._uncompiled: Any = None  # a wrapper of `_launch` that torch.compile does not trace
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -61,24 +60,23 @@ class TorchOp(Operation):
     __call__._torchdynamo_disable = True  # type: ignore[attr-defined]  # torch.compile breaks its graph here
 
     def _launch(self, torch: Any, *args: Any, **kwargs: Any) -> Any:
-        bound = self.own.bind(*args, **kwargs)
-        bound.apply_defaults()
-        self._check(torch, bound)
-        tensors = {n: v for n, v in bound.arguments.items() if isinstance(v, torch.Tensor)}
-        call = Call(self, bound.arguments, tuple(tensors))
+        arguments = self.arguments(args, kwargs)
+        self._check(torch, arguments)
+        tensors = {n: v for n, v in arguments.items() if isinstance(v, torch.Tensor)}
+        call = Call(self, arguments, tuple(tensors))
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors.values()):
-            made = _functions(torch, self.name)[0].apply(call, *tensors.values())
+            outputs = _functions(torch, self.name)[0].apply(call, *tensors.values())
         else:
-            made = tuple(call.run(torch, {n: _usable(t) for n, t in tensors.items()}).values())
-        return made if len(made) > 1 else made[0]
+            outputs = tuple(call.run(torch, {n: _usable(t) for n, t in tensors.items()}).values())
+        return outputs if len(outputs) > 1 else outputs[0]
 
     def __deepcopy__(self, memo: Any) -> TorchOp:
-        return self  # a module that has it can be copied
+        return self  # modules that have one as an attribute can be copied
 
-    def _check(self, torch: Any, bound: BoundArguments) -> None:
-        """What cannot be differentiated, or would be wrong without a word."""
+    def _check(self, torch: Any, arguments: Mapping[str, Any]) -> None:
+        """Raises errors for calls that cannot be differentiated or whose derivatives would silently be wrong."""
         self.check_context()
-        for name, value in bound.arguments.items():
+        for name, value in arguments.items():
             parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
             if any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts):
                 raise QuadrantsRuntimeTypeError(
@@ -91,14 +89,14 @@ class TorchOp(Operation):
         how = ""
         if torch.jit.is_tracing():
             how = "torch.jit.trace, which would keep the values of this call"
-        elif any(isinstance(v, torch.Tensor) and wrapped(v) for v in bound.arguments.values()):
+        elif any(isinstance(v, torch.Tensor) and wrapped(v) for v in arguments.values()):
             how = "a transformation of torch.func, as vmap or grad are"
         if how:
             raise _not_under(self.name, how)
 
 
 class Call:
-    """One call: what is kept of it for the backward pass. ``names``: the arguments that are tensors."""
+    """A call of the operation, with the data for its backward pass. ``names``: the arguments that are tensors."""
 
     def __init__(self, op: TorchOp, arguments: Mapping[str, Any], names: tuple[str, ...]) -> None:
         self.op = op
@@ -107,42 +105,41 @@ class Call:
         self.session = session.current()
         self.record: Recorded | None = None
         self.fields = Fields()
-        self.made: dict[str, Any] = {}  # outputs with a gradient of their own, over the memory of what was returned
-        self.then: dict[str, Any] = {}  # with recompute: copies of the outputs
+        self.outputs: dict[str, Any] = {}  # leaves with gradients, over the memory of the tensors that were returned
+        self.copies: dict[str, Any] = {}  # with recompute: copies of the outputs
 
     # --- forward -------------------------------------------------------------------------------------------------
 
     def run(self, torch: Any, usable: Mapping[str, Any], grads: bool = False) -> dict[str, Any]:
-        """The outputs of the function, which it was called with; with ``grads`` they require gradients."""
-        op, named = self.op, {**self.rest, **usable}
-        made = {name: _zeros(torch, op, name, named) for name in op.outputs}
-        for tensor in made.values() if grads else ():
+        """Calls the function and returns its outputs by name; with ``grads`` they require gradients."""
+        op, arguments = self.op, {**self.rest, **usable}
+        outputs = {name: _zeros(torch, op, name, arguments) for name in op.outputs}
+        for tensor in outputs.values() if grads else ():
             tensor.requires_grad_(tensor.is_floating_point())
-        counts = {n: _writes(t) for n, t in usable.items()}
-        whole = BoundArguments(op.whole, {n: (named | made)[n] for n in op.whole.parameters})
-        op.fn(*whole.args, **whole.kwargs)
+        versions = {n: _version(t) for n, t in usable.items()}
+        op.call_function(arguments | outputs)
         for name, tensor in usable.items():
-            if _writes(tensor) != counts[name]:
+            if _version(tensor) != versions[name]:
                 raise QuadrantsRuntimeError(
                     f"torch_op {op.name} writes to its argument {name!r}",
                     code="QL2124",
                     help="write to an output, or to a copy that the function makes",
                 )
-        return made
+        return outputs
 
     def forward(self, torch: Any, ctx: Any, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
         given = dict(zip(self.names, tensors, strict=True))
         usable = {n: _usable(t, t.requires_grad) for n, t in given.items()}
         if self.op.recompute:
             with watch(self.fields):
-                made = self.run(torch, {n: t.detach() for n, t in usable.items()})
-            self.then = {n: t.clone() for n, t in made.items()}
-            returned, read = made, list(tensors)
+                returned = self.run(torch, {n: t.detach() for n, t in usable.items()})
+            self.copies = {n: t.clone() for n, t in returned.items()}
+            read = list(tensors)
         else:
             record = self.record = self._recorded(torch, usable)
-            returned = {n: t.detach() for n, t in self.made.items()}
-            read = [t for n, t in given.items() if _same(t, usable[n]) and record.reads(usable[n])]
-            read += [t for t in returned.values() if record.reads(t)]
+            returned = {n: t.detach() for n, t in self.outputs.items()}
+            shared = [t for n, t in given.items() if t.data_ptr() == usable[n].data_ptr()]
+            read = [t for t in (*shared, *returned.values()) if record.reads(t)]
         ctx.save_for_backward(*read)
         ctx.mark_non_differentiable(*[t for t in returned.values() if not t.is_floating_point()])
         ctx.set_materialize_grads(False)
@@ -152,7 +149,7 @@ class Call:
         record = Recorded(f"torch_op {self.op.name}", usable, repeatable=again)
         try:
             with watch(record):
-                self.made = self.run(torch, usable, grads=True)
+                self.outputs = self.run(torch, usable, grads=True)
                 record.close()
         except BaseException:
             record.clear()
@@ -162,7 +159,7 @@ class Call:
     # --- backward ------------------------------------------------------------------------------------------------
 
     def backward(self, torch: Any, ctx: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        saved = ctx.saved_tensors  # or torch's error, where one was written to or the graph is gone
+        saved = ctx.saved_tensors  # torch raises an error here if one was overwritten or the graph was freed
         if not self.session.alive:
             raise ended(f"what torch_op {self.op.name} recorded")
         kept = self.record
@@ -173,26 +170,26 @@ class Call:
                 help="a second call may have done it: call backward() before it, let the function make what it works "
                 "in, or give torch_op recompute=True if the function writes the field before it reads it",
             )
-        record = kept or self._again(torch, dict(zip(self.names, saved, strict=True)))
-        found = record.backward(zip(self.made.values(), grads, strict=True))
+        record = kept or self._recomputed(torch, dict(zip(self.names, saved, strict=True)))
+        found = record.backward(zip(self.outputs.values(), grads, strict=True))
         if kept is None:
             record.restore()
-            self.made = {}
+            self.outputs = {}
         needed = ctx.needs_input_grad[1:]
         return tuple(found.get(n) if needs else None for n, needs in zip(self.names, needed, strict=True))
 
-    def _again(self, torch: Any, given: dict[str, Any]) -> Recorded:
-        """Runs the function once more."""
+    def _recomputed(self, torch: Any, given: dict[str, Any]) -> Recorded:
+        """Runs the function again and returns the record of its launches; an error if its outputs differ."""
         usable = {n: _usable(t, t.requires_grad) for n, t in given.items()}
         record = self._recorded(torch, usable, again=True)
-        for name, tensor in self.made.items():
-            then = self.then[name]
-            tol = 1e3 * torch.finfo(then.dtype).eps if then.is_floating_point() else 0.0  # sums have no fixed order
-            most = float(then.abs().max()) if then.numel() else 0.0
-            if not torch.allclose(tensor.detach(), then, rtol=tol, atol=tol * most, equal_nan=True):
+        for name, tensor in self.outputs.items():
+            first = self.copies[name]
+            tol = 1e3 * torch.finfo(first.dtype).eps if first.is_floating_point() else 0.0  # sums have no fixed order
+            largest = float(first.abs().max()) if first.numel() else 0.0
+            if not torch.allclose(tensor.detach(), first, rtol=tol, atol=tol * largest, equal_nan=True):
                 record.restore()
                 raise QuadrantsRuntimeError(
-                    f"output {name!r} of torch_op {self.op.name} is another one when the backward pass runs the "
+                    f"output {name!r} of torch_op {self.op.name} has other values when the backward pass runs the "
                     "function again",
                     code="QL2123",
                     help="the function may read a field before it writes it, or draw random numbers: make the field "
@@ -203,7 +200,8 @@ class Call:
 
 @cache
 def _functions(torch: Any, name: str) -> tuple[Any, Any]:
-    """The classes of torch for an operation of this name, by which torch names it in graphs and errors."""
+    """The `torch.autograd.Function` for operations of this name, which torch shows in graphs and errors, and another
+    one whose derivative is the error for second derivatives."""
 
     def forward(ctx: Any, call: Call, *tensors: Any) -> tuple[Any, ...]:
         ctx.call = call
@@ -212,13 +210,13 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         with torch.no_grad():
             found = ctx.call.backward(torch, ctx, grads)
-        if torch.is_grad_enabled():  # a graph of the gradient is wanted
+        if torch.is_grad_enabled():  # create_graph=True: differentiating the gradients must be an error
             have = [g for g in found if g is not None]
-            ends = iter(once.apply(len(have), *have, *grads, *ctx.saved_tensors))
-            found = tuple(None if g is None else next(ends) for g in found)
+            marked = iter(once.apply(len(have), *have, *grads, *ctx.saved_tensors))
+            found = tuple(None if g is None else next(marked) for g in found)
         return None, *found
 
-    def end(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:
+    def unchanged(ctx: Any, count: int, *tensors: Any) -> tuple[Any, ...]:
         return tuple(t.view_as(t) for t in tensors[:count])
 
     def refuse(ctx: Any, *grads: Any) -> Any:
@@ -232,7 +230,7 @@ def _functions(torch: Any, name: str) -> tuple[Any, Any]:
         raise _not_under(name, "forward mode of torch")
 
     base, static = torch.autograd.Function, staticmethod
-    once: Any = type(f"{name}_twice", (base,), {"forward": static(end), "backward": static(refuse)})
+    once: Any = type(f"{name}_twice", (base,), {"forward": static(unchanged), "backward": static(refuse)})
     body = {"forward": static(forward), "backward": static(backward), "jvp": static(jvp)}
     return type(name, (base,), body), once
 
@@ -246,23 +244,20 @@ def _not_under(name: str, how: str) -> QuadrantsRuntimeError:
 
 
 def _usable(tensor: Any, grad: bool = False) -> Any:
-    """A leaf over the tensor's memory, or over a copy where kernels cannot use that."""
+    """A leaf over the tensor's memory, or over a copy if kernels cannot use that memory."""
     own = tensor.detach().resolve_neg().resolve_conj().contiguous()
     return own.requires_grad_() if grad else own
 
 
-def _same(a: Any, b: Any) -> bool:
-    return bool(a.data_ptr() == b.data_ptr())
-
-
-def _writes(tensor: Any) -> int:
+def _version(tensor: Any) -> int:
+    """Torch's count of writes to the tensor; inference tensors have none."""
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _zeros(torch: Any, op: TorchOp, name: str, named: Mapping[str, Any]) -> Any:
-    """The output, before the function writes to it."""
-    like = op.like(name, named, torch.Tensor)
-    tensors = [v for v in named.values() if isinstance(v, torch.Tensor)]
+def _zeros(torch: Any, op: TorchOp, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The tensor of zeros that the function gets for an output."""
+    like = op.like(name, arguments, torch.Tensor)
+    tensors = [v for v in arguments.values() if isinstance(v, torch.Tensor)]
     first = next((t for t in tensors if t.is_floating_point()), None)
     device = (first if first is not None else tensors[0]).device if tensors else None
     if isinstance(like, torch.Tensor):

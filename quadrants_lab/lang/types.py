@@ -1,4 +1,4 @@
-"""`qd.types`: what kernel arguments are annotated with, and questions about dtypes."""
+"""`qd.types`: annotations of kernel arguments, types of values, and predicates on dtypes."""
 
 from __future__ import annotations
 

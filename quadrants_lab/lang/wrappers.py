@@ -1,4 +1,4 @@
-"""Functions that functools has wrapped, and which of them can be compiled."""
+"""Which functions that are wrapped by functools or decorators can be compiled."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from quadrants_lab.ir.source import Span
 
 
 def unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
-    """The function that ``@qd.what`` compiles. A func that is cached is as good as one that is not; what else a wrapper
-    does is Python that would be lost, so it is an error that says where the wrapper goes."""
+    """The function that ``@qd.WHAT`` compiles. A cache around a func is ignored. Any other wrapper is an error, because
+    its Python code would be lost; the message says where the wrapper belongs."""
     if isinstance(fn, functools.partial):
         name = getattr(fn.func, "__name__", "f")
         raise _error(
-            fn.func, f"@qd.{what} compiles functions, and functools.partial({name}, ...) is none",
+            fn.func, f"@qd.{what} compiles functions, functools.partial({name}, ...) is not one",
             f"the other way round: functools.partial(qd.kernel({name}), ...)" if what == "kernel"
             else f"write a {what} that calls {name} with these arguments",
         )  # fmt: skip
@@ -33,20 +33,21 @@ def unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
             "leave the cache out: what is compiled is kept without it",
         )  # fmt: skip
     if not isinstance(fn, FunctionType) or _parameters(fn) != _parameters(inner):
+        name = getattr(inner, "__name__", "a function")
         raise _error(
-            inner, f"what wraps {getattr(inner, '__name__', 'the function')} is Python that @qd.{what} cannot compile",
+            inner, f"the wrapper of {name} is Python code that @qd.{what} cannot compile",
             f"the other way round: write @qd.{what} directly above def, under the other decorators",
         )  # fmt: skip
     return fn
 
 
 def _parameters(fn: Callable[..., Any]) -> list[str]:
-    """The names of the function's own parameters."""
+    """The names of the parameters of the function itself, not of the one that it wraps."""
     return list(inspect.signature(fn, follow_wrapped=False).parameters)
 
 
 def _error(fn: Any, message: str, help: str) -> QuadrantsSyntaxError:
-    """At the definition of the function that was wrapped, where it has one."""
+    """The error, located at the definition of the function that was wrapped, if that is a Python function."""
     fn = inspect.unwrap(fn) if hasattr(fn, "__wrapped__") else fn
     labels: tuple[Label, ...] = ()
     if isinstance(fn, FunctionType):

@@ -16,9 +16,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def show(kernel: Any) -> Inspection:
-    """What is known of a kernel's last recorded launches, as an object that displays itself.
+    """The inspector of a kernel's last recorded launches, as an object that displays itself.
 
-    Launches are recorded in `%%qdkernel` cells; of others there are code, passes and sizes, but no data and no times.
+    Launches are recorded in `%%qdkernel` cells. For other launches it has code, passes and sizes, but no data or times.
     """
     from quadrants_lab.notebook.collect import last_view
     from quadrants_lab.notebook.inspection import Inspection

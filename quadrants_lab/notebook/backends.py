@@ -13,14 +13,14 @@ SIMULATION = "a simulation runs its kernels here, one thread after the other: it
 
 
 def lines(row: Available) -> list[str]:
-    """What is to be said of a backend: a line a device; where it has none, why, and whether a simulation stands in."""
+    """Text about a backend: a line per device; if it has none, why, and whether a simulation replaces it."""
     if not row.why_not:
         return list(row.devices) or ["usable"]
     return [row.why_not, *([SIMULATION] if row.simulated else [])]
 
 
 class Backends:
-    """The table as an object that displays itself; the default backend first."""
+    """The table of backends, as an object that displays itself; the default backend is first."""
 
     def __init__(self) -> None:
         self.rows = [available(name) for name in names()]

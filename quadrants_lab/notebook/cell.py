@@ -1,9 +1,11 @@
-"""Runs a cell's text as Python in the user's namespace: under a name that linecache knows, last expression apart."""
+"""Compiles and runs a cell's text in the user's namespace, its last expression separately. Its lines are in
+linecache."""
 
 from __future__ import annotations
 
 import ast
 import linecache
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from types import CodeType
@@ -14,16 +16,16 @@ from quadrants_lab.ir.room import roomy
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A compiled cell. ``file`` is the name under which linecache has ``lines``; line 1 is the magic's own line, so
-    numbers are those that the editor shows. ``last`` is the last expression, None where there is none to display;
-    ``called`` what it calls, if it is the call of a name or of an attribute of one; ``pair``: if it calls something
-    with two arguments, that and these."""
+    """A compiled cell. ``file``: its name in linecache. ``lines``: its text; line 1 is the magic's own line, so line
+    numbers are those of the editor. ``last``: the last expression, None if there is none to display. ``called``: the
+    (dotted) name that it calls, None if it is no such call. ``pair``: if it is a call with two arguments, the function
+    and the arguments."""
 
     file: str
     lines: tuple[str, ...]
     body: CodeType
     last: CodeType | None
-    called: str = ""
+    called: CodeType | None = None
     pair: tuple[CodeType, ...] = ()
 
 
@@ -47,34 +49,24 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
         tree.body.pop()
     body = compile(tree, file, "exec", flags, dont_inherit=True)
     cell = Cell(file, tuple(x.rstrip("\n") for x in lines), body, None)
-    if shown is None:
-        return cell
-    return replace(cell, last=compiled(shown), called=_called(shown), pair=tuple(map(compiled, _pair(shown))))
-
-
-def _called(expression: ast.expr) -> str:
-    if not isinstance(expression, ast.Call):
-        return ""
-    name = expression.func
-    while isinstance(name, ast.Attribute):
-        name = name.value
-    return ast.unparse(expression.func) if isinstance(name, ast.Name) else ""
-
-
-def _pair(expression: ast.expr) -> tuple[ast.expr, ...]:
-    if not isinstance(expression, ast.Call) or len(expression.args) != 2 or expression.keywords:
-        return ()
-    return () if any(isinstance(a, ast.Starred) for a in expression.args) else (expression.func, *expression.args)
+    if isinstance(shown, ast.Call):
+        name, args = shown.func, shown.args
+        while isinstance(name, ast.Attribute):
+            name = name.value
+        called = compiled(shown.func) if isinstance(name, ast.Name) else None
+        pair = len(args) == 2 and not shown.keywords and not any(isinstance(a, ast.Starred) for a in args)
+        cell = replace(cell, called=called, pair=tuple(map(compiled, (shown.func, *args) if pair else ())))
+    return cell if shown is None else replace(cell, last=compiled(shown))
 
 
 def _name(number: int, source: str) -> str:
-    """A name that no other text has in linecache: without history, numbers come again."""
+    """A name that no other text has in linecache. Cell numbers repeat if the shell keeps no history."""
     tries = (f"Cell In[{number}]" + (f" ({k})" if k else "") for k in count())
     return next(t for t in tries if t not in linecache.cache or "".join(linecache.getlines(t)) == source)
 
 
 def _silenced(text: str) -> bool:
-    """As in an ordinary cell, a semicolon at the end means: do not display."""
+    """Whether the cell ends in a semicolon, which means as in an ordinary cell: do not display the value."""
     lines = [x for x in text.splitlines() if x.strip() and not x.strip().startswith("#")]
     return bool(lines) and lines[-1].split(" #")[0].rstrip().endswith(";")
 
@@ -86,11 +78,9 @@ def run_body(cell: Cell, namespace: dict[str, Any]) -> None:
 
 def calls(cell: Cell, namespace: dict[str, Any], kinds: tuple[type, ...]) -> bool:
     """Whether the last expression calls an object of one of these classes."""
-    first, *rest = cell.called.split(".")
-    found = namespace.get(first)
-    for attribute in rest:
-        found = getattr(found, attribute, None)
-    return isinstance(found, kinds)
+    with suppress(NameError, AttributeError):
+        return cell.called is not None and isinstance(eval(cell.called, namespace), kinds)
+    return False
 
 
 def run_last(cell: Cell, namespace: dict[str, Any]) -> Any:

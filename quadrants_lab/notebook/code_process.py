@@ -1,8 +1,8 @@
-"""Code of backends, made in a process of its own: whoever waits for it can stop waiting, and what hangs or dies there
-takes nothing with it.
+"""Makes the code of backends in a process of its own, so that a compiler that takes long, hangs or crashes can be
+stopped without harm to the notebook.
 
-The process starts when code is first asked for, makes one stage after the other, and ends with the one that started
-it. Requests and answers are pickles over its standard input and output: the kernel's IR goes out, lines come back.
+The process starts at the first request, makes one stage after the other, and ends with the process that started it.
+Requests (with the kernel's IR) and answers (with lines) are pickles over its standard input and output.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compile import lowering_trace
 from quadrants_lab.widgets.model import CodeView
 
-LOWERED = "lower adstacks"  # what of a lowering is of interest on any backend
+LOWERED = "lower adstacks"  # the lowering pass that is shown for every backend
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A stage of a backend's code for a kernel; ``file``: whose lines the code's lines are to lead to."""
+    """A request for a stage of a backend's code for a kernel. ``file``: the source file to whose lines code is tied."""
 
     backend: str
-    stage: str  # or `LOWERED`
+    stage: str  # or `LOWERED`, for the steps of that pass
     kernel: N.Kernel
     options: CompileOptions
     file: str
 
 
 class CodeProcess:
-    """Makes one job at a time; threads that bring another wait for its end."""
+    """Does one job at a time; threads with other jobs wait."""
 
     def __init__(self) -> None:
         self._lock = forks.lock()
         self._running: subprocess.Popen[bytes] | None = None
 
     def make(self, job: Job) -> Any:
-        """Waits for the code (`made`), or for what the backend's lowering does to the kernel (`lowered`).
-        QuadrantsRuntimeError where `stop` ended the process, or something else did."""
+        """Waits for the code (`make_code`) or the steps of the lowering (`lowering_steps`). QuadrantsRuntimeError if
+        the process ended, for instance by `stop`."""
         with self._lock:
             process = self._process()
             assert process.stdin is not None
@@ -68,12 +68,12 @@ class CodeProcess:
                     code="QL0710",
                     help="ask for it again to start anew",
                 ) from None
-            except BaseException:  # an interrupt: the answer would meet the next question
+            except BaseException:  # an interrupt: the answer would be taken for that of the next job
                 self.stop()
                 raise
 
     def stop(self) -> None:
-        """Ends the process, and with it what it makes."""
+        """Kills the process and so ends its job."""
         process, self._running = self._running, None
         if process is not None:
             with suppress(OSError):
@@ -86,7 +86,7 @@ class CodeProcess:
             self._running = subprocess.Popen(
                 [sys.executable, "-m", "quadrants_lab.notebook.code_process"], stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths},
-                start_new_session=True,  # Ctrl-C is for the kernel
+                start_new_session=True,  # Ctrl-C must reach the notebook's kernel only
             )  # fmt: skip
         return self._running
 
@@ -97,23 +97,23 @@ def _of(pid: int) -> CodeProcess:
 
 
 def process() -> CodeProcess:
-    """That of this process: after a fork the child has its own."""
+    """The code process of this process; after a fork the child gets its own."""
     return _of(os.getpid())
 
 
 # --- in the process -------------------------------------------------------------------------------------------------
 
 
-def lowered(job: Job) -> list[Step]:
-    """The steps of the lowering that are of interest; none where the backend cannot take the kernel."""
+def lowering_steps(job: Job) -> list[Step]:
+    """The steps of the pass `LOWERED`; none if the backend cannot lower the kernel."""
     with suppress(QuadrantsError):
         steps = lowering_trace(job.kernel, backend(job.backend), job.options).steps
         return [s for s in steps if s.name == LOWERED]
     return []
 
 
-def made(job: Job) -> CodeView:
-    """The code; what the backend cannot express is told in its place."""
+def make_code(job: Job) -> CodeView:
+    """The code, or a view with the problem if the backend cannot make it."""
     try:
         stage = call(backend(job.backend).stages(job.kernel, job.options)[job.stage])
         return code_view(stage, lines_of(job.kernel, backend(job.backend), job.options, job.file))
@@ -124,11 +124,11 @@ def made(job: Job) -> CodeView:
 
 
 def serve(given: IO[Any], answers: IO[Any]) -> None:
-    """Answers jobs until there are no more."""
+    """Answers jobs until the input ends."""
     with suppress(EOFError):
         while True:
             job = pickle.load(given)
-            pickle.dump(lowered(job) if job.stage == LOWERED else made(job), answers)
+            pickle.dump(lowering_steps(job) if job.stage == LOWERED else make_code(job), answers)
             answers.flush()
 
 
@@ -140,6 +140,6 @@ def _end_with(parent: int) -> None:
 
 if __name__ == "__main__":
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a compiler prints is no answer
+    os.dup2(2, 1)  # what a compiler prints must not mix with the answers
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     serve(sys.stdin.buffer, answers)

@@ -1,4 +1,4 @@
-"""Fills the inspector's view from what launches left behind: plans, traces, launch records."""
+"""Makes the inspector's view from plans, traces and launch records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.backends import Backends, lines
-from quadrants_lab.notebook.code_process import LOWERED, Job, made, process
+from quadrants_lab.notebook.code_process import LOWERED, Job, make_code, process
 from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
 from quadrants_lab.notebook.roofline import roofline_of
 from quadrants_lab.notebook.stepping import steps_view
@@ -38,27 +38,26 @@ from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 from quadrants_lab.widgets import model as V
 
-MOST_ELEMENTS = 2000  # of an array that sizes read, for the browser to work them out
-MOST_STATEMENTS = 300  # of a kernel whose code takes no more time than to look at it
+MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
+MOST_STATEMENTS = 300  # of kernels whose code is made at once
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
 RECORDED: WeakKeyDictionary[Dispatcher, V.KernelView] = WeakKeyDictionary()
-"""The last recorded view of each kernel that is alive, by its forward dispatcher: texts, IR, and the data of a small
-launch, for its steps."""
+"""Forward dispatcher of a living kernel -> its last recorded view."""
 STEPS: WeakKeyDictionary[Dispatcher, V.StepsView | str] = WeakKeyDictionary()
-"""The steps alone, of launches whose view nobody wanted to see."""
+"""Forward dispatcher -> the steps of recorded launches of which no view was made."""
 
 
 def remember(recorder: Recorder) -> None:
-    """For somebody who asks for a view of a kernel later: what its launches leave has no steps."""
+    """Keeps the steps of launches without making a view, in case a view is asked for later."""
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner, None)
         STEPS[owner] = steps_view(records, owner.source.file, recorder.past)
 
 
 def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
-    """The records by forward dispatcher and mode, in the order of the first."""
+    """The records by forward dispatcher and mode, in the order of each kernel's first record."""
     records = recorder.records()
     forward_of = {r.plan.owner.gradient: r.plan.owner for r in records if r.plan.owner.gradient}
     found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
@@ -69,8 +68,8 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
 
 
 def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) -> V.CellView:
-    """One view of all kernels that were launched, in the order of their first recorded launch; ``compared``: their
-    runs on several backends."""
+    """The view of all kernels that were launched, in the order of their first recorded launch. ``compared``: their runs
+    on several backends."""
     view = V.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
     for owner, of_kernel in _by_kernel(recorder).items():
@@ -83,7 +82,7 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
 
 
 def _make_small(view: V.CellView) -> None:
-    """Code of what the cell ran on, as long as it is little: a notebook that is opened again has it."""
+    """Makes the code of the cell's backend for small kernels, so that the saved notebook contains it."""
     left = MOST_STATEMENTS
     for kernel in view.kernels:
         for stages in kernel.code.values():
@@ -119,12 +118,12 @@ def kernel_view(
 
 
 def devices() -> list[tuple[str, str]]:
-    """Of each backend its devices, or why there is none."""
+    """Each backend with its devices, or why it has none."""
     return [(row.name, "; ".join(lines(row))) for row in Backends().rows]
 
 
 def source_lines(source: FunctionSource) -> list[V.Line]:
-    """The text around a kernel: the whole cell, or of a file the function alone."""
+    """The source around a kernel: the whole cell, or the function alone if it is in a file."""
     lines = [x.rstrip("\n") for x in source.lines]
     first, last = 1, len(lines)
     if not source.file.startswith("Cell In["):
@@ -134,14 +133,14 @@ def source_lines(source: FunctionSource) -> list[V.Line]:
 
 
 def _stages(plan: Plan, file: str) -> list[V.StageView]:
-    """Of every backend, its own first, of what ran there: code needs no device. What the launch ran on is made here,
-    where it is small, anything else in a process that can be stopped."""
+    """The code stages of every backend, the plan's own first; making code needs no device. Small code of its own
+    backend is made in this process, all other code in the code process, which can be stopped."""
     own, options = plan.session.settings.backend, plan.compiled.options
     out: list[V.StageView] = []
     for name in _backends(plan):
-        kernel = plan.ran if name == own else plan.kernel
+        kernel = plan.last_kernel if name == own else plan.kernel
         statements = sum(1 for _ in walk(kernel.body))
-        make = made if name == own and statements <= MOST_STATEMENTS else process().make
+        make = make_code if name == own and statements <= MOST_STATEMENTS else process().make
         for stage in backend(name).STAGES:
             job = Job(name, stage, kernel, options, file)
             out.append(V.StageView(stage, name, partial(make, job), None, LANGUAGES.get(stage, ""), statements))
@@ -149,7 +148,7 @@ def _stages(plan: Plan, file: str) -> list[V.StageView]:
 
 
 def _backends(plan: Plan) -> list[str]:
-    """All of them, the plan's own first."""
+    """The names of all backends, the plan's own first."""
     return sorted(names(), key=lambda name: name != plan.session.settings.backend)
 
 
@@ -158,7 +157,7 @@ def _backends(plan: Plan) -> list[str]:
 
 @lru_cache(maxsize=1)
 def pass_docs() -> dict[str, str]:
-    """What each pass guarantees: the head of its docstring, by the name that a trace shows."""
+    """Name of each pass in a trace -> what the pass guarantees, the first paragraph of its docstring."""
     lowerings = (fn for name in names() for fn in backend(name).lowering(CompileOptions()))
     return {pipeline.pass_name(fn): _doc(fn) for fn in (*pipelines.PASSES.values(), *lowerings)}
 
@@ -168,13 +167,13 @@ def _doc(fn: Callable[..., Any]) -> str:
 
 
 def _lowering(plan: Plan) -> list[pipeline.Step]:
-    """What the backend's lowering changes of what ran."""
-    steps = lowering_of(plan.compiled, plan.ran, plan.session.backend).steps
+    """The steps of the backend's lowering that changed what ran."""
+    steps = lowering_of(plan.compiled, plan.last_kernel, plan.session.backend).steps
     return [s for s in steps if s.after is not s.before]
 
 
 def _lowered(job: Job) -> list[V.PassView]:
-    """Without times: those of another process say nothing of this one."""
+    """The steps of another backend's lowering, without times: those of another process are not comparable."""
     return pass_views([replace(s, seconds=0.0) for s in process().make(job)], pass_docs())
 
 
@@ -190,16 +189,16 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
     view.traces["gradient"] = pass_views(own, pass_docs())
     if lowering := _lowering(plan):
         view.traces[f"gradient on {arch}"] = pass_views(lowering, pass_docs())
-    for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # they become something else on each
+    for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # stacks differ between backends
         job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
-        view.lowered[f"gradient on {name}"] = V.Later(LOWERED, name, partial(_lowered, job))
+        view.lowered[f"gradient on {name}"] = V.Lazy(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
         front = V.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
-    if isinstance(plan, GradientPlan) and plan.ran is not plan.kernel:
-        gates = plan.compacted.gates
+    if isinstance(plan, GradientPlan) and plan.last_kernel is not plan.kernel:
+        gates = plan.compacted.sparse
         view.traces["gated"] = [
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
@@ -222,7 +221,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
-        live = plan.seen() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
+        live = plan.last_data() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
         view.bytes_before = bytes_before(plan, live)
         view.threads = plan.needs()[0]
     if record is not None and record.inputs is not None:
@@ -233,7 +232,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
 
 
 def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
-    """Values of size expressions at the launch of the record; none where its data was not kept."""
+    """Evaluates size expressions at the launch of the record; gives no values if its data was not kept."""
     if record is None or record.inputs is None:
         return lambda e: {}
     live, counted = Live(record.scalars, record.inputs), dict(plan.counted)
@@ -241,7 +240,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:
             return values_of_parts(e, live, counted)
-        except KeyError:  # reads what the launch did not
+        except KeyError:  # the expression reads a buffer that the launch did not
             return {}
 
     return values
@@ -251,7 +250,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
 
 
 def _times(record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> list[tuple[str, float]]:
-    """The way from source to results, by one clock: what was compiled in the cell, then the launches."""
+    """The times of compilation, if that was in the cell, and of launches, all by one clock."""
     clock = record.plan.compiled.clock
     of_kernel = [n for n in earlier if (n.kernel, n.mode) == (record.kernel, record.mode) and not n.failed]
     launches = [*of_kernel, record]
@@ -271,7 +270,7 @@ def _times(record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> list[tuple[
 def launch_view(
     record: LaunchRecord, compared: Sequence[V.BackendRun] = (), earlier: Sequence[LaunchRecord] = ()
 ) -> V.LaunchView:
-    """What went in and what came out: the results first, then what was only read."""
+    """The arguments and arrays of a launch: results first, then what was only read."""
     plan = record.plan
     given = [(name, str(value)) for name, value in record.scalars.items()]
     buffers = plan.kernel.buffers
@@ -293,7 +292,7 @@ def launch_view(
 
 
 def last_view(kernel: Kernel) -> V.KernelView | None:
-    """The view of the kernel's last recorded launches; without any what its last launches left; or None."""
+    """The view of the kernel's last recorded launches; if none was recorded, of its last launches; None without any."""
     if kernel.dispatcher in RECORDED:
         return RECORDED[kernel.dispatcher]
     last = {"forward": kernel.dispatcher.last, "reverse": kernel.grad.dispatcher.last}

@@ -1,4 +1,4 @@
-"""Recorded launches on further backends: what each makes of the same kernel and data, beside each other."""
+"""Repeats recorded launches on further backends and compares their results and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from quadrants_lab.widgets.model import BackendRun
 from quadrants_lab.widgets.run import backends
 from quadrants_lab.widgets.terminal import drawn
 
-Compared = dict[int, list[BackendRun]]  # by the number of the record
+Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
 MODES = {"forward": "forward", "reverse": "gradient"}
 NOT_KEPT = "its data was not kept: it takes more than the memory set aside for records"
 
@@ -40,8 +40,8 @@ def place(record: LaunchRecord) -> str:
 
 
 def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
-    """For each record a run on every backend of ``arches``: first that of its home, with which the others are compared.
-    Nothing where no further backend is asked for."""
+    """For each record its run on every backend of ``arches``, first on its home backend, with which the others are
+    compared. Empty if ``arches`` has no further backend."""
     rows = {name: available(name) for name in dict.fromkeys((*arches, *map(home, records)))}
     compared: Compared = {}
     for record in records:
@@ -52,18 +52,16 @@ def compare(records: Sequence[LaunchRecord], arches: Sequence[str]) -> Compared:
 
 
 def tables(records: Sequence[LaunchRecord], compared: Compared) -> str:
-    """A table for each record that was compared."""
+    """A table for each compared record."""
     titles = {r.number: f"<h4>{r.kernel}, {MODES[r.mode]}</h4>" for r in records}
     return "\n".join(as_text(drawn(titles[number] + backends(runs))) for number, runs in compared.items())
 
 
 def runs(record: LaunchRecord, rows: Sequence[Available]) -> list[BackendRun]:
-    """The launch on each backend; where it is not possible, the reason."""
-    if record.failed:
-        return [BackendRun(label(r), problem="nothing to compare: the launch failed") for r in rows]
-    if record.inputs is None or record.outputs is None:
-        return [BackendRun(label(r), problem=NOT_KEPT) for r in rows]
-    return [_run(record, row) for row in rows]
+    """The launch on each backend, or the reason why it did not run there."""
+    lost = NOT_KEPT if record.inputs is None or record.outputs is None else ""
+    problem = "nothing to compare: the launch failed" if record.failed else lost
+    return [BackendRun(label(row), problem=problem) if problem else _run(record, row) for row in rows]
 
 
 def _run(record: LaunchRecord, row: Available) -> BackendRun:
@@ -82,7 +80,7 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     run.note = SIMULATION if row.simulated else ""
     run.first, run.seconds = made.first, made.seconds
     run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
-    if row.name == home(record):  # what the record holds is what the cell saw
+    if row.name == home(record):  # the results that the cell saw
         run.arrays = results(record)
     else:
         _differences(run, record, made)
@@ -90,39 +88,39 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
 
 
 def _differences(run: BackendRun, record: LaunchRecord, made: Replay) -> None:
-    """Fills in the values of the run and how far they are from those of the record."""
+    """Fills in the arrays of the run and their differences from the record."""
     own = results(record, made.outputs, made.returned)
     theirs = everything(record.outputs or {}, record.returned)
     greatest = 0.0
     for view, (name, array) in zip(own, everything(made.outputs, made.returned).items(), strict=True):
-        much, at = difference(theirs[name], array)
-        view.difference = _said(much, at, theirs[name])
-        if much > greatest:
-            greatest, run.greatest = much, f"{much:.2g} in {view.name}{_index(at)}"
+        size, at = difference(theirs[name], array)
+        view.difference = _difference_text(size, at, theirs[name])
+        if size > greatest:
+            greatest, run.greatest = size, f"{size:.2g} in {view.name}{_index(at)}"
     run.arrays = own
     run.greatest = run.greatest or "equal"
 
 
 def difference(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> tuple[float, tuple[int, ...]]:
-    """The greatest absolute difference of two arrays of one shape, and where it is. Values that are NaN in both are
-    equal; NaN beside a number differs infinitely."""
+    """The greatest absolute difference between two arrays of one shape, and its index. NaN equals NaN and differs
+    infinitely from a number."""
     if not a.size:
         return 0.0, ()
     same = (a == b) | ((a != a) & (b != b))
     with np.errstate(invalid="ignore", over="ignore"):
         apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
     if a.dtype.kind != "f":
-        apart = np.maximum(apart, 1.0)  # large integers are one number in float64
+        apart = np.maximum(apart, 1.0)  # large different integers may be equal in float64
     apart = np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
     at = np.unravel_index(int(np.argmax(apart)), a.shape)
     return (float(apart[at]), tuple(int(i) for i in at)) if apart[at] else (0.0, ())
 
 
-def _said(much: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:
-    if not much:
+def _difference_text(size: float, at: tuple[int, ...], home: npt.NDArray[Any]) -> str:
+    if not size:
         return "equal"
     where = f" at {_index(at)}" if at else ""
-    return f"{much:.2g}{where} of {number(home[at])}"
+    return f"{size:.2g}{where} of {number(home[at])}"
 
 
 def _index(at: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Tab completion of the magics' options and of what they take."""
+"""Tab completion of the magics' options and arguments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from quadrants_lab.notebook.options import OPTIONS
 
 STEP_FLAGS = ("--launch", "--step", "--line")
-_FIRST = {"%qdinspect": "kernel", "%qdstep": "kernel", "%qdcheck": "loss"}  # what stands first
-Names = Callable[[str], Sequence[str]]  # kind ("arch", "loss", "kernel") -> what there is
+_FIRST = {"%qdinspect": "kernel", "%qdstep": "kernel", "%qdcheck": "loss"}  # kind of the first argument
+Names = Callable[[str], Sequence[str]]  # kind ("arch", "loss", "kernel") -> possible names
 
 
 def candidates(line: str, names: Names) -> list[str]:
-    """What may stand for the last name of the line; nothing for lines of other magics."""
+    """Completions of the last word of the line; none for lines of other magics."""
     words = line.split(" ")
     magic, last, flag = words[0], words[-1], words[-2] if len(words) > 2 else ""
     if len(words) < 2:

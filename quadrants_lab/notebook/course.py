@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.lang.kernel import Kernel
-from quadrants_lab.notebook.errors import Shown
+from quadrants_lab.notebook.errors import ShownError
 
 Complaint = Callable[[Any], str]
 
 
-class NotYet(Shown):
-    """An answer that is not right; its text says in what way."""
+class NotYet(ShownError):
+    """A wrong answer; the text says what is wrong."""
 
 
 def check_answer(given: Any, right: Any, hint: str = "") -> None:
     """Prints that the answer is right, or that there is none yet; raises `NotYet`, with the hint, if it is wrong.
 
-    ``given``: a number, some of them, a text, a function or a kernel; what still has `...` in it is no answer.
-    ``right``: what it has to be, numbers within 1e-6 of the greater of 1 and their size; or a function of the answer
-    that says in a sentence what is wrong, and of a right one "".
+    ``given``: a number, a list of numbers, a text, a function or a kernel; one that still contains `...` is no answer.
+    ``right``: the right answer (numbers may differ by 1e-6 times the greater of 1 and their size), or a function that
+    takes the answer and returns a sentence about what is wrong, "" if nothing is.
     """
     if _open(given):
         print("Not answered yet: write your answer where the dots are, and run the cell again.")
@@ -35,7 +35,7 @@ def check_answer(given: Any, right: Any, hint: str = "") -> None:
 
 
 def _open(given: Any) -> bool:
-    """Whether it is the dots, or a list, a function or a kernel with dots in it."""
+    """Whether it is `...`, or a list, function or kernel that contains it."""
     if isinstance(given, (list, tuple)):
         return any(map(_open, given))
     function = given.source.fn if isinstance(given, Kernel) else given
@@ -62,8 +62,8 @@ def _differs(given: Any, right: Any) -> str:
 
 
 def slopes_of(function: Callable[..., float], *points: Sequence[float]) -> Complaint:
-    """For `check_answer`: the answer is a function of the arguments of ``function`` that returns its slope by each of
-    them; at the points it is compared with central differences."""
+    """For `check_answer`: the answer must be a function that returns the slopes of ``function`` by each argument. It is
+    compared with central differences at the points."""
 
     def complaint(given: Callable[..., Any]) -> str:
         for point in points:

@@ -1,4 +1,4 @@
-"""How errors look in a notebook: a diagnostic and the line of the cell that led to it, without frames of machinery."""
+"""How errors look in a notebook: the diagnostic and the line of the cell that raised it, without internal frames."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ CELL = "Cell In["
 _report = Report.__str__
 
 
-class Shown(Exception):
-    """An exception that IPython shows as its text alone; the original is its ``__cause__``."""
+class ShownError(Exception):
+    """An exception of which IPython only shows the text; the original is its ``__cause__``."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 def show_as_text(error: BaseException) -> NoReturn:
-    """Raises the error under its own class name in the short form: diagnostics of the language, syntax errors."""
+    """Raises the error in the short form of `describe`, under its own class name."""
     name = type(error).__name__
-    raise type(name, (Shown,), {})(describe(error)) from error
+    raise type(name, (ShownError,), {})(describe(error)) from error
 
 
 def show_in_a_line(error: BaseException, text: str) -> NoReturn:
     """Raises the error under its own class name as this text."""
     name = type(error).__name__
-    raise type(name, (Shown,), {})(f"{name}: {text}") from None
+    raise type(name, (ShownError,), {})(f"{name}: {text}") from None
 
 
 def describe(error: BaseException) -> str:
-    """The text of an error: a diagnostic as it is and where it was raised; Python's own form for a syntax error."""
+    """The text of an error: a diagnostic and where it was raised, or Python's own text of a syntax error."""
     if isinstance(error, SyntaxError) and not isinstance(error, QuadrantsError):
         return "".join(traceback.format_exception_only(error)).rstrip()
     text = with_cell_names(f"{type(error).__name__}: {error}")
@@ -48,12 +48,12 @@ def describe(error: BaseException) -> str:
 
 
 def with_cell_names(diagnostic: str) -> str:
-    """The text of a diagnostic with cells under the names that people know."""
+    """The text of a diagnostic with readable names of cells instead of temporary file names."""
     return re.sub(r"(?m)^( *--> )(.+), line", lambda m: f"{m[1]}{cell_name(m[2])}, line", diagnostic)
 
 
 def cell_name(file: str) -> str:
-    """The name that people know of a cell's temporary file name; any other file name as it is."""
+    """The readable name of a cell's temporary file; any other file name unchanged."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
@@ -62,20 +62,21 @@ def cell_name(file: str) -> str:
 
 
 def install(shell: Any) -> None:
-    """Every diagnostic of the language shows in the short form, in ordinary cells too; warnings as their text alone."""
+    """Makes all diagnostics of the language show in the short form, also in ordinary cells, and warnings as their
+    text."""
     for kind in (QuadrantsError, NotSupportedYet):
         kind._render_traceback_ = lambda self: [describe(self)]  # type: ignore[union-attr]  # IPython's hook
-    # who prints one wants to know the cell, too
+    # printed text names the cell, too
     QuadrantsError.__str__ = lambda self: with_cell_names(str(self.args[0]))  # type: ignore[method-assign]
     Report.__str__ = lambda self: with_cell_names(_report(self))  # type: ignore[method-assign]
     if not isinstance(warnings.formatwarning, WarningText):
         warnings.formatwarning = WarningText(warnings.formatwarning)
-    if not shell.custom_exceptions:  # syntax errors do not come by that hook; another extension's handler stays
+    if not shell.custom_exceptions:  # that hook is not called for syntax errors; keep another extension's handler
         shell.set_custom_exc((QuadrantsSyntaxError,), _show)
 
 
 class WarningText:
-    """Formats warnings: a diagnostic as it is, for it says its line itself; others as ``before`` did."""
+    """Formats warnings: a diagnostic unchanged, because it contains its line; others by the formatter ``before``."""
 
     def __init__(self, before: Callable[..., str]) -> None:
         self.before = before

@@ -36,7 +36,7 @@ MOST_TIMED = 1000
 
 
 def ensure_session(options: CellOptions) -> None:
-    """A session for the cell: the one there is, or a new one on the first arch of those asked for that can run here."""
+    """Makes sure that there is a session: the current one, or a new one on the first usable arch of the options."""
     try:
         session.current()
     except QuadrantsRuntimeError:
@@ -46,8 +46,8 @@ def ensure_session(options: CellOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``value`` of the cell's last expression, records of its launches, what ``--check`` found, and what ``--shards``
-    has to say."""
+    """``value`` of the cell's last expression, ``recorder`` with its launches, ``report`` of ``--check``, and ``says``,
+    the result of ``--shards``."""
 
     value: Any
     recorder: Recorder
@@ -58,9 +58,9 @@ class Outcome:
 def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: Progress) -> Outcome:
     """Runs the cell; ``progress`` is told what is compiled and checked.
 
-    With ``--grad`` everything before the last expression runs under a tape; then LOSS.grad is set to 1, all other
-    gradients to 0, and the gradients of the launches run, last first; then the last expression is evaluated. Where it
-    launches a kernel, or nothing was launched before it, it is part of what runs under the tape.
+    With ``--grad`` everything before the last expression is recorded. Then LOSS.grad is set to 1, all other gradients
+    to 0, and the gradients of the launches run, last first. Then the last expression is evaluated. If that launches a
+    kernel, or nothing was launched before it, it is recorded, too.
     """
     __tracebackhide__ = True
     ensure_session(options)
@@ -69,7 +69,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.trace) as recorder:
         if options.shards:
-            from quadrants_lab.notebook import split  # Dask is imported where somebody asks for it
+            from quadrants_lab.notebook import split  # imports Dask
 
             run_body(cell, namespace)
             return Outcome(None, recorder, says=split.compared(*split.parts(cell, namespace), options.shards))
@@ -94,7 +94,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
 
 
 class NoGradients(Observer):
-    """An observer that refuses gradients: under ``--grad`` the cell gets them when it is done."""
+    """An observer that refuses launches of gradients, because ``--grad`` runs them after the cell."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         if plan.owner.mode == "reverse":
@@ -106,7 +106,7 @@ class NoGradients(Observer):
 
 
 class NothingNew(Observer):
-    """An observer that refuses launches which the gradients should have known of: they are done by then."""
+    """An observer that refuses launches that would need a gradient, because the gradients have run already."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         buffers = plan.compiled.lowered.kernel.buffers
@@ -120,7 +120,7 @@ class NothingNew(Observer):
 
 
 def loss(name: str, namespace: dict[str, Any]) -> Dense:
-    """The field that LOSS names, checked."""
+    """The field that LOSS names. Raises if it is no 0-d float field with a gradient."""
     if name not in namespace:
         close = [k for k, v in namespace.items() if isinstance(v, Dense) and not k.startswith("_")]
         raise QuadrantsRuntimeError(
@@ -148,15 +148,15 @@ def loss(name: str, namespace: dict[str, Any]) -> Dense:
 
 
 def differentiate(target: Dense, launches: Launches) -> None:
-    """Gradients of everything by ``target``."""
+    """Runs the gradients of ``target``."""
     if not any(x.differentiates for x in launches.leaves()):
         raise QuadrantsRuntimeError(
             "--grad: the cell launched no kernel that touches anything with a gradient",
             code="QL0703",
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
-    own = any(x.gradient is not None and x.launch is None for x in launches.leaves())  # may be of anything
-    others = (f for f in launches.followed.values() if f.memory is not target._memory)
+    own = any(x.gradient is not None and x.launch is None for x in launches.leaves())  # custom, may be of anything
+    others = (f for f in launches.tracked.values() if f.memory is not target._memory)
     if not own and not any(f.grad is not None for f in others):
         text = render(
             "QL0706",
@@ -166,8 +166,8 @@ def differentiate(target: Dense, launches: Launches) -> None:
         )
         warnings.warn(text, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
-    for f in launches.followed.values():
-        if f.grad is not None:  # of a tensor of another library: it is not among those of the session
+    for f in launches.tracked.values():
+        if f.grad is not None:  # also those of foreign tensors, which do not belong to the session
             f.grad.write(..., np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
     assert target.grad is not None
     target.grad.fill(1)
@@ -176,19 +176,17 @@ def differentiate(target: Dense, launches: Launches) -> None:
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:
-    """(kernel, mode, median seconds, launches) of each record, launched again with nobody watching.
-
-    What the launches write is put back afterwards.
-    """
+    """(kernel, mode, median seconds, launches) of each record, launched again without observers. What the launches
+    write is restored."""
     return [_time(record) for record in recorder.records() if not record.failed]
 
 
 def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
     plan = record.plan
     inputs, slots = record.inputs or {}, zip(plan.slots, record.args, strict=True)
-    args = [inputs[s.name].copy() if isinstance(arg, str) else arg for s, arg in slots]  # foreign ones are not held
-    held = plan.memories(args)
-    before = {name: held[name].copy() for name in plan.writes & held.keys()}
+    args = [inputs[s.name].copy() if isinstance(arg, str) else arg for s, arg in slots]  # a str replaces a numpy array
+    memories = plan.memories(args)
+    before = {name: memories[name].copy() for name in plan.writes & memories.keys()}
     took: list[float] = []
     start = perf_counter()
     while len(took) < MOST_TIMED and (not took or perf_counter() - start < TIMED_SECONDS):
@@ -197,6 +195,6 @@ def _time(record: LaunchRecord) -> tuple[str, str, float, int]:
         plan.session.finish()
         took.append(perf_counter() - at)
     for name, array in before.items():
-        held[name].assign(array)
-        held[name].version += 1
+        memories[name].assign(array)
+        memories[name].version += 1
     return record.kernel, record.mode, median(took), len(took)

@@ -1,4 +1,4 @@
-"""The edits of each kernel: what every run of its cell left, in the order of the runs."""
+"""The history of each kernel: source, times and sizes of each run of its cell, in order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from quadrants_lab.widgets.model import CellView, EditView, KernelView
 
 MOST_EDITS = 50  # of a kernel
 EDITS: dict[str, list[EditView]] = {}
-"""By the kernel's name: an edit makes another kernel of it, in another cell."""
+"""Name of a kernel -> its runs. An edited kernel is a new object in a new cell, only its name stays."""
 
 
 def remember_edit(view: CellView, verdicts: Sequence[Verdict]) -> None:
-    """Adds a row to the history of each kernel of the cell and gives the view what there is."""
+    """Adds a row to the history of each kernel of the cell, and puts the history into the view."""
     worst = _worst(verdicts)
     for kernel in view.kernels:
         rows = EDITS.setdefault(kernel.name, [])
@@ -24,12 +24,12 @@ def remember_edit(view: CellView, verdicts: Sequence[Verdict]) -> None:
 
 
 def _worst(verdicts: Sequence[Verdict]) -> float | None:
-    """The greatest relative difference that `--check` found, at each input's best step; None: nothing was checked."""
+    """The greatest relative error by `--check`, with each input's best step; None if nothing was checked."""
     return max((min(m.apart for m in v.moves) for v in verdicts if v.moves), default=None)
 
 
 def _row(view: KernelView, worst: float | None) -> EditView:
-    text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # options are no edit
+    text = "\n".join(x.text for x in view.source if not x.text.startswith("%%"))  # without options
     compile_parts = ("front end", "passes and checks", "machine code")
     parts: dict[str, float] = {}
     launches: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Shows a view where it is asked for: widget and static copy in a notebook, rich text in a terminal."""
+"""Displays a view: as a widget and a static copy in a notebook, as rich text in a terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
 
 
-class Shown:
-    """What an inspector shows, wherever it comes from: in a notebook the live widget, in a terminal text, and static
-    HTML where only HTML is shown. ``text`` and ``static``: these, where they are made already."""
+class Displayable:
+    """An inspector that displays itself: as the live widget in a notebook, as text in a terminal, or as static HTML.
+    ``text`` and ``static``: the latter two, for a subclass that does not make them."""
 
     def __init__(self, shape: dict[str, Any], text: str, static: str) -> None:
         self.shape, self._text, self._static = shape, text, static
@@ -27,12 +27,12 @@ class Shown:
         """The HTML for a request of the widget."""
         raise NotImplementedError
 
-    def brought(self) -> dict[str, str]:
-        """Answers that the widget has from the start."""
+    def initial_answers(self) -> dict[str, str]:
+        """Answers that are sent with the widget."""
         raise NotImplementedError
 
     def text(self, width: int = 110, color: bool = False) -> str:
-        """What a terminal shows, as text; with ANSI colours on demand."""
+        """The text for a terminal, on demand with ANSI colours."""
         return self._text
 
     def static(self, uid: str = "") -> str:
@@ -45,7 +45,7 @@ class Shown:
         return {"text/plain": self.text(), "text/html": self.static()}
 
     def display(self, shell: Any) -> None:
-        """In a notebook the live widget and beside it, hidden while it lives, the static copy; in a terminal text."""
+        """Displays the live widget and the static copy, which the widget hides; in a terminal prints text."""
         if not in_notebook(shell):
             print(self.text(color=True))
             return
@@ -57,16 +57,16 @@ class Shown:
         display(HTML(self.static(uid)))
 
     def widget(self, uid: str) -> Any:
-        """The widget, or None without the packages that it needs: the static copy then stands alone."""
+        """The widget, or None if its packages are not installed; then only the static copy is shown."""
         try:
             from quadrants_lab.widgets.inspector import Inspector
         except ImportError:
             return None
-        return Inspector(self.shape, self.brought(), self.answer, uid, process().stop)
+        return Inspector(self.shape, self.initial_answers(), self.answer, uid, process().stop)
 
 
-class Inspection(Shown):
-    """A view that displays itself."""
+class Inspection(Displayable):
+    """The inspector of a view."""
 
     def __init__(self, view: CellView) -> None:
         self.view = view
@@ -78,7 +78,7 @@ class Inspection(Shown):
     def answer(self, request: str) -> str:
         return render(self.view, request)
 
-    def brought(self) -> dict[str, str]:
+    def initial_answers(self) -> dict[str, str]:
         return small_answers(self.view)
 
     def text(self, width: int = 110, color: bool = False) -> str:
@@ -89,7 +89,7 @@ class Inspection(Shown):
 
 
 def as_text(shown: Any, width: int = 110, color: bool = False) -> str:
-    """What a terminal shows of something rich."""
+    """A rich renderable as text for a terminal."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, no_color=not color, force_jupyter=False)
     console.print(shown)

@@ -41,7 +41,7 @@ _PLACE = re.compile(r"--(launch|step|line)\s+(\d+)")
 
 @magics_class
 class QuadrantsMagics(Magics):
-    """Everything works on the user's namespace."""
+    """The magics; they work on the user's namespace."""
 
     @line_cell_magic
     def qdkernel(self, line: str, text: str | None = None) -> None:
@@ -91,7 +91,7 @@ class QuadrantsMagics(Magics):
             if report is not None:
                 add_findings(view, report)
             Inspection(view).display(self.shell)
-        except Exception as e:  # the cell itself is done: a broken view must not undo that
+        except Exception as e:  # the cell itself succeeded, which a broken view must not hide
             warnings.warn(f"the inspector cannot be shown: {type(e).__name__}: {e}", stacklevel=2)
 
     def _kernels_of(self, cell: Cell) -> list[str]:
@@ -161,19 +161,18 @@ class QuadrantsMagics(Magics):
         self.shell.displayhook(Backends())
 
     def names(self, kind: str) -> Sequence[str]:
-        """What completes: backends, fields that can be a loss, kernels."""
+        """Completions of a kind: backends, numbers of shards, fields that can be a loss, or kernels."""
         if kind == "arch":
             return names()
         if kind == "count":
             return ("2", "4", "8")
-        space = {k: v for k, v in self.shell.user_ns.items() if not k.startswith("_")}
-        if kind == "loss":
-            return sorted(
-                k
-                for k, v in space.items()
-                if isinstance(v, Dense) and v.has_grad() and not (v.shape or v.element_shape)
-            )
-        return sorted(k for k, v in space.items() if isinstance(v, Kernel))
+
+        def fits(v: Any) -> bool:
+            if kind == "loss":
+                return isinstance(v, Dense) and v.has_grad() and not (v.shape or v.element_shape)
+            return isinstance(v, Kernel)
+
+        return sorted(k for k, v in self.shell.user_ns.items() if not k.startswith("_") and fits(v))
 
 
 def _nothing_to_inspect(defined: Sequence[str]) -> str:
@@ -185,17 +184,17 @@ def _nothing_to_inspect(defined: Sequence[str]) -> str:
 
 
 def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
-    """What must be said of where a cell with --arch ran: on a simulation, or not on the first backend named."""
-    said = []
+    """Notes on where the cell ran: on a simulation, or not on the first backend of --arch."""
+    notes = []
     for record in recorder.records():
         if available(home(record)).simulated:
-            said.append(f"the cell ran on {place(record)}")
+            notes.append(f"the cell ran on {place(record)}")
         elif arches and home(record) != arches[0] and available(arches[0]).runs:
-            said.append(
+            notes.append(
                 f"the cell ran on {home(record)}, the backend of its session, and was repeated on {arches[0]}; "
                 f"qd.init(arch=qd.{arches[0]}) makes a session there"
             )
-    return list(dict.fromkeys(said))
+    return list(dict.fromkeys(notes))
 
 
 def _timing_table(recorder: Recorder) -> str:
@@ -207,7 +206,7 @@ def _timing_table(recorder: Recorder) -> str:
 
 
 def load(shell: Any) -> None:
-    """Registers magics and completion with the shell; loading twice is loading once."""
+    """Registers magics, completion and displays with the shell; loading twice has no further effect."""
     errors.install(shell)
     magics = QuadrantsMagics(shell)
     shell.register_magics(magics)

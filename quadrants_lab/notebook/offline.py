@@ -1,7 +1,7 @@
-"""`jupyter nbconvert --to qdhtml`: the page that nbconvert makes, without anything that asks another host.
+"""`jupyter nbconvert --to qdhtml`: nbconvert's page without anything that is loaded from another host.
 
-Scripts for formulas, diagrams and widgets come from other hosts in nbconvert's own page. This one has none of them: of
-an inspector it shows the static copy, which needs no script.
+nbconvert's own page loads scripts for formulas, diagrams and widgets from other hosts. This one has none of them, and
+shows the static copy of an inspector, which needs no script.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class OfflineHTML(HTMLExporter):
-    """HTML with nothing from outside; ``export_from_notebook`` names it in JupyterLab's menu."""
+    """HTML that loads nothing; ``export_from_notebook`` is its name in JupyterLab's menu."""
 
     export_from_notebook = "HTML without network"
     mathjax_url = mermaid_js_url = require_js_url = jquery_url = jupyter_widgets_base_url = widget_renderer_url = ""

@@ -1,4 +1,4 @@
-"""The options of `%%qdkernel` as a table: the parser, the help and the completions all read it."""
+"""The options of `%%qdkernel` as a table, from which the parser, the help and the completions are made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """``value``: what completes and is shown for its argument ("" for a switch): "arch", "loss" or "count"."""
+    """``value``: kind of the argument, for help and completion: "arch", "loss", "count", or "" for a switch."""
 
     flag: str
     value: str
@@ -24,9 +24,7 @@ OPTIONS = (
     Option(
         "--arch", "arch", "backends, with commas: a session starts on the first; launches are repeated on the others"
     ),
-    Option(
-        "--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"
-    ),
+    Option("--grad", "loss", "differentiate this field (0-d, floating, with a grad) by all launches of the cell"),
     Option("--check", "", "with --grad: compare each gradient with finite differences of the loss"),
     Option(
         "--shards",
@@ -63,7 +61,7 @@ def usage() -> str:
 
 
 def parse(line: str, arches: Sequence[str]) -> CellOptions:
-    """The options on a magic's line; UsageError with the list of options, or of arches, when it does not read."""
+    """The options on a magic's line; UsageError with the list of options, or of arches, for a wrong line."""
     parser = _Parser(prog="%%qdkernel", add_help=False, allow_abbrev=False)
     for o in OPTIONS:
         if o.value:

@@ -1,4 +1,4 @@
-"""What takes longer than a second says so: what is compiled or checked, at which pass, and for how long."""
+"""Shows progress of what takes longer than a second: what is compiled or checked, in which pass, for how long."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from time import perf_counter
 
 from quadrants_lab.passes.pipeline import Trace
 
-PATIENCE, PAUSE = 1.0, 0.25  # seconds before the first word, and between two looks
+PATIENCE, PAUSE = 1.0, 0.25  # seconds until progress is shown, and between two updates
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Looks at ``trace.now``, "what: part of it", from a thread and keeps one line on standard output up to date."""
+    """Polls ``trace.now`` ("what: part of it") in a thread and keeps one line on standard output up to date."""
 
     def __init__(self) -> None:
         self.trace = Trace()
-        self.last = ""  # what was at work when the with ended
+        self.last = ""  # ``trace.now`` when the with block ended
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 

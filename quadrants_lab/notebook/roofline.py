@@ -1,9 +1,9 @@
-"""The roofline of a launch: the bytes and operations of its IR, and how long the device takes for these at the least.
+"""The roofline of a launch: the bytes and operations of its IR, and the least time that the device needs for them.
 
 Samuel Williams, Andrew Waterman and David Patterson: Roofline: an insightful visual performance model for multicore
-architectures, Communications of the ACM 52(4), 2009. The reference interpreter counts what some iterations of each task
-do. Of each array what is touched has to move once, as if caches held everything in between. What the device can do is
-what the same backend makes of a copy of as many bytes, and of chains of multiplications and additions.
+architectures, Communications of the ACM 52(4), 2009. The reference interpreter counts the work of some iterations of
+each task. Touched elements of an array are counted as moved once, as with perfect caches. The limits of the device are
+measured with the same backend, by a copy of as many bytes and by chains of multiplications and additions.
 """
 
 from __future__ import annotations
@@ -30,61 +30,57 @@ from quadrants_lab.runtime.interpret.interpreter import Box, Lane
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import allocate
-from quadrants_lab.runtime.record.held import held
+from quadrants_lab.runtime.record.launch_data import LaunchData, launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.session import Session, Settings
-from quadrants_lab.widgets.model import Later, RooflineView
+from quadrants_lab.widgets.model import Lazy, RooflineView
 
 SAMPLES = 5  # iterations of a task that are counted
-MOST_STEPS = 200_000  # of all that are counted
-ROUNDS = 5  # measurements of the device, of which the best counts
-FUNCTION = 20  # operations of an elementary function, about as many as its polynomial has
+MOST_STEPS = 200_000  # statements that are counted
+ROUNDS = 5  # measurements of the device, of which the best one is used
+FUNCTION = 20  # operations of an elementary function, about those of its polynomial
 _ONE = {"abs", "add", "div", "fma", "max", "min", "mod", "mul", "neg", "rcp", "rsqrt", "select", "sqrt", "sub"}
 _FREE = {"bitcast", "cast"}
 _CHAINS, _TRIPS = 1 << 16, 512
 
 
-class _Enough(Exception):
-    """More steps than are to be counted."""
+class _TooManySteps(Exception):
+    """Raised after `MOST_STEPS` statements."""
 
 
 @dataclass
 class Work:
-    """Bytes that a launch reads and writes by buffer, of adstacks as the buffer "", and floating-point operations."""
+    """The bytes that a launch reads and writes, by buffer ("" for adstacks), and its floating-point operations."""
 
     read: dict[str, float] = field(default_factory=dict)
     written: dict[str, float] = field(default_factory=dict)
     operations: float = 0.0
 
     def moved(self, sizes: dict[str, int]) -> float:
-        """Bytes that have to move at least: of each buffer what is read and what is written, or all of it where that
-        is less. ``sizes``: of buffers, in bytes."""
+        """The bytes that must move at least: what is read and what is written of each buffer, but at most its size.
+        ``sizes``: name of a buffer -> its bytes."""
         both = (*self.read.items(), *self.written.items())
-        return sum(min(much, sizes.get(name, much)) for name, much in both)
+        return sum(min(size, sizes.get(name, size)) for name, size in both)
 
 
-class Counted:
-    """What the launches of a record do. It holds no more of their data than `held` does."""
+def sizes_of(record: LaunchRecord) -> dict[str, int]:
+    """Name of each array of a launch -> its bytes."""
+    buffers = record.plan.kernel.buffers
+    return {name: prod(shape) * buffers[name].dtype.nbytes for name, shape in record.shapes.items()}
 
-    def __init__(self, record: LaunchRecord) -> None:
-        self.launch = held(record)
-        self.kernel = record.plan.kernel
-        buffers = self.kernel.buffers
-        self.sizes = {name: prod(shape) * buffers[name].dtype.nbytes for name, shape in record.shapes.items()}
 
-    def work(self) -> Work:
-        """Raises QuadrantsError where that cannot be told, `_Enough` where an iteration has too many steps."""
-        launch = Partial(self.launch)
-        counter = _Counter(self.kernel)
-        for n, task in enumerate(self.kernel.body):
-            if isinstance(task, N.Offload):
-                launch.run(n, counter.told, counter.iterations)
-                counter.inside = False
-        return counter.work
+def work_of(launch: LaunchData) -> Work:
+    """The work of a launch. Raises QuadrantsError if it cannot be repeated, `_TooManySteps` if it is too long."""
+    parts, counter = Partial(launch), _Counter(launch.kernel)
+    for n, task in enumerate(launch.kernel.body):
+        if isinstance(task, N.Offload):
+            parts.run(n, counter.observe, counter.iterations)
+            counter.inside = False
+    return counter.work
 
 
 class _Counter:
-    """Adds up what some iterations of each task do, as if the others did the same."""
+    """Observer that adds up the work of some iterations of each task, weighted as if all others did the same."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers, self.work, self.weight = kernel.buffers, Work(), 0.0
@@ -93,19 +89,19 @@ class _Counter:
         self.inside = False
 
     def iterations(self, task: N.Offload, box: Box) -> Iterable[Lane]:
-        """Some at equal distances, in row-major order."""
+        """Some iterations at equal distances, in row-major order."""
         shape = tuple(map(len, box))
         total = prod(shape)
         places = sorted({(2 * k + 1) * total // (2 * SAMPLES) for k in range(SAMPLES)}) if total else []
         self.weight, self.inside = total / max(1, len(places)), True
         return [tuple(a[int(k)] for a, k in zip(box, np.unravel_index(n, shape), strict=True)) for n in places]
 
-    def told(self, s: N.Stmt, value: Any) -> None:
+    def observe(self, s: N.Stmt, value: Any) -> None:
         if not self.inside:
             return
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise _Enough
+            raise _TooManySteps
         work = self.work
         if isinstance(s, N.Op) and s.type.is_float:
             work.operations += self.weight * (1 if s.prim in _ONE else 0 if s.prim in _FREE else FUNCTION)
@@ -128,8 +124,8 @@ class _Counter:
 
 @lru_cache(maxsize=32)
 def limits(name: str, threads: int, dtype: DType, size: int) -> tuple[float, float]:
-    """Bytes a second that a copy moves whose arrays have ``size`` bytes together, and operations a second: of a device
-    as this backend uses it."""
+    """The measured limits of a device with this backend: bytes per second of a copy whose two arrays have ``size``
+    bytes together, and operations per second."""
     session = Session(Settings(arch=name, backend=name, threads=threads))
     n = size // (2 * dtype.nbytes)
     try:
@@ -141,7 +137,7 @@ def limits(name: str, threads: int, dtype: DType, size: int) -> tuple[float, flo
 
 
 def _kernel(buffers: str, dtype: DType, n: int, body: str) -> str:
-    """One that loads each of ``n`` elements of the first of its ``buffers`` as %4; they have names of a letter."""
+    """A kernel that loads each of ``n`` elements of the first of its ``buffers`` (names of one letter) as %4."""
     fields = "\n".join(f"  buffer @{name}: field {dtype}[{n}]" for name in buffers)
     return f"""kernel k() forward next %70 {{
 {fields}
@@ -163,7 +159,7 @@ def _copy(dtype: DType, n: int) -> str:
 
 
 def _chain(dtype: DType) -> str:
-    """A kernel of eight chains an iteration."""
+    """A kernel with eight independent chains of operations in each iteration."""
     chains = range(8)
     starts = "\n".join(f"%{10 + k}: {dtype} = {'add' if k else 'mul'} %4, %{8 if k else 6}" for k in chains)
     carried = ", ".join(f"%{20 + k}: {dtype} = %{10 + k}" for k in chains)
@@ -184,7 +180,7 @@ def _chain(dtype: DType) -> str:
 
 
 def _seconds(session: Session, text: str) -> float:
-    """Of the kernel on new data, at best."""
+    """The least seconds of a launch of the kernel on new data."""
     kernel = parse_kernel(text)
     options = CompileOptions()
     fields = {b.name: allocate(session, b.dtype, b.shape or ()) for b in kernel.buffers.values()}
@@ -198,28 +194,29 @@ def _seconds(session: Session, text: str) -> float:
     return min(took[1:])
 
 
-def roofline(counted: Counted, seconds: float, session: Session) -> RooflineView:
-    """How near a launch that took ``seconds`` is to what its device can do; ``problem`` where that cannot be told."""
+def roofline(launch: LaunchData, sizes: dict[str, int], seconds: float, session: Session) -> RooflineView:
+    """How near a launch that took ``seconds`` is to the limits of its device; ``problem`` says why it is unknown.
+    ``sizes``: result of `sizes_of`."""
     settings = session.settings
-    dtype = _widest(counted.kernel)
+    dtype = _widest(launch.kernel)
     try:
-        work = counted.work()
-        used = sum(counted.sizes.get(name, 0) for name in work.read.keys() | work.written.keys())
+        work = work_of(launch)
+        used = sum(sizes.get(name, 0) for name in work.read.keys() | work.written.keys())
         bandwidth, rate = limits(settings.backend, settings.threads, dtype, _near(used))
-    except _Enough:
+    except _TooManySteps:
         return RooflineView(problem=f"an iteration takes more than {MOST_STEPS:,} steps, which are not counted")
     except (QuadrantsError, MemoryError) as e:
         return RooflineView(problem=str(e).splitlines()[0])
     if backend(settings.backend).CAPABILITIES.on_host:
-        work.read.pop("", 0)  # the stacks of the iterations in flight stay in the caches
+        work.read.pop("", 0)  # the stacks of iterations in flight stay in the caches
         work.written.pop("", 0)
-    return RooflineView(work.moved(counted.sizes), work.operations, seconds, bandwidth, rate, str(dtype))
+    return RooflineView(work.moved(sizes), work.operations, seconds, bandwidth, rate, str(dtype))
 
 
-def roofline_of(record: LaunchRecord, seconds: float) -> Later[RooflineView]:
-    """The same for somebody who may look."""
-    make = partial(roofline, Counted(record), seconds, record.plan.session)
-    return Later("the roofline", home(record), make)
+def roofline_of(record: LaunchRecord, seconds: float) -> Lazy[RooflineView]:
+    """The roofline of a record, computed on demand. It holds no more data than `launch_data` does."""
+    make = partial(roofline, launch_data(record), sizes_of(record), seconds, record.plan.session)
+    return Lazy("the roofline", home(record), make)
 
 
 def _near(size: int) -> int:
@@ -228,6 +225,6 @@ def _near(size: int) -> int:
 
 
 def _widest(kernel: N.Kernel) -> DType:
-    """f64 where the kernel computes with it, else f32."""
+    """f64 if the kernel computes with it, else f32."""
     wide = any(isinstance(s, N.Op) and s.type is DTYPES["f64"] for s in walk(kernel.body))
     return DTYPES["f64" if wide else "f32"]

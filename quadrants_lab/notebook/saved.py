@@ -1,4 +1,4 @@
-"""Inspectors in files: written with everything that they can show, and opened again without a device or the program.
+"""Inspectors in files: written with all answers, and opened again without a device or the program.
 
     wave.export("wave.html")        a page for a browser
     wave.export("wave.json")        for qd.inspect("wave.json")
@@ -13,7 +13,7 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.notebook import show
-from quadrants_lab.notebook.inspection import Inspection, Shown, as_text
+from quadrants_lab.notebook.inspection import Displayable, Inspection, as_text
 from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.html import empty
 from quadrants_lab.widgets.model import CellView
@@ -22,31 +22,31 @@ from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
 
-FORMAT = 1  # a number that changes when older files cannot be read
+FORMAT = 1  # increased when older files can no longer be read
 KINDS = (".html", ".json")
 
 
-class Saved(Shown):
-    """An inspector that was read from a file; it displays itself as the one that was written."""
+class Saved(Displayable):
+    """An inspector that was read from a file; it displays itself like the one that was written."""
 
-    def __init__(self, held: dict[str, Any]) -> None:
-        self.held = held
-        self.answers = unpack(held["answers"])
-        super().__init__(held["shape"], held["text"], held["static"])
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.answers = unpack(data["answers"])
+        super().__init__(data["shape"], data["text"], data["static"])
 
     def answer(self, request: str) -> str:
         return self.answers.get(request) or empty("the file has no answer to that: it was not exported")
 
-    def brought(self) -> dict[str, str]:
+    def initial_answers(self) -> dict[str, str]:
         return self.answers
 
     def export(self, path: str | Path) -> Path:
-        """Writes it as a page, or as what was read."""
-        return _write(self.held, _checked(path))
+        """Writes it as a page or as a copy of the file."""
+        return _write(self.data, _checked(path))
 
 
 def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any]:
-    """All that the inspector can show, as JSON has it; of ``iterations`` the steps, too."""
+    """Everything that the inspector can show, as data for JSON, including the steps of ``iterations``."""
     found = answers(view)
     for n, kernel in enumerate(view.kernels):
         for lane in iterations:
@@ -54,32 +54,32 @@ def contents(view: CellView, iterations: Sequence[object] = ()) -> dict[str, Any
                 launch = kernel.steps.shown
                 request = f"{n}/steps/{launch.id}/{launch.task}/{str(lane).strip('()')}"
                 found[request] = render(view, request)
-                if "&quot;cut&quot;:true" in found[request]:  # it goes on beyond what the page opens with
+                if "&quot;cut&quot;:true" in found[request]:  # the iteration is longer than the first window
                     found |= {f"{request}/{at}": render(view, f"{request}/{at}") for at in ("turn", "last")}
     text, static = as_text(cell(view)), static_html(view)
     return {"format": FORMAT, "shape": shape(view), "answers": pack(found), "text": text, "static": static}
 
 
 def export(view: CellView, path: str | Path, iterations: Sequence[object] = ()) -> Path:
-    """Writes the inspector to a file and returns its path, absolute. The file's name ends in one of `KINDS`."""
+    """Writes the inspector to a file, whose name ends in one of `KINDS`, and returns the absolute path."""
     return _write(contents(view, iterations), _checked(path))
 
 
 def export_kernel(kernel: Any, path: str | Path, iterations: Sequence[object] = ()) -> Path:
     """`Kernel.export`."""
-    checked = _checked(path)  # before anything is made
+    checked = _checked(path)  # before the view is made, which takes time
     return export(show(kernel).view, checked, iterations)
 
 
 def inspect(what: Any) -> Inspection | Saved:
-    """`qd.inspect`: of a kernel its inspector, of a file the one that was written there."""
+    """`qd.inspect`: the inspector of a kernel, or the one that was written to a file."""
     if not isinstance(what, (str, Path)):
         return show(what)
     try:
-        held = json.loads(Path(what).read_text())
-        if held["format"] == FORMAT:
-            return Saved(held)
-        why = f"it is of format {held['format']}, and this version reads format {FORMAT}"
+        data = json.loads(Path(what).read_text())
+        if data["format"] == FORMAT:
+            return Saved(data)
+        why = f"it is of format {data['format']}, and this version reads format {FORMAT}"
     except OSError as e:
         why = e.strerror or str(e)
     except (ValueError, KeyError, TypeError):
@@ -96,10 +96,10 @@ def _checked(path: str | Path) -> Path:
     return out
 
 
-def _write(held: dict[str, Any], out: Path) -> Path:
+def _write(data: dict[str, Any], out: Path) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     if out.suffix == ".json":
-        out.write_text(json.dumps(held))
+        out.write_text(json.dumps(data))
     else:
-        out.write_text(page(held["shape"], unpack(held["answers"])))
+        out.write_text(page(data["shape"], unpack(data["answers"])))
     return out

@@ -1,5 +1,4 @@
-"""Shards of `map_gradients` in a notebook: how far they are, a button that stops them, and the inspector of what one of
-them launched.
+"""Shards of `map_gradients` in a notebook: their progress, a button that stops them, and an inspector of one shard.
 
     map_gradients(fn, params, shards, progress=Live(len(shards)))
     run = Running(fn, params, shards)
@@ -28,15 +27,15 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.record.records import recording
 from quadrants_lab.widgets.model import CellView
 
-PAUSE = 0.25  # seconds between two pictures
-_WIDTH, _HEIGHT = 480, 60  # of a picture, in pixels
+PAUSE = 0.25  # seconds between two updates
+_WIDTH, _HEIGHT = 480, 60  # of the picture, in pixels
 
 
 def inspect_shard(fn: Callable[[Any, Any], Any], params: Any, shard: Any, client: Any = None) -> Inspection | Saved:
-    """The inspector of all that ``fn(params, shard)`` launches, which runs once, with checked indices and asserts.
+    """The inspector of all launches of ``fn(params, shard)``, which runs once, with checked indices and asserts.
 
-    ``client`` as `map_gradients` takes it: on a worker, everything that the inspector can show is made there and comes
-    back, so it is as one that `qd.inspect` opens from a file.
+    ``client``: as for `map_gradients`. A worker makes everything that the inspector can show and returns it, as in a
+    file for `qd.inspect`.
     """
     arrays = S.named(params)
     if client is False:
@@ -64,8 +63,8 @@ def _view(fn: Callable[..., Any], arrays: dict[str, S.Array], shard: Any) -> Cel
 
 
 class Live:
-    """A ``progress`` for `map_gradients`: a bar and the losses so far, by shard, drawn anew as they come; text where
-    there is no HTML. Interrupting the kernel stops the shards."""
+    """A ``progress`` for `map_gradients`: a bar and a picture of the losses by shard, updated as they come; text
+    without HTML. Interrupting the kernel stops the shards."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -92,7 +91,7 @@ class Live:
         return f"{done}, mean loss {sum(self.losses.values()) / len(self.losses):.6g}" if self.losses else done
 
     def html(self) -> str:
-        known = {n: loss for n, loss in self.losses.items() if isfinite(loss)}  # others have no place
+        known = {n: loss for n, loss in self.losses.items() if isfinite(loss)}  # others cannot be drawn
         low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
         across, up = _WIDTH / max(1, self.total), (_HEIGHT - 6) / (high - low or 1.0)
         dots = "".join(
@@ -107,10 +106,10 @@ class Live:
 
 
 class Running(Live):
-    """`map_gradients` in a thread, while the notebook goes on. It displays itself: the bar and the losses of `Live`,
-    and a button that stops the shards. ``options``: those of `map_gradients`."""
+    """`map_gradients` in a thread, so that the notebook can be used meanwhile. Displays itself like `Live`, with a
+    button that stops the shards. ``options``: those of `map_gradients`."""
 
-    _repr_html_ = None  # it is a widget
+    _repr_html_ = None  # it is displayed as a widget
 
     def __init__(self, fn: Callable[[Any, Any], Any], params: Any, shards: Sequence[Any], **options: Any) -> None:
         import ipywidgets
@@ -127,22 +126,22 @@ class Running(Live):
     def _run(self, run: Callable[[], Gradients]) -> None:
         try:
             self._found.set_result(run())
-            said = ""
+            problem = ""
         except BaseException as e:
             self._found.set_exception(e)
-            said = f"<pre>{escape(str(e))}</pre>"
+            problem = f"<pre>{escape(str(e))}</pre>"
         self._button.disabled = True
-        self._draw(said)
+        self._draw(problem)
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """Told by `map_gradients` what stops it."""
+        """Called by `map_gradients` with the function that stops it."""
         self._stop = stop
 
-    def _draw(self, said: str = "") -> None:
-        self._picture.value = self.html() + said
+    def _draw(self, problem: str = "") -> None:
+        self._picture.value = self.html() + problem
 
     def stop(self) -> None:
-        """No more shards begin; `result` raises then."""
+        """Lets no more shards begin; then `result` raises."""
         if self._stop is not None and not self._found.done():
             self._stop()
 
@@ -150,7 +149,7 @@ class Running(Live):
         return self._found.done()
 
     def result(self, seconds: float | None = None) -> Gradients:
-        """Waits for what `map_gradients` returns, or raises what it raises; TimeoutError after so many seconds."""
+        """Waits for the result of `map_gradients`, or raises its error; TimeoutError after ``seconds``."""
         return self._found.result(seconds)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:

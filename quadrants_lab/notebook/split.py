@@ -1,4 +1,5 @@
-"""`%%qdkernel --shards N`: a cell that ends in ``fn(params, data)`` over parts of its data, compared with the whole."""
+"""`%%qdkernel --shards N`: runs ``fn(params, data)`` at the end of a cell on parts of its data, and compares the
+sum."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from quadrants_lab.notebook.shards import Live
 from quadrants_lab.runtime.launch.observe import unwatched
 from quadrants_lab.widgets.html import seconds
 
-_AGREES = {2: 1e-2, 4: 1e-4, 8: 1e-9}  # of the sum of sizes, by bytes of the parameters' dtype
+_AGREES = {2: 1e-2, 4: 1e-4, 8: 1e-9}  # bytes of the parameters' dtype -> tolerance relative to the sum of sizes
 
 
 def parts(cell: Cell, namespace: dict[str, Any]) -> tuple[Callable[..., Any], Any, Any]:
-    """``fn``, ``params`` and ``data`` of the cell's last expression; QL2212 where it is none of that form."""
+    """``fn``, ``params`` and ``data`` of the cell's last expression; QL2212 if it is not of that form."""
     __tracebackhide__ = True
     if not cell.pair:
         raise QuadrantsRuntimeError(
@@ -32,7 +33,7 @@ def parts(cell: Cell, namespace: dict[str, Any]) -> tuple[Callable[..., Any], An
 
 
 def split(data: Any, count: int) -> list[Any]:
-    """``data``, an array or a tuple, list or dict of some, cut along its first axis. QL2213 for anything else."""
+    """``data`` (an array, or a tuple, list or dict of arrays) cut along its first axis. QL2213 for anything else."""
     if isinstance(data, np.ndarray) and data.ndim and len(data) >= count:
         return np.array_split(data, count)
     if isinstance(data, Mapping):
@@ -41,23 +42,23 @@ def split(data: Any, count: int) -> list[Any]:
     if arrays and len({len(x) for x in data}) == 1:
         return [type(data)(part) for part in zip(*(split(x, count) for x in data), strict=True)]
     raise QuadrantsRuntimeError(
-        f"--shards {count} cuts arrays of {count} elements or more along their first axis; the data are {_told(data)}",
+        f"--shards {count} cuts arrays of {count} elements or more along their first axis; the data are {_shape(data)}",
         code="QL2213",
         help="pass an array, or a tuple, list or dict of arrays of one length",
     )
 
 
-def _told(data: Any) -> str:
+def _shape(data: Any) -> str:
     if isinstance(data, np.ndarray):
         return f"of shape {data.shape}"
     if isinstance(data, Mapping | tuple | list):
         inside = data.values() if isinstance(data, Mapping) else data
-        return f"a {type(data).__name__} of {', '.join(map(_told, inside))}"
+        return f"a {type(data).__name__} of {', '.join(map(_shape, inside))}"
     return f"of type {type(data).__name__}"
 
 
 def compared(fn: Callable[..., Any], params: Any, data: Any, count: int) -> str:
-    """A sentence on how the sum over ``count`` shards, on Dask's workers, agrees with all data at once, in this
+    """A sentence that compares the sum over ``count`` shards, on Dask's workers, with all data at once, in this
     session. Observers see the latter."""
     pieces = split(data, count)
     start = perf_counter()

@@ -1,4 +1,4 @@
-"""A walk along an iteration as what the stepper draws: statements, values as text, what is left of those before."""
+"""The trace of an iteration as plain data for the stepper: statements, values as text, and a summary of the past."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.notebook.values import number
 from quadrants_lab.runtime.interpret.interpreter import Trip
-from quadrants_lab.runtime.interpret.interpreter_trace import Event, Walk, Wanted
+from quadrants_lab.runtime.interpret.interpreter_trace import Event, TraceWindow, Wanted
 from quadrants_lab.widgets.model import StepStatement, StepTrace, span_line
 from quadrants_lab.widgets.steps import MOST_SLOTS
 
 PRIME = "\N{PRIME}"
+_KINDS = {N.AdStackPush: "push", N.AdStackPop: "pop", N.AdStackLoadTop: "top", N.Store: "write", N.Atomic: "write"}
 _WRITTEN = {"add": "+=", "sub": "-=", "mul": "*=", "and": "&=", "or": "|=", "xor": "^="}
 
 
 def wanted(where: str, file: str, stacks: Sequence[int]) -> Wanted:
-    """What a place in an iteration is: "" its first event, "last", "turn" (the first of the way back), "step-7" (from
-    0), "line-12-7", "back-12-7", "push-0-7", "pop--7", "lost-7": after event 7 the first of line 12, of the derivative
-    of line 12, push onto the first of the ``stacks``, pop of any stack, value that is NaN or infinite."""
+    """A test for the event at a place in an iteration: "" its first event, "last", "turn" (the first event of reverse
+    code), "step-7" (from 0). After event 7: "line-12-7" the first event of line 12, "back-12-7" of its derivative,
+    "push-0-7" the first push onto the first of the ``stacks``, "pop--7" the first pop of any stack, "lost-7" the first
+    value that is NaN or infinite."""
     what, *rest = where.split("-", 2)
     try:
         arg, after = (int(x) if x else -1 for x in (rest if len(rest) == 2 else ["", *rest, ""][:2]))
@@ -55,51 +57,42 @@ def _lost(e: Event) -> bool:
     return any(not math.isfinite(v) for v in values if v is not None and not isinstance(v, str))
 
 
-def step_trace(kernel: N.Kernel, ran: Walk, file: str, compilers: Set[str]) -> StepTrace:
-    """``compilers``: names that are nobody's but the compiler's."""
+def step_trace(kernel: N.Kernel, window: TraceWindow, file: str, compilers: Set[str]) -> StepTrace:
+    """The data for the stepper. ``compilers``: names that only the compiler uses, which it hides."""
     texts: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):
         if stmt is not None:
             texts.setdefault(stmt.id, shown.strip().removesuffix(" {"))
-    stacks = [s for s in stack_allocas(kernel) if any(s is t for t in ran.task.body)]
+    stacks = [s for s in stack_allocas(kernel) if any(s is t for t in window.task.body)]
     column = {s.id: n for n, s in enumerate(stacks)}
     numbers: dict[tuple[int, str], int] = {}
     statements: list[StepStatement] = []
 
-    def told(e: Event) -> tuple[int, str | list[str], str]:
+    def encoded(e: Event) -> tuple[int, str | list[str], str]:
         kind = _kind(e)
         at = numbers.setdefault((e.stmt.id, kind), len(statements))
         if at == len(statements):
             statements.append(_statement(e, kind, texts.get(e.stmt.id, ""), file, column))
         return at, _value(e), _read(e)
 
-    below = ran.unseen(MOST_SLOTS)
-    past = [(*told(e)[:2], e.number) for e in ran.past.events(below)]
-    events = [told(e) for e in ran.events]
+    below = window.unseen(MOST_SLOTS)
+    past = [(*encoded(e)[:2], e.number) for e in window.past.events(below)]
+    events = [encoded(e) for e in window.events]
     names = {n for s in statements for n in (s.name, *s.carried)}
     return StepTrace(
-        ", ".join(map(str, ran.lane)),
-        " x ".join(f"{axis.start} .. {axis.stop - 1}" for axis in ran.box),
+        ", ".join(map(str, window.lane)),
+        " x ".join(f"{axis.start} .. {axis.stop - 1}" for axis in window.box),
         statements, events,
         [(s.name or f"%{s.primal}", span_line(s.span, file), s.type.name) for s in stacks],
-        ran.cut, ran.events[0].number if ran.events else 0, past, [below.get(s.id, 0) for s in stacks],
-        ran.found, ran.turn, sorted(n for n in names if n.partition(".")[0].rstrip(PRIME) in compilers),
+        window.cut, window.events[0].number if window.events else 0, past, [below.get(s.id, 0) for s in stacks],
+        window.found, window.turn, sorted(n for n in names if n.partition(".")[0].rstrip(PRIME) in compilers),
     )  # fmt: skip
 
 
 def _kind(e: Event) -> str:
-    match e.stmt:
-        case N.Loop():
-            return "trip" if isinstance(e.value, Trip) else "end"
-        case N.AdStackPush():
-            return "push"
-        case N.AdStackPop():
-            return "pop"
-        case N.AdStackLoadTop():
-            return "top"
-        case N.Write():
-            return "write"
-    return "value"
+    if isinstance(e.stmt, N.Loop):
+        return "trip" if isinstance(e.value, Trip) else "end"
+    return _KINDS.get(type(e.stmt), "value")
 
 
 def _statement(e: Event, kind: str, text: str, file: str, column: Mapping[int, int]) -> StepStatement:
@@ -114,7 +107,7 @@ def _statement(e: Event, kind: str, text: str, file: str, column: Mapping[int, i
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """With a prime for each earlier value of the same name: a variable, and what it was before the loop."""
+    """The names, with a prime for each earlier entry of the same name, such as a variable's value before the loop."""
     out: list[str] = []
     for name in names:
         while name and name in out:
@@ -135,7 +128,7 @@ def _value(e: Event) -> str | list[str]:
 
 
 def _read(e: Event) -> str:
-    """What the value was computed or read from."""
+    """The operands or the element from which the value was computed or read."""
     if isinstance(e.stmt, N.Load):
         return _element(e.stmt.buffer, e)
     return ", ".join(map(number, e.operands)) if isinstance(e.stmt, N.Op) else ""
@@ -150,5 +143,5 @@ def _written(s: N.Store | N.Atomic, e: Event) -> str:
     if isinstance(s, N.Store):
         return f"{element} = {number(e.value)}"
     sign: Any = _WRITTEN.get(s.op)
-    brought = number(e.operands[0])
-    return f"{element} {sign} {brought}" if sign else f"{element} = {s.op}({number(e.value)}, {brought})"
+    operand = number(e.operands[0])
+    return f"{element} {sign} {operand}" if sign else f"{element} = {s.op}({number(e.value)}, {operand})"

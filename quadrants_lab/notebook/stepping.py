@@ -1,4 +1,4 @@
-"""Launches to follow step by step, from their records, and the places in them that a check found."""
+"""Step-by-step views of recorded launches, and requests for the steps that the gradient doctor found."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from quadrants_lab.notebook.step_trace import step_trace, wanted
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.interpret.interpreter import Lane
-from quadrants_lab.runtime.interpret.interpreter_trace import walk_iteration
-from quadrants_lab.runtime.record.held import held
+from quadrants_lab.runtime.interpret.interpreter_trace import trace_iteration
+from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.widgets import model as V
 
-MOST_KNOWN = 4  # windows of a launch that are kept
-MOST_SECONDS = 2.0  # that the steps of all findings are looked for before they are shown
-COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names that passes give to what they add
-_BACK = ("parting", "custom gradient")  # causes that are in the gradient
-_WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # what of the line a cause is about
+MOST_KNOWN = 4  # windows of a launch that are cached
+MOST_SECONDS = 2.0  # for finding the steps of all findings before they are shown
+COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names of values that passes add
+_BACK = ("parting", "custom gradient")  # kinds of causes that lie in the gradient
+_WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # kind of cause -> place for `wanted`
 _Key = tuple[int, str, str]  # task, iteration, place
 
 
 def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()) -> V.StepsView | str:
-    """The steps of a kernel's launches and gradients, open at its last gradient, or launch where there is none; or why
-    there are none. ``past``: earlier launches of any kernel."""
+    """The steps of a kernel's launches and gradients, opened at its last gradient, or at its last launch if there is no
+    gradient; or why there are none. ``past``: earlier launches of any kernel."""
     record = records.get("reverse") or records.get("forward")
     if record is None or record.failed:
         return "none of its launches was recorded: launch it in a %%qdkernel cell"
@@ -48,18 +48,18 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[La
 
 
 def _number(record: LaunchRecord) -> int:
-    """Of the launch in the program, from 1; of a gradient that of the launch which it is the gradient of."""
+    """Number of the launch in the program, from 1; for a gradient the number of its launch."""
     return 1 + (record.of if record.of >= 0 else record.number)
 
 
 class _Launch:
-    """What the steps of a launch are made from: its kernel and data."""
+    """Makes the steps of a launch from its kernel and data."""
 
     def __init__(self, record: LaunchRecord, file: str) -> None:
         plan = record.plan
         self.kernel, self.file, self.mode = plan.kernel, file, MODES[record.mode]
         self.number = _number(record)
-        self.launch = held(record)
+        self.launch = launch_data(record)
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
         written = {x.id for x in ast.walk(plan.compiled.source.node) if isinstance(x, ast.Name)}
         self.compilers = COMPILERS - written
@@ -82,9 +82,9 @@ class _Launch:
         key = task, lane, where
         trace = self.known.get(key)
         if trace is None:
-            if where and V.ONLY_KNOWN.get():  # it may be far along the iteration
+            if where and V.ONLY_READY.get():  # the place may be far along the iteration
                 ended = Event()
-                raise V.NotMade(
+                raise V.NotReady(
                     f"the steps of iteration {lane}".rstrip(),
                     lambda: self.keep(key, self.follow(*key, ended.is_set)),
                     ended.set,
@@ -95,23 +95,23 @@ class _Launch:
 
     def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> V.StepTrace:
         if task >= len(self.tasks):
-            raise QuadrantsRuntimeError(f"nothing runs in this launch of kernel {self.kernel.name}", code="QL0707")
+            raise QuadrantsRuntimeError(f"this launch of kernel {self.kernel.name} has no task", code="QL0707")
         stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
         at = self.kernel.body.index(self.tasks[task])
-        ran = walk_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
-        return step_trace(self.kernel, ran, self.file, self.compilers)
+        window = trace_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
+        return step_trace(self.kernel, window, self.file, self.compilers)
 
     def keep(self, key: _Key, trace: V.StepTrace) -> None:
-        with self.lock:  # windows are made on threads, too
+        with self.lock:  # threads make windows, too
             while len(self.known) >= MOST_KNOWN:
                 self.known.pop(next(iter(self.known)))
             self.known[key] = trace
 
 
 def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Inspection:
-    """The inspector of a kernel, open at its steps of one iteration (``""``: the first) and at a place there
-    (`step_trace.wanted`); ``launch``: its number in the program, 0 for the last one. Raises QuadrantsRuntimeError where
-    no launch of it was recorded, or it has no such iteration."""
+    """The inspector of a kernel, opened at the steps of an iteration (``""``: the first) and at a place in it
+    (`step_trace.wanted`). ``launch``: its number in the program, 0 for the last one. Raises QuadrantsRuntimeError if no
+    launch of it was recorded or it has no such iteration."""
     seen = show(kernel).view
     view = seen.kernels[0]
     if isinstance(view.steps, str):
@@ -132,7 +132,7 @@ def stepper(kernel: Kernel, lane: str, launch: int = 0, where: str = "") -> Insp
 
 
 def add_findings(view: V.CellView, report: Report) -> None:
-    """Gives the view, for each cause that a check found at a launch which it has, the request for that step."""
+    """Adds to the view a request for the step of each cause that lies in one of the view's launches."""
     causes = [(report.loss, c) for c in report.causes] + [(v.field, c) for v in report.verdicts for c in v.causes]
     until = monotonic() + MOST_SECONDS
     for name, cause in causes:
@@ -144,8 +144,8 @@ def add_findings(view: V.CellView, report: Report) -> None:
 
 
 def _request(view: V.CellView, cause: Cause, until: float) -> str:
-    """For the step that a cause is about: the first of its line, or of the line's derivative, or the first NaN. After
-    ``until`` for the iteration alone."""
+    """The request for the step of a cause: the first one of its line, of the line's derivative, or the first NaN; after
+    ``until`` only for the iteration."""
     launches = sorted(_launches(view, cause), key=lambda x: (x[1].mode == "forward") == (cause.kind in _BACK))
     lane = ",".join(map(str, cause.iteration))
     places = [f"{_WHERE[cause.kind]}--1"] if cause.kind in _WHERE else []
@@ -164,8 +164,8 @@ def _request(view: V.CellView, cause: Cause, until: float) -> str:
 
 
 def _launches(view: V.CellView, cause: Cause) -> list[tuple[int, V.LaunchSteps]]:
-    """The launches that a cause may be about, with the number of the kernel: by its number in the program, or, where
-    that is of another kernel, as of what a gradient of the user's runs, the last ones of its kernel."""
+    """The launches in which a cause may lie, each with the number of its kernel: those with the cause's launch number,
+    or, for a cause in a custom gradient, the last ones of its kernel."""
     number = 0 if cause.kind == "custom gradient" else cause.launch
     kernels = ((n, k.steps) for n, k in enumerate(view.kernels) if cause.kernel in ("", k.name))
     of_kernel = [(n, x) for n, steps in kernels if isinstance(steps, V.StepsView) for x in steps.launches]

@@ -1,5 +1,5 @@
-"""The sweep of a check as a picture: how far the gradient and differences of the loss are apart at each step size,
-beside what rounding alone may make of such a difference."""
+"""A picture of a check: the relative difference of the gradient from finite differences at each step size, and the part
+of it that rounding alone can explain."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from quadrants_lab.runtime.check.report import Report, Verdict
 from quadrants_lab.widgets.html import esc
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BELOW = 300, 110, 46, 8, 30
-_LEAST, _MOST = -16.0, 1.0  # powers of ten of what is drawn
-_GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"  # read on white and on dark grey
+_LEAST, _MOST = -16.0, 1.0  # powers of ten at the ends of the vertical axis
+_GREY, _BLUE, _ORANGE = "#85888e", "#4a8fe0", "#c27a2b"  # readable on white and on dark grey
 
 
 def pictures(report: Report) -> str:
-    """HTML: one of each input whose gradient something speaks against; "" where there is none."""
+    """HTML with a picture of each input whose gradient is not right; "" if there is none."""
     return "".join(picture(v) for v in report.verdicts if not v.good and len(v.moves) > 1)
 
 
 def picture(v: Verdict) -> str:
-    """An image of the sweep of one input, which needs no script and no style."""
+    """An image of the differences of one input, which needs no script and no style sheet."""
     widths = [log10(m.width) for m in v.moves]
     sizes = [max(abs(m.found), abs(m.expected)) for m in v.moves]
     apart = [_power(abs(m.found - m.expected), size) for m, size in zip(v.moves, sizes, strict=True)]
@@ -45,15 +45,15 @@ def picture(v: Verdict) -> str:
         f'{_line([at(low, _LEAST), at(high, _LEAST)], _GREY)}{_line([at(low, _LEAST), at(low, _MOST)], _GREY)}'
         f"{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}</svg>"
     )
-    told = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(apart, v.moves, strict=True))
+    alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(apart, v.moves, strict=True))
     name = f"{v.field}: relative difference of gradient and differences (dots) and what rounding makes of it (dashed)"
-    image = f'<img alt="{esc(told)}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
+    image = f'<img alt="{esc(alt)}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
     caption = f'<figcaption style="color:{_GREY};font-size:12px">{esc(name)}</figcaption>'
     return f'<figure style="margin:4px 0">{image}{caption}</figure>'
 
 
 def _power(part: float, size: float) -> float:
-    """The power of ten of a share, within what is drawn; a number that is none is at the top."""
+    """The power of ten of ``part / size``, clipped to the axis; NaN and infinity are at the top."""
     share = part / size if size else 0.0
     return min(max(log10(share), _LEAST), _MOST) if 0 < share < float("inf") else _LEAST if share == 0 else _MOST
 

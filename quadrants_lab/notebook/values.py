@@ -1,4 +1,4 @@
-"""Data as the panes show it: arrays, single numbers, what a launch gave."""
+"""Data in the form that the panes show: arrays, numbers, and the results of a launch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quadrants_lab.widgets.model import ArrayView
 def results(
     record: LaunchRecord, outputs: Arrays | None = None, returned: Mapping[str, Any] | None = None
 ) -> list[ArrayView]:
-    """What the launch wrote and returned; ``outputs`` and ``returned``: of another run of it."""
+    """What the launch wrote and returned. ``outputs`` and ``returned``: the results of another run, to show instead."""
     outputs = record.outputs if outputs is None else outputs
     returned = record.returned if returned is None else returned
     arrays = everything(outputs or {}, returned)
@@ -26,7 +26,7 @@ def results(
 
 
 def everything(outputs: Arrays, returned: Mapping[str, Any]) -> Arrays:
-    """Arrays that were written and values that were returned, by buffer."""
+    """Written arrays and returned values, by buffer name."""
     return {**outputs, **{name: np.asarray(value) for name, value in returned.items()}}
 
 

@@ -1,4 +1,4 @@
-"""``%%qdkernel --grad LOSS --check``: what `runtime.check` has to say of a cell's gradients."""
+"""``%%qdkernel --grad LOSS --check``: runs the gradient doctor (`runtime.check`) on the gradients of a cell."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from quadrants_lab.runtime.tape.recorder import Launches
 
 
 def check(launches: Launches, loss: Dense, namespace: Mapping[str, Any], say: Callable[[str], None]) -> Report:
-    """On everything that the launches touched and that has a gradient, fields of the namespace first. ``say`` is told
-    what is checked."""
+    """Checks all memory with a gradient that the launches touched, fields of the namespace first. ``say`` is told what
+    is being checked."""
     named = {name: x for name, x in _named(launches, namespace).items() if x._memory is not loss._memory}
     return verdict.check(launches, loss, touched(launches, loss._memory, named), say=say)
 
 
 def _named(launches: Launches, namespace: Mapping[str, Any]) -> dict[str, Differentiable]:
-    """What of the namespace has a gradient and was touched, under its first name."""
+    """The touched fields with a gradient in the namespace, under their first names."""
     found: dict[int, tuple[str, Differentiable]] = {}
     for name, x in namespace.items():
         if not isinstance(x, Dense) or name.startswith("_") or not x.dtype.is_float or not x.has_grad():
@@ -32,5 +32,5 @@ def _named(launches: Launches, namespace: Mapping[str, Any]) -> dict[str, Differ
 
 
 def text(report: Report) -> str:
-    """Lines for a terminal or below a cell."""
+    """The report as text, for a terminal or below a cell."""
     return str(report) if report.verdicts else f"--check: {report}"

@@ -1,4 +1,4 @@
-"""From the compiler's objects to what the panes show: graphs, size trees, stages. Pure functions."""
+"""Pure functions from the compiler's objects to what the panes show: graphs, size trees, code."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",
     "hsaco": "gas", "c": "c",
 }  # fmt: skip
-MOST_USES = 6  # of a stack's value that are named
-Values = Callable[[S.SizeExpr], Mapping[int, int]]  # values of an expression's parts, by position
+MOST_USES = 6  # uses of a stack's value that are named
+Values = Callable[[S.SizeExpr], Mapping[int, int]]  # expression -> values of its parts, by position
 
 
 def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[V.PassView]:
-    """The steps of a trace; ``docs`` maps pass names to what they guarantee."""
+    """The views of a trace's steps; ``docs``: name of a pass -> what it guarantees."""
     return [V.PassView(s.name, s.before, s.after, s.seconds, docs.get(s.name, "")) for s in steps]
 
 
@@ -43,14 +43,14 @@ def pass_views(steps: Sequence[Step], docs: Mapping[str, str]) -> list[V.PassVie
 
 @dataclass(slots=True)
 class _Node:
-    """A basic block. ``loop``: the For or While whose header it is."""
+    """A basic block. ``loop``: the For or While of which it is the header."""
 
     label: str
     loop: N.Loop | None = None
     stmts: list[N.Stmt] = field(default_factory=list)
 
     def pushes(self) -> Counter[int]:
-        """How many pushes to each stack the block holds."""
+        """Number of pushes to each stack in the block."""
         return Counter(s.stack for s in self.stmts if isinstance(s, N.AdStackPush))
 
     @property
@@ -62,7 +62,7 @@ class _Node:
 
 class _Flow:
     """The control flow of a task without the reverse code under an AdStackGuard. ``edges``: (from, to, kind) with kind
-    "next", "then", "else", "body", "exit" or "back"; ``frame`` says what is written at a loop."""
+    "next", "then", "else", "body", "exit" or "back". ``frame``: function from a loop to its label."""
 
     def __init__(self, task: N.Offload, frame: Callable[[N.Loop], str]) -> None:
         self.frame = frame
@@ -78,7 +78,7 @@ class _Flow:
         return len(self.nodes) - 1
 
     def block(self, block: N.Block, at: int, into: list[V.Part]) -> int:
-        """Appends the block after node ``at``; returns the node in which control is then."""
+        """Appends the block after node ``at``; returns the last node."""
         for stmt in block:
             if isinstance(stmt, N.Loop):
                 at = self.loop(stmt, at, into)
@@ -113,7 +113,7 @@ class _Flow:
 
 
 def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> list[V.TaskGraphs]:
-    """Control flow of each task of a sized reverse kernel, and its components."""
+    """The graphs of each task of a sized reverse kernel: control flow and strongly connected components."""
     text: dict[int, str] = {}
     for shown, stmt in statement_lines(kernel):
         if stmt is not None:
@@ -123,7 +123,7 @@ def task_graphs(kernel: N.Kernel, file: str, values: Values | None = None) -> li
     for n, task in enumerate(tasks, 1):
         flow = _Flow(task, lambda loop: f"line {V.span_line(loop.span, file)}")
         names = {s.id: s.name or f"%{s.primal}" for s in task.body if isinstance(s, N.AdStackAlloca)}
-        # without stacks there is no guard between the two, and one graph holds both
+        # without stacks there is no guard between the forward slice and the reverse: the graph has both
         title = f"{'Forward slice' if names else 'Forward slice and reverse'} of "
         title += f"task {n} of {len(tasks)}" if len(tasks) > 1 else "the task"
         if line := V.span_line(task.span, file):
@@ -150,14 +150,14 @@ def _box(n: int, node: _Node, text: Mapping[int, str], file: str) -> V.NodeView:
 
 
 def _head(text: str) -> str:
-    """The first line of a statement with blocks, without its brace and id."""
+    """The first line of a statement, without the brace and id of a statement with blocks."""
     return re.sub(r" \{( #\d+)?$", "", text)
 
 
 def _condensed(
     kernel: N.Kernel, task: N.Offload, names: Mapping[int, str], file: str, values: Values | None
 ) -> V.GraphView:
-    """The strongly connected components: blocks that push or branch, one frame a loop, no way back."""
+    """The strongly connected components: blocks that push or branch, with a frame for each loop and no back edges."""
     symbols = Symbols(task, kernel.buffers)
     flow = _Flow(task, lambda loop: _loop_label(loop, symbols, values))
     nodes = []
@@ -190,11 +190,11 @@ def _loop_label(loop: N.Loop, symbols: Symbols, values: Values | None) -> str:
 # --- sizes --------------------------------------------------------------------------------------------------------
 
 _WORDS = {"sum": "sum of", "max": "greatest of"}
-_PARTS = ("from", "below", "each")  # what the children of a range are
+_PARTS = ("from", "below", "each")  # roles of the children of a range
 
 
 def readable(e: S.SizeExpr) -> str:
-    """The expression as the user would write it: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``."""
+    """The expression in the user's syntax: ``n[None]`` for ``@n[]``, ``j`` for ``j%8``."""
     if isinstance(e, S.SizeRange):
         begin = "" if e.begin == S.SizeConst(0) else f"{readable(e.begin)}, "
         return f"{_WORDS[e.op]} {readable(e.body)} for {e.var.name or 'k'} in range({begin}{readable(e.end)})"
@@ -205,7 +205,7 @@ def readable(e: S.SizeExpr) -> str:
 
 
 def _leaf(e: S.SizeExpr) -> tuple[str, str]:
-    """What a node is to the browser, and its name."""
+    """The kind of a node for the browser, and its name."""
     match e:
         case S.SizeOp(op):
             return op, ""
@@ -220,7 +220,7 @@ def _leaf(e: S.SizeExpr) -> tuple[str, str]:
 
 
 def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> V.SizeView:
-    """The expression as a tree; ``known`` holds values by position in `subexpressions`."""
+    """The expression as a tree; ``known``: position in `subexpressions` -> value."""
     place = {id(part): n for n, part in reversed(list(enumerate(subexpressions(e))))}
 
     def node(part: S.SizeExpr, role: str = "") -> V.SizeView:
@@ -241,9 +241,9 @@ def size_tree(e: S.SizeExpr, known: Mapping[int, int]) -> V.SizeView:
 def stack_views(
     kernel: N.Kernel, rows: Sequence[StackRow], file: str, values: Values, uses: Mapping[int, Sequence[str]]
 ) -> list[V.StackView]:
-    """Rows of the launch report with their size trees; ``uses``: by the id of the value on a stack what needs it."""
+    """Rows of the launch report with their size trees. ``uses``: id of the value on a stack -> reasons to keep it."""
     allocas = {s.id: s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)}
-    alike = Counter((row.name, row.line) for row in rows)  # of one line that was unrolled
+    alike = Counter((row.name, row.line) for row in rows)  # more than 1 if the line was unrolled
     seen: Counter[tuple[str, int]] = Counter()
     out = []
     for row in rows:
@@ -270,16 +270,16 @@ def stack_views(
 def lines_of(
     kernel: N.Kernel, backend: Backend, options: CompileOptions, file: str
 ) -> dict[int, tuple[int, int]]:
-    """Of each statement of the kernel, as the backend's emitter takes it, its source line and the statement whose
-    adjoint it computes."""
+    """Each statement of the kernel lowered for the backend -> its source line, and the statement whose adjoint it
+    computes."""
     lowered = lower(kernel, backend.lowering(options), options)
     return {s.id: (V.span_line(s.span, file), s.adjoint_of) for s in walk(lowered.body)}
 
 
 def code_view(stage: Stage, lines: Mapping[int, tuple[int, int]]) -> V.CodeView:
-    """``lines``: of each statement its source line and the statement whose adjoint it computes."""
+    """The code of a stage, tied to source lines. ``lines``: result of `lines_of`."""
     text = stage.text.splitlines()
-    ids = (*stage.ids, *(-1 for _ in text))  # a stage that knows nothing of statements has no ids
+    ids = (*stage.ids, *(-1 for _ in text))  # some stages do not know the statements of their lines
     measures = [("lines", stage.lines), ("instructions", stage.instructions), ("phis", stage.phis)]
     measures += [("bytes of text", stage.bytes), ("bytes of code", stage.code_bytes)]
     measures = [(name, n) for name, n in measures if n or name not in ("phis", "bytes of code")]

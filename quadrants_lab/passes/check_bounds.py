@@ -1,4 +1,4 @@
-"""Checks that debug builds make: indices inside their buffer, divisors that are not zero."""
+"""Checks of debug builds: indices are in bounds, integer divisors are not zero."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from quadrants_lab.ir.walk import rewritten, types_of
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no access leaves its buffer: in front of each whose index is not surely inside stand Asserts
-    of kind "bounds" that name buffer, axis, index and extent; where one of them fails, a load from a field reads
-    element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic does nothing.
-    An index of a loop over the buffer's own extent needs no check."""
+    """Guarantees that no access is out of bounds. Asserts of kind "bounds" stand in front of each access whose
+    indices are not surely in bounds; they name buffer, axis, index and extent. Where one of them fails, a load
+    from a field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or
+    atomic does nothing. An index of a loop over the buffer's own extent needs no check."""
     c = _Checker(kernel)
     return rewritten(kernel, c.access, c.b)
 
@@ -67,7 +67,7 @@ class _Checker:
         index = s.index[axis]
         buffer = self.buffers[s.buffer]
         shape = buffer.shape
-        # i32 compares as it is; other indices, and extents beyond i32, in i64 (a huge u64 turns negative there)
+        # other indices than i32, and larger extents, are compared in i64, where a huge u64 becomes negative
         narrow = not buffer.wide if shape is None else shape[axis] <= i32.limits[1]
         wide = i32 if b.types[index] is i32 and narrow else i64
         at = b.cast(index, wide)

@@ -1,10 +1,9 @@
-"""`cse`: what was computed already, at a place that dominates, is not computed again."""
+"""`cse`: common subexpression elimination. A value that a dominating statement has computed is not computed again."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Any
 
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.ir import nodes as N
@@ -23,15 +22,15 @@ def cse(kernel: N.Kernel) -> N.Kernel:
 
 class _Cse:
     def __init__(self, kernel: N.Kernel) -> None:
-        self.classes = memory_classes(kernel.buffers)
+        self.classes = memory_classes(kernel)
         self.ids: dict[int, int] = {}
         self.seen: dict[Hashable, int] = {}
-        self.state: dict[str, int] = {}  # memory class -> number of the write after which it is as it is
+        self.state: dict[str, int] = {}  # memory class -> number of the last write to it
         self.writes = 0
-        self.known: dict[int, tuple[N.Block, set[str]]] = {}  # a block, and memory classes that it writes, by its id
+        self.known: dict[int, tuple[N.Block, set[str]]] = {}  # id of a block -> the block, memory that it writes
 
     def written(self, s: N.Stmt) -> set[str]:
-        """Memory classes that the blocks of the statement write; none is walked twice."""
+        """Memory classes that the blocks of the statement write. No block is walked twice."""
         return set().union(*map(self._written, s.blocks()))
 
     def _written(self, block: N.Block) -> set[str]:
@@ -43,12 +42,12 @@ class _Cse:
             return found
         return known[1]
 
-    def write(self, memory: str) -> None:
+    def write(self, memories: Iterable[str]) -> None:
         self.writes += 1
-        self.state[memory] = self.writes
+        self.state.update(dict.fromkeys(memories, self.writes))
 
     def key(self, s: N.Stmt) -> Hashable:
-        """Two statements with the same key (not None) define the same value."""
+        """Statements with the same key define the same value; None for a statement that has none."""
         match s:
             case N.Op(prim=prim, args=args, type=type):
                 if prim in COMMUTATIVE and args[0] > args[1]:
@@ -67,7 +66,7 @@ class _Cse:
         return None
 
     def block(self, block: N.Block) -> N.Block:
-        """The block without repetitions; what is first seen in it is forgotten behind it."""
+        """The block without repetitions. What is first seen in it is not visible behind it."""
         out: list[N.Stmt] = []
         new: list[Hashable] = []
         changed = False
@@ -85,60 +84,33 @@ class _Cse:
                 self.seen[key] = s.id
                 new.append(key)
             elif isinstance(s, N.Write):
-                self.write(self.classes[s.buffer])
-            elif (fn := _OWNERS.get(type(s))) is not None:
-                inside = fn(self, s)
-                if any(a is not b for a, b in zip(inside, s.blocks(), strict=True)):
-                    s = s.with_blocks(inside)
+                self.write((self.classes[s.buffer],))
+            elif blocks := s.blocks():
+                inside = self.inside(s)
+                if any(a is not b for a, b in zip(inside, blocks, strict=True)):
+                    s = s.with_blocks(tuple(inside))
                     changed = True
             out.append(s)
         for key in new:
             del self.seen[key]
         return tuple(out) if changed else block
 
-    def arms(self, s: N.If) -> tuple[N.Block, ...]:
-        """Each arm sees the memory before the If; what either writes is unknown behind it."""
-        before = self.state
-        out = []
-        for arm in s.blocks():
-            self.state = dict(before)
-            out.append(self.block(arm))
-        self.state = before
-        for memory in self.written(s):
-            self.write(memory)
-        return tuple(out)
-
-    def loop(self, s: N.Loop) -> tuple[N.Block, ...]:
-        """What the loop writes is unknown in it and behind it."""
-        memories = self.written(s)
+    def inside(self, s: N.Stmt) -> list[N.Block]:
+        """The blocks of the statement. An arm of an If sees the memory before the If; what a loop writes is
+        unknown in it; a task sees no value from outside. Behind each of them what it writes is unknown. The body
+        of a guard runs once, after what stands in front of it, so it goes on from there."""
+        if isinstance(s, N.AdStackGuard):
+            return [self.block(s.body)]
+        seen, state, memories = self.seen, self.state, self.written(s)
         out = []
         for b in s.blocks():
-            for memory in memories:
-                self.write(memory)
+            if isinstance(s, N.If):
+                self.state = dict(state)
+            elif isinstance(s, N.Loop):
+                self.write(memories)
+            else:
+                self.seen = {}
             out.append(self.block(b))
-        for memory in memories:
-            self.write(memory)
-        return tuple(out)
-
-    def task(self, s: N.Offload) -> tuple[N.Block, ...]:
-        outer = self.seen
-        out = []
-        for b in s.blocks():
-            self.seen = {}
-            out.append(self.block(b))
-        self.seen = outer
-        for memory in self.written(s):
-            self.write(memory)
-        return tuple(out)
-
-    def guard(self, s: N.AdStackGuard) -> tuple[N.Block, ...]:
-        return (self.block(s.body),)
-
-
-_OWNERS: dict[type, Any] = {
-    N.If: _Cse.arms,
-    N.For: _Cse.loop,
-    N.While: _Cse.loop,
-    N.Offload: _Cse.task,
-    N.AdStackGuard: _Cse.guard,
-}
+        self.seen, self.state = seen, state
+        self.write(memories)
+        return out

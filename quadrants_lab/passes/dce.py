@@ -1,4 +1,4 @@
-"""`dce`: what nothing needs is dropped."""
+"""`dce`: dead code elimination."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.needs import Needs, only
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import reached
+from quadrants_lab.ir.walk import reached, uses, walk
 
 _OUTSIDE = -1
 
@@ -15,9 +15,12 @@ _OUTSIDE = -1
 def dce(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that every statement has an effect or defines something that an effect needs, directly or by way of
     control: no unused value, result or carried value, no If, loop (terminating or not) or task without effect, no
-    store to a launch temporary that nothing loads, no temporary that nothing names."""
+    write to a launch temporary whose contents nothing uses, no temporary that nothing names."""
     temps = {name for name, b in kernel.buffers.items() if b.kind == "temp"}
     unread = temps and temps - touched(kernel.body, N.Load)
+    if unread and (atomics := [s for s in walk(kernel.body) if isinstance(s, N.Atomic) and s.buffer in unread]):
+        used = uses(kernel.body)
+        unread -= {s.buffer for s in atomics if s.id in used}
 
     def effect(s: N.Stmt) -> bool:
         return isinstance(s, N.Effect) and not (unread and isinstance(s, N.Write) and s.buffer in unread)
@@ -32,7 +35,7 @@ def dce(kernel: N.Kernel) -> N.Kernel:
 
 
 def _named(buffers: dict[str, N.Buffer], body: N.Block) -> dict[str, N.Buffer]:
-    """The buffers without temporaries that neither a statement nor a remaining buffer names, as its grad or dual."""
+    """The buffers without the temporaries that no statement accesses and that are no grad or dual of another buffer."""
     if all(b.kind != "temp" for b in buffers.values()):
         return buffers
     named = touched(body)

@@ -11,24 +11,25 @@ from quadrants_lab.analysis.effects import pure
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import exits, keep_carried, keep_results
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.traits import S
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import reading
+from quadrants_lab.ir.walk import map_blocks, reading
 from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no Op has only constant operands and that no rule of `fold_rules` applies where it was looked
-    at; that no If has a condition that is constant or decided by the Ifs around it, or only constants and yields in
-    its arms; that no loop is known to run not at all or just once; that no carried value is known to keep its first
-    value. Values stay the same bit for
-    bit, except that small integer powers become products. Statements left without a use stay: see `dce`."""
+    """Guarantees that no Op has only constant operands, and that no rule of `fold_rules` applies to it; that no If
+    has a condition that is constant or decided by the Ifs around it, or only constants in its arms; that no loop
+    is known to run not at all or just once; that no carried value is known to keep its first value. Values stay
+    the same bit for bit, except that small integer powers become products. Statements left without a use stay: see
+    `dce`."""
     f = _Folder(kernel)
     body = f.block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=f.next_id)
 
 
 class _Folder:
-    """Walks the kernel once in program order; `ids` maps values that turned out equal to earlier ones to those."""
+    """Walks the kernel once in program order. ``ids`` maps each value that equals an earlier one to that one."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers = kernel.buffers
@@ -36,11 +37,11 @@ class _Folder:
         self.ids: dict[int, int] = {}
         self.defs: dict[int, N.Stmt] = {}
         self.types: dict[int, DType] = {}
-        self.assumed: dict[int, bool] = {}  # conditions that hold, or do not, where the walk is
+        self.assumed: dict[int, bool] = {}  # values of conditions that the Ifs around the current place decide
         self.out: list[N.Stmt] = []
         self.changed = False  # anything in the block being walked
 
-    # --- facts, as the rules ask for them -------------------------------------------------------------------
+    # --- the protocol `Facts` of the rules -------------------------------------------------------------------
 
     def const(self, ident: int) -> Any:
         d = self.defs.get(ident)
@@ -80,7 +81,7 @@ class _Folder:
         return new
 
     def stmts(self, block: N.Block) -> bool:
-        """Appends the folded statements; True when one of them turned out to end the block."""
+        """Appends the folded statements. True when one of them was replaced by a block that ends in an exit."""
         ids = self.ids
         for s in block:
             if ids and not ids.keys().isdisjoint(s.operands()):
@@ -95,7 +96,7 @@ class _Folder:
         return False
 
     def becomes(self, ident: int, other: int) -> None:
-        """The value ``ident`` is gone: it equals ``other``."""
+        """Replaces the value ``ident`` by ``other``, which equals it."""
         self.ids[ident] = other
         self.changed = True
 
@@ -124,7 +125,7 @@ class _Folder:
             with np.errstate(all="ignore"):
                 value = PRIMS[s.prim].evaluate(s.type, *values)
             if any(_subnormal(v) for v in (value, *values)):
-                return None  # devices flush these
+                return None  # devices may flush subnormal numbers to zero
             return N.Const(s.id, s.type, value.item(), name=s.name, span=s.span, adjoint_of=s.adjoint_of)
         if known[0] and s.prim in COMMUTATIVE:  # c . x = x . c
             s = replace(s, args=(s.args[1], s.args[0]))
@@ -158,9 +159,7 @@ class _Folder:
                 self.selects(s)
                 return False
             s = self.merged(s)
-        self.out.append(s)
-        for r in s.results:
-            self.types[r.id] = r.type
+        self.keep(s)
         return False
 
     def arm(self, block: N.Block, cond: int, holds: bool) -> N.Block:
@@ -172,7 +171,8 @@ class _Folder:
         return block
 
     def assume(self, cond: int, holds: bool) -> None:
-        """not a: the opposite of a;  a and b, where it holds: both;  a or b, where it does not hold: neither."""
+        """Notes the value of a condition: of not a, that of a; of a true (a and b) or a false (a or b), those of
+        both."""
         self.assumed[cond] = holds
         if (inner := self.op(cond, "not")) is not None:
             self.assume(inner.args[0], not holds)
@@ -181,7 +181,7 @@ class _Folder:
                 self.assume(a, holds)
 
     def splice(self, block: N.Block, results: tuple[N.Param, ...]) -> bool:
-        """The block's statements stand where its owner stood, whose results are the values that it yields."""
+        """Puts the block's statements in the place of its owner, whose results become the values that it yields."""
         self.changed = True
         if type(block[-1]) is not N.Yield:
             return self.stmts(block) or True
@@ -203,7 +203,7 @@ class _Folder:
             )
 
     def merged(self, s: N.If) -> N.If:
-        """An If without the results that both arms give the same value, or that are the condition itself."""
+        """The If without those results to which both arms give the same value, or which equal the condition."""
         keep = []
         for n, (r, x, y) in enumerate(
             zip(s.results, s.then[-1].operands(), s.orelse[-1].operands(), strict=True)
@@ -220,7 +220,7 @@ class _Folder:
         return keep_results(s, keep)
 
     def kept(self, s: N.Loop) -> list[int]:
-        """Positions of the carried values that may change: at no exit are they what they were."""
+        """Positions of the carried values that may change; the others become their initial values."""
         ends = exits(s.body)
         keep = []
         for n, (p, init, r) in enumerate(zip(s.carried, s.inits, s.results, strict=True)):
@@ -236,56 +236,43 @@ class _Folder:
         if begin is not None and end is not None and begin >= end:
             return self.never(s)
         s = keep_carried(s, self.kept(s))
-        once = begin is not None and end == begin + 1 and not s.threads  # groups of threads run what is in such loops
+        once = begin is not None and end == begin + 1 and not s.threads  # blocks of threads need the loop all the same
         if once and len(exits(s.body)) == 1 and type(s.body[-1]) is N.Yield:
             self.becomes(s.index.id, s.begin)
             for p, init in zip(s.carried, s.inits, strict=True):
                 self.becomes(p.id, init)
             return self.splice(s.body, s.results)
-        self.loop(s)
+        self.keep(self.inside(s))
         return False
 
     def while_(self, s: N.While) -> bool:
-        s = keep_carried(s, self.kept(s))
-        self.params(s)
-        cond = self.block(s.cond)
-        if cond is not s.cond:
-            s = replace(s, cond=cond)
-            self.changed = True
-        if self.const(cond[-1].operands()[0]) is False and pure((cond,)):
+        s = self.inside(keep_carried(s, self.kept(s)))
+        if self.const(s.cond[-1].operands()[0]) is False and pure((s.cond,)):
             return self.never(s)
-        self.loop(s)
+        self.keep(s)
         return False
 
     def never(self, s: N.Loop) -> bool:
-        """The loop runs not at all: its results are its inits."""
+        """Drops a loop that never runs: its results become its inits."""
         self.changed = True
         for r, init in zip(s.results, s.inits, strict=True):
             self.becomes(r.id, init)
         return False
 
-    def params(self, s: N.Stmt) -> None:
+    def inside(self, s: S) -> S:
+        """The statement with its blocks folded."""
         for p in s.params():
             self.types[p.id] = p.type
+        made = map_blocks(s, self.block)
+        self.changed = self.changed or made is not s
+        return made
 
-    def loop(self, s: N.For | N.While) -> None:
-        self.params(s)
-        body = self.block(s.body)
-        if body is not s.body:
-            s = replace(s, body=body)
-            self.changed = True
+    def keep(self, s: N.Stmt) -> None:
         self.out.append(s)
-        for r in s.results:
-            self.types[r.id] = r.type
+        self.types.update(s.defs())
 
-    def owner(self, s: N.Stmt) -> None:
-        """A task or a guard."""
-        self.params(s)
-        blocks = tuple(self.block(b) for b in s.blocks())
-        if any(a is not b for a, b in zip(blocks, s.blocks(), strict=True)):
-            s = s.with_blocks(blocks)
-            self.changed = True
-        self.out.append(s)
+    def owner(self, s: N.AdStackGuard | N.Offload) -> None:
+        self.keep(self.inside(s))
 
 
 _TINY: dict[type, float] = {np.float32: 2.0**-126, np.float64: 2.0**-1022}

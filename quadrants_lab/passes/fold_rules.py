@@ -1,9 +1,9 @@
-"""The algebra of `fold`: rewrites of one primitive applied to values of which something is known.
+"""The algebra of `fold`: rewrite rules for one primitive applied to values of which something is known.
 
-A rule takes the facts at hand and an Op and gives the id of a value that equals it, a statement of the same id to
-stand in its place, or None; many are stated as texts (`pattern`). All hold for every value of the dtype, NaN,
-infinities, signed zeros and wrapping integers included; sums and products of floats are never reassociated. ``x``,
-``y`` are values, ``c`` is a constant.
+A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement of the same id to
+take its place, or None where it does not apply. Most rules are texts (`pattern`). All hold for every value of the
+dtype: NaN, infinities, signed zeros and wrapping integers included. Sums and products of floats are never
+reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
 
+import numpy as np
+
 from quadrants_lab.ir.nodes import Const, Op, Value
 from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
-    """What is known of values at the place of the Op, and how to put a statement in front of it."""
+    """What is known of values at the place of the Op. ``emit`` and ``emit_const`` put a statement in front of it."""
 
     types: dict[int, DType]
 
-    def const(self, ident: int) -> Any: ...  # the constant's value, None where it is no constant
+    def const(self, ident: int) -> Any: ...  # the value of a constant, None for other values
 
-    def op(self, ident: int, *prims: str) -> Op | None: ...  # the Op that defines it, if of one of these primitives
+    def op(self, ident: int, *prims: str) -> Op | None: ...  # the Op that defines it, if it is one of these primitives
 
     def emit(self, at: Op, prim: str, args: tuple[int, ...], type: DType) -> int: ...
 
@@ -35,7 +37,7 @@ class Facts(Protocol):
 Rewritten = int | Value | None
 Rule = Callable[[Facts, Op], Rewritten]
 
-# operands of these may be swapped, derivative included; min and max are not among them: ties go to the first
+# the operands of these may be swapped; not those of min and max, whose derivative goes to the first one at a tie
 COMMUTATIVE = frozenset(("add", "mul", "and", "or", "xor", "eq", "ne"))
 
 
@@ -49,20 +51,21 @@ def op(s: Op, prim: str, *args: int) -> Op:
 
 # --- rules that are texts -----------------------------------------------------------------------------------------
 
-Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value looks so; it binds the names of its parts
+Match = Callable[[Facts, int, dict[str, int]], bool]  # whether a value matches; it binds names to parts of the value
 _KINDS = {"integer": "iu", "signed": "i", "unsigned": "u", "float": "f", "truth": "b", "exact": "iub"}
 _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
 
 
 def pattern(text: str) -> Rule:
-    """The rule that ``p(...) = ...`` states, where ``if`` and a word of `_KINDS` follow for results (of comparisons:
-    operands) of that kind. Names stand for values, the same one wherever they are the same, ``_`` for any; what Python
-    reserves has a ``_`` behind it. Numbers are what they are in the dtype: -1 has all bits set, and -0.0 is not 0."""
+    """The rule that a text ``p(...) = ...`` states. ``if`` and a word of `_KINDS` may follow: the rule then holds
+    for results (for comparisons: operands) of that kind. A name stands for one value wherever it occurs, ``_`` for
+    any value. Primitives whose name Python reserves end in ``_``. Numbers are those of the dtype: -1 has all bits
+    set, and -0.0 is not 0."""
     sides, _, kind = text.partition(" if ")
     kinds = _KINDS[kind] if kind else ""
     left, right = (ast.parse(side, mode="eval").body for side in sides.split(" = "))
     assert isinstance(left, ast.Call)
-    # what tells the most is looked at first: a name stands for anything
+    # names are matched last, as they match anything
     operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: _is_name(left.args[o[0]]))
     prim, names = _prim(right), [a.id for a in getattr(right, "args", (right,)) if isinstance(a, ast.Name)]
     compares, value = _prim(left) in _OPPOSITE, None if names else ast.literal_eval(right)
@@ -115,7 +118,7 @@ def _match(node: ast.expr) -> Match:
 
 
 def _number(value: Any, t: DType) -> Any:
-    """A constant of a text in the dtype."""
+    """A number of a pattern as a constant of the dtype."""
     return float(value) if t.is_float else bool(value) if t is u1 else wrapped(int(value), t)
 
 
@@ -194,21 +197,8 @@ def pow_small(f: Facts, s: Op) -> Rewritten:
 
 
 def holds(outer: DType, inner: DType) -> bool:
-    """Every value of ``inner`` is one of ``outer``."""
-    if outer is inner or inner is u1:
-        return True
-    if outer is u1:
-        return False
-    if outer.is_float:
-        digits = {16: 11, 32: 24, 64: 53}
-        if inner.is_float:
-            return outer.bits >= inner.bits
-        return digits[outer.bits] >= inner.bits - (inner.kind == "i")
-    if inner.is_float:
-        return False
-    if outer.kind == inner.kind:
-        return outer.bits >= inner.bits
-    return inner.kind == "u" and outer.bits > inner.bits
+    """Whether every value of ``inner`` is one of ``outer``. (numpy takes f64 for one that holds 64-bit integers.)"""
+    return np.can_cast(inner.numpy, outer.numpy) and not (outer.is_float and inner.is_int and inner.bits == 64)
 
 
 def cast_cast(f: Facts, s: Op) -> Rewritten:

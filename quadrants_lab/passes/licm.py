@@ -1,4 +1,4 @@
-"""`licm`: loop-invariant code motion. What no iteration of a serial loop changes is computed once, in front of it."""
+"""`licm`: loop-invariant code motion. A value that no iteration of a serial loop changes is computed in front of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from quadrants_lab.ir.walk import map_blocks, same_or, walk
 
 def licm(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no constant, argument, shape or Op whose operands come from outside stands at the top level of
-    a For or While; nor such a load from memory that the kernel does not write, provided that reading there is safe:
-    a 0-d buffer, an index surely inside, a loop that surely runs, or the condition of a While, which does."""
+    a For or While; nor such a load from memory that the kernel does not write, provided that reading it early is safe:
+    from a 0-d buffer, at an index that is surely in bounds, or in a block that surely runs, as the condition of a While
+    does."""
     if not any(isinstance(s, N.Loop) for s in walk(kernel.body)):
         return kernel
     body = _Licm(kernel).block(kernel.body)
@@ -23,7 +24,7 @@ def licm(kernel: N.Kernel) -> N.Kernel:
 
 class _Licm:
     def __init__(self, kernel: N.Kernel) -> None:
-        classes = memory_classes(kernel.buffers)
+        classes = memory_classes(kernel)
         changing = written((kernel.body,), classes)
         self.steady = {name for name, memory in classes.items() if memory not in changing}
         self.ranges = Ranges(kernel)
@@ -31,7 +32,7 @@ class _Licm:
     def block(self, block: N.Block) -> N.Block:
         out: list[N.Stmt] = []
         for s in block:
-            s = map_blocks(s, self.block)  # inner loops first: what leaves one may leave this one too
+            s = map_blocks(s, self.block)  # inner loops first: a value may then leave this loop too
             out.append(self.loop(s, out) if isinstance(s, N.Loop) else s)
         return same_or(block, out)
 
@@ -57,7 +58,7 @@ class _Licm:
         return begin is not None and end is not None and begin[1] < end[0]
 
     def same_everywhere(self, s: N.Stmt, runs: bool) -> bool:
-        """Whether the statement may be executed earlier, or without need, and gives the same for the same operands."""
+        """Whether the statement may run speculatively, and gives the same value each time for the same operands."""
         if isinstance(s, N.Pure):
             return True
         if not isinstance(s, N.Load) or s.buffer not in self.steady:

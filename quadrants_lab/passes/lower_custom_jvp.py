@@ -1,4 +1,4 @@
-"""`lower_custom_jvp`: once the derivative is taken, a custom_jvp is its value."""
+"""`lower_custom_jvp`: after differentiation, a custom_jvp is replaced by its value."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from quadrants_lab.passes.dce import dce
 
 
 def lower_custom_jvp(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and what only the second was
-    computed for is gone. Run where no derivative is taken any more."""
+    """Guarantees that there is no ``custom_jvp``: each is replaced by its first operand, and what was computed only for
+    the second one is dropped. Runs after the last derivative is taken."""
     ids: dict[int, int] = {}
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim == "custom_jvp":

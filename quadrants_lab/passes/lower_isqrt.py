@@ -8,14 +8,15 @@ from quadrants_lab.ir.walk import rewritten, types_of
 
 
 def lower_isqrt(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no ``isqrt``. Run when the sizes of stacks are known: they can hold it, but no loops."""
+    """Guarantees that there is no ``isqrt``. Runs after `determine_ad_stack_size`, whose sizes may contain
+    ``isqrt`` but no loop."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     return rewritten(kernel, lambda s: b.made(_isqrt, b, s) if isinstance(s, N.Op) and s.prim == "isqrt" else s, b)
 
 
 def _isqrt(b: Builder, s: N.Op) -> None:
-    """The greatest r with r * r <= a - 1, bit by bit from above, plus one; r and r * r fit into the dtype, i32 or
-    i64."""
+    """Emits one plus the greatest r with r * r <= a - 1, found bit by bit from the highest; 0 where a < 1. The dtype is
+    i32 or i64."""
     b.span, b.adjoint_of = s.span, s.adjoint_of
     t = s.type
     zero, one = b.const(0, t), b.const(1, t)

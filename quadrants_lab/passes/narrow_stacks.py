@@ -1,4 +1,4 @@
-"""`narrow_stacks`: integers whose range is known to be small take as few bytes on their stack as hold them."""
+"""`narrow_stacks`: a stack of integers whose value range is known gets the smallest dtype that holds them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _BY_SIZE = (u8, i8, u16, i16, u32, i32)
 
 
 def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, as
-    far as `analysis.ranges` knows their range; a value is cast where it is pushed and back where it is read."""
+    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, where
+    `analysis.ranges` knows the range of all of them. Values are cast when pushed, and back when read."""
     stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca) and s.type.is_int]
     if not stacks:
         return kernel

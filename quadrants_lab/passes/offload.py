@@ -1,4 +1,4 @@
-"""`offload`: a kernel becomes a sequence of tasks that share nothing but memory."""
+"""`offload`: splits a kernel into a sequence of tasks that share nothing but memory."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import free_values, substitute, types_of
 
-_MAX_COST = 64  # cycles that recomputing a value in every iteration of a task may take
+_MAX_COST = 64  # most cycles for computing a value again in each iteration of a task
 
 
 def offload(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the kernel holds only `Offload`s and that none reads a value from outside.
 
-    Runs of plain statements become "serial" tasks. A value of theirs that a later task reads is computed again there
-    where it is cheap and comes out the same, then and in a gradient that runs after the kernel: constants, arguments,
-    shapes, loads from memory that the kernel writes no more, and Ops on these. Anything else is stored to a launch
-    temporary (with an adjoint if it is a float) as soon as it is known, and loaded at the top of the block that
-    reads it.
+    Runs of plain statements become "serial" tasks. A value of theirs that a later task reads is computed again in
+    that task if it is cheap and is sure to be the same, also in a gradient that runs after the kernel: constants,
+    arguments, shapes, loads from memory that the kernel does not write later, and Ops on these. Any other value is
+    stored to a launch temporary (with an adjoint if it is a float) where it is defined, and loaded at the top of
+    the block that reads it.
     """
     if all(isinstance(s, N.Offload) and not _reads(s) for s in kernel.body):
         return kernel
     o = _Offloader(kernel)
     groups = o.groups()
-    # later tasks say which values must be stored, so they are looked at first
+    # a later task decides which values of the earlier ones are stored, so the last one comes first
     done = [o.task(g) if isinstance(g, N.Offload) else o.serial(g) for g in reversed(groups)]
     tasks = [o.stored(t) for t in reversed(done)]
     return replace(kernel, body=tuple(tasks), buffers=o.buffers, next_id=o.b.next_id)
 
 
 def _reads(task: N.Offload) -> set[int]:
-    """Values that the task reads from outside."""
+    """Ids of values that the task reads from outside."""
     own = {p.id for p in task.indices}
     return free_values(task.bounds) | (free_values(task.body) - own)
 
@@ -46,7 +46,7 @@ class _Offloader:
         self.b = Builder(kernel.next_id, types_of(kernel.body))
         self.buffers = dict(kernel.buffers)
         self.temps: dict[int, N.Buffer] = {}  # value -> the temporary that holds it
-        classes = memory_classes(kernel.buffers)
+        classes = memory_classes(kernel)
         last_write: dict[str, int] = {}
         loads: dict[int, tuple[str, int]] = {}  # top-level load -> memory, place
         for n, s in enumerate(kernel.body):
@@ -89,7 +89,7 @@ class _Offloader:
         return N.Offload(b.fresh(), "serial", bounds, (), body, span=stmts[0].span)
 
     def alone(self, block: N.Block, own: set[int]) -> N.Block:
-        """The block with what it reads from outside made or loaded at its top."""
+        """The block with the values that it reads from outside recomputed or loaded at its top."""
         ids: dict[int, int] = {}
         with self.b.block() as top:
             for i in sorted(free_values(block) - own):
@@ -97,7 +97,7 @@ class _Offloader:
         return (*top, *substitute(block, ids))
 
     def bring(self, i: int, ids: dict[int, int]) -> int:
-        """The id of a value equal to ``i`` in the block being built; ``ids`` holds those brought already."""
+        """The id of a value equal to ``i`` in the block being built. ``ids`` has those that are there already."""
         if i not in ids:
             s = self.defs[i]
             if self.remake_cost(i) is not None:
@@ -111,7 +111,7 @@ class _Offloader:
         return ids[i]
 
     def remake_cost(self, i: int) -> int | None:
-        """Cost of computing the value again anywhere in the kernel; None where that is not possible or too much."""
+        """The cost of computing the value again anywhere in the kernel; None where that is impossible or too much."""
         if i not in self.cost:
             s = self.defs.get(i)
             cost: int | None = None

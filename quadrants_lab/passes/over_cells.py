@@ -1,4 +1,4 @@
-"""`over_cells`: a loop over a sparse layout looks at each of its widest cells once, not at each element."""
+"""`over_cells`: a loop over a sparse layout tests each of its widest cells once instead of once for each element."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import map_offloads, substitute, types_of, walk
 
-FEWEST = 64  # cells that tasks are made of: fewer would leave threads without work
-_WHOLE = (N.AdStackAlloca, N.Random, N.Builtin)  # what is about an iteration as such
+FEWEST = 64  # fewest cells of a task, so that all threads of the host have work
+_PER_ITERATION = (N.AdStackAlloca, N.Random, N.Builtin)  # their meaning depends on what one iteration is
 
 
 def over_cells(kernel: N.Kernel) -> N.Kernel:
-    """Where the iterations of a parallel task do nothing unless a cell of a sparse layout is active, and a cell has
-    many of them: the task runs over the cells, and of those that are active over the elements, in serial loops."""
+    """Guarantees that a parallel task whose iterations do nothing unless a cell of a sparse layout is active runs
+    over the cells, with serial loops over the elements of an active cell."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     made = map_offloads(kernel, lambda task: _task(kernel, task, b))
     return kernel if made is kernel else replace(made, next_id=b.next_id)
 
 
 def counts_cells(buffer: N.Buffer) -> bool:
-    """Whether it says what is active in a sparse layout, or what was."""
+    """Whether the buffer has the activity of the cells of a sparse layout, now or as a launch kept it."""
     return buffer.role == "activity" or (buffer.role == "kept" and buffer.name.endswith(".before"))
 
 
@@ -32,7 +32,7 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
         return task
     arms = [guard.then, guard.orelse]
     idle = [n for n, arm in enumerate(arms) if len(arm) == 1]
-    if len(idle) != 1 or any(_about_iterations(s) for s in walk(task.body)):
+    if len(idle) != 1 or any(_depends_on_iterations(s) for s in walk(task.body)):
         return task
     made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
     extents = _extents(task)
@@ -66,12 +66,12 @@ def _task(kernel: N.Kernel, task: N.Offload, b: Builder) -> N.Offload:
     return replace(task, bounds=tuple(bounds), indices=indices, body=substitute(body, ids))
 
 
-def _about_iterations(s: N.Stmt) -> bool:
-    return isinstance(s, _WHOLE) or (isinstance(s, N.Atomic) and (s.reach >= 0 or s.sweep != 0))
+def _depends_on_iterations(s: N.Stmt) -> bool:
+    return isinstance(s, _PER_ITERATION) or (isinstance(s, N.Atomic) and (s.reach >= 0 or s.sweep != 0))
 
 
 def _extents(task: N.Offload) -> list[int] | None:
-    """How many indices each axis has, where all begin at 0 and that is known."""
+    """The number of indices of each axis; None unless all begin at 0 and end at a constant."""
     known = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ends = [known.get(i, -1) for i in task.bounds[-1].operands()]
     k = len(task.indices)
@@ -81,8 +81,8 @@ def _extents(task: N.Offload) -> list[int] | None:
 def _test(
     cond: int, made: dict[int, N.Const | N.Op | N.Load], indices: set[int]
 ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]]]:
-    """The statements that a condition is computed by, and for each index that it only depends on divided by one number
-    that number and the statements that divide."""
+    """Ids of the statements that compute the condition; and for each index that it reads only as ``index // n``,
+    for one constant n, that n and the ids of these divisions."""
     test, direct, divided = set[int](), set[int](), dict[int, tuple[int, tuple[int, ...]]]()
     todo = [cond]
     while todo:

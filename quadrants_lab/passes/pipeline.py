@@ -1,4 +1,4 @@
-"""Runs passes over a kernel and, when somebody listens, records what each one did."""
+"""Runs passes over a kernel, and records what each one did when a trace is active."""
 
 from __future__ import annotations
 
@@ -25,36 +25,38 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """What the passes did, in the order in which they ran; kernels are held by reference. ``now``: what is at work."""
+    """The steps of passes in the order in which they ran. ``now`` names what is running. ``outer`` is the trace that
+    shows the work of this one under the name ``what``."""
 
     steps: list[Step] = field(default_factory=list)
     now: str = ""
+    outer: Trace | None = None
+    what: str = ""
 
 
 RECORDER: ContextVar[Trace | None] = ContextVar("quadrants_lab_recorder", default=None)
-_OUTER: ContextVar[tuple[Trace, str] | None] = ContextVar("quadrants_lab_outer_recorder", default=None)
 
 
 @contextmanager
 def recorded_apart(what: str) -> Iterator[Trace | None]:
-    """Where somebody records, the passes of this context in a trace of their own; the outer one says what they do."""
+    """Records the passes of this context in a trace of their own, while the outer trace shows ``what`` runs. None where
+    no trace is active."""
     outer = RECORDER.get()
     if outer is None:
         yield None
         return
-    trace = Trace()
-    token, named = RECORDER.set(trace), _OUTER.set((outer, what))
+    trace = Trace(outer=outer, what=what)
+    token = RECORDER.set(trace)
     try:
         yield trace
         outer.now = ""
     finally:
         RECORDER.reset(token)
-        _OUTER.reset(named)
 
 
 @contextmanager
 def unrecorded(what: str) -> Iterator[None]:
-    """Tells who records that ``what`` begins; its passes belong to no trace."""
+    """Shows in the outer trace that ``what`` runs, and records none of its passes."""
     begin(what)
     token = RECORDER.set(None)
     try:
@@ -64,13 +66,14 @@ def unrecorded(what: str) -> Iterator[None]:
 
 
 def begin(name: str) -> None:
-    """Tells who records what begins now."""
-    if (outer := _OUTER.get()) is not None:
-        outer[0].now = f"{outer[1]}: {name}"
+    """Shows in the outer trace, if there is one, what runs now."""
+    trace = RECORDER.get()
+    if trace is not None and trace.outer is not None:
+        trace.outer.now = f"{trace.what}: {name}"
 
 
 def pass_name(fn: Pass) -> str:
-    """The name that a pass shows: that of its function, with spaces."""
+    """The name of a pass in traces: that of its function, with spaces."""
     return str(getattr(fn, "__name__", fn)).replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""`plain_atomics`: an atomic that no other iteration can meet is a load, an operation and a store."""
+"""`plain_atomics`: an atomic on an element of its iteration's own becomes a load, an operation and a store."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _MINMAX = ("min", "max")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for a kernel to be differentiated that a private Atomic (`privatize_atomics`) is a sum whose old value
-    nothing reads, or a minimum or maximum of a buffer that its task uses in no other way: what any other gives depends
-    on the order of what was there before, which is known where one iteration does it all."""
+    """Guarantees for a kernel to be differentiated that a private Atomic (`privatize_atomics`) is a sum whose old
+    value nothing reads, or a minimum or maximum of a buffer that its task accesses in no other way. The result or
+    derivative of any other one depends on the order of accesses, which is known where one iteration makes all of
+    them."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
     marked = privatize_atomics(kernel)
@@ -27,15 +28,10 @@ def plain_atomics(kernel: N.Kernel) -> N.Kernel:
     if not chosen:
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
-
     made = rewritten(marked, lambda s: b.made(_plain, b, s) if s.id in chosen else s, b)
-    ordered = {s.id for s in walk(marked.body) if isinstance(s, N.For) and s.threads and _holds(s, chosen)}
+    loops = (s for s in walk(marked.body) if isinstance(s, N.For) and s.threads)
+    ordered = {loop.id for loop in loops if any(s.id in chosen for s in walk(loop.body))}
     return rewritten(made, lambda s: replace(s, threads=False) if isinstance(s, N.For) and s.id in ordered else s)
-
-
-def _holds(loop: N.For, chosen: set[int]) -> bool:
-    """Whether the threads of a block, which the loop goes over, come in an order from now on."""
-    return any(s.id in chosen for s in walk(loop.body))
 
 
 def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
@@ -49,7 +45,7 @@ def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
 
 
 def _also_used_otherwise(task: N.Stmt) -> set[str]:
-    """The buffers with an atomic minimum or maximum that the task also uses in another way."""
+    """The buffers with an atomic minimum or maximum that the task also accesses in another way."""
     ways: dict[str, set[str]] = {}
     for s in walk((task,)):
         if isinstance(s, N.Access):
@@ -58,7 +54,7 @@ def _also_used_otherwise(task: N.Stmt) -> set[str]:
 
 
 def _plain(b: Builder, s: N.Atomic) -> None:
-    """The same, step by step; the old value keeps its id."""
+    """Emits the load, the operation and the store; the old value keeps its id."""
     b.span = s.span
     b.add(N.Load(s.id, s.type, s.buffer, s.index, name=s.name))
     if s.op == "exchange":

@@ -1,36 +1,38 @@
-"""`privatize_atomics`: atomics on elements that no other iteration touches need not be atomic."""
+"""`privatize_atomics`: marks atomics on elements that no other iteration touches; they need not be atomic."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from quadrants_lab.analysis.alias import met_by_atomics
 from quadrants_lab.analysis.effects import places, touched
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_offloads, rewrite_in
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one axis in
-    every access of the task to that buffer, so two iterations never meet. Two ndarray arguments may be the same
-    memory, so an ndarray counts only where the task makes atomics on no other one. Serial tasks are private."""
+    """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one
+    axis in every access of the task to that buffer, so that two iterations never meet. Arrays that may be the same
+    memory (`met_by_atomics`) have no private atomics. In serial tasks all are private."""
     return map_offloads(kernel, lambda task: _task(kernel, task))
 
 
 def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     own = {p.id for p in task.indices}
     at, atomics = places(task.body), touched(task.body, N.Atomic)
-    arrays = {b for b in atomics if kernel.buffers[b].kind == "ndarray"}
+    shared = met_by_atomics(kernel, atomics)
 
     def alone(buffer: str) -> bool:
         if task.kind == "serial":
             return True
-        if buffer in arrays and len(arrays) > 1:
+        if buffer in shared:
             return False
         first, *others = at[buffer]
         same = {i for axis, i in enumerate(first) if all(index[axis] == i for index in others)}
         return own <= same
 
     private = {b for b in atomics if alone(b)}
+
     def one(s: N.Stmt) -> N.Stmt:
         return replace(s, private=True) if isinstance(s, N.Atomic) and s.buffer in private and not s.private else s
 

@@ -1,15 +1,16 @@
-"""`mark_reach`: how far apart iterations are that add to one element, as those of a stencil's adjoint do."""
+"""`mark_reach`: finds how far apart the iterations are that add to one element, for instance in a stencil's adjoint."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
+from quadrants_lab.analysis.alias import met_by_atomics
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
 from quadrants_lab.passes.sweeps import sweeps
 
-_MOST = 64  # a farther reach is not worth knowing
+_MOST = 64  # a larger reach is of no use to a backend
 
 
 def mark_reach(kernel: N.Kernel) -> N.Kernel:
@@ -26,15 +27,14 @@ def mark_reach(kernel: N.Kernel) -> N.Kernel:
 
 
 def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
-    """By buffer, how many steps of the first index apart two iterations of the task may be that add to one element."""
+    """For each buffer the largest distance, in the first index, of two iterations of the task that add to one
+    element."""
     if task.kind == "serial":
         return {}
     sums = [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
     used = uses(task.body) if sums else {}
     wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
-    arrays = {s.buffer for s in sums if kernel.buffers[s.buffer].kind == "ndarray"}
-    if len(arrays) > 1:  # they may be the same memory
-        wanted -= arrays
+    wanted -= met_by_atomics(kernel, {s.buffer for s in sums})
     found: dict[str, int] = {}
     for buffer in wanted:
         info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]
@@ -46,8 +46,8 @@ def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
 
 
 def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
-    """How far apart the places are along the axis, where each is the task's first index plus a constant and what is the
-    same in the whole launch; None where one is anything else."""
+    """The largest distance of the places along the axis, where each is the task's first index plus a constant plus the
+    same uniform terms; None where one is anything else."""
     forms = [a.at[axis] for a in places]
     if any(f.terms != forms[0].terms for f in forms):
         return None
@@ -59,16 +59,16 @@ def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
 
 
 def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
-    """Whether iterations of one row go to elements of their own, or all to the same ones, which then nothing of the row
-    goes into: lanes may add at once."""
+    """Whether the iterations of one row (those that differ in the last index only) go to different elements, or
+    all to the same one. Vector lanes may then add at once."""
     if not all(_simple(f, own) for f in place.at):
         return False
     return any(own[-1] in f.terms for f in place.at) or _same(info, list(place.stmt.index), own[:-1])
 
 
 def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
-    """Whether the values are computed from nothing but outer indices and what is the same in the whole launch; of
-    ``(i + j) - j`` the form alone would say so."""
+    """Whether the values are computed from outer indices and uniform values alone. The form does not tell: that of
+    ``(i + j) - j`` has no j."""
 
     def operands(value: int) -> tuple[int, ...]:
         s = info.defs.get(value)
@@ -84,7 +84,7 @@ def _simple(form: Form, own: list[str]) -> bool:
 
 
 def _is_marked(task: N.Offload) -> bool:
-    """Whether the pass has run before: what it found then may be of other indices."""
+    """Whether the pass has run before; its marks may be out of date."""
     return any(isinstance(s, N.Atomic) and s.reach >= 0 for s in walk(task.body))
 
 

@@ -4,10 +4,11 @@
 
     offload range_for .. do (block) { for threads t { i = ..; A }  for threads t { i = ..; B } }
 
-A block goes from phase to phase: what stands between two barriers runs for all of its threads, then the next. A loop or
-an ``if`` around a barrier stays outside of the threads' loops, so all threads must agree on it. What a thread knows in
-several phases is computed again where that takes operations alone; else it is put aside, in memory with one place a
-thread. This is loop fission at barriers, as in Stratton, Stone and Hwu, "MCUDA" (LCPC 2008).
+The code between two barriers is a phase: it runs for all threads of a block before the next phase begins. A loop or an
+``if`` around a barrier stays outside of the loops over threads, so it must be uniform: the same for all threads of a
+block. A value of a thread that several phases need is computed again where few operations do that. Other values are
+spilled to memory with one element a thread. This is loop fission at barriers, as in Stratton, Stone and Hwu, "MCUDA"
+(LCPC 2008).
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.loop_carried import tested_inside
+from quadrants_lab.ir.loop_carried import merges, tested_inside
 from quadrants_lab.ir.sizeexpr import SizeConst, SizeExpr
 from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import end_of, free_values, rename, rewrite, substitute, types_of, walk
 from quadrants_lab.passes.structure_exits import structure_exits
 
-_MOST = 12  # operations that are rather done again than kept
-_TOLD = ("thread", "number", "threads")
-_FEW = 1 << 30  # iterations that an i32 counts, with room for a block
+_MOST = 12  # most operations that are done again rather than spilling their result
+_OF_THREADS = ("thread", "number", "threads")  # builtins that this pass replaces
+_FEW = 1 << 30  # iterations below which an i32 counts them, with room for a block
 
 
 def split_blocks(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no task has blocks, and that there is no barrier and no buffer of kind "shared". A barrier that
-    not all threads of a block may reach together is an error."""
+    """Guarantees that no task has blocks, and that there is no barrier and no buffer of kind "shared". Raises
+    QuadrantsSyntaxError for a barrier that not all threads of a block may reach together."""
     if not any(isinstance(s, N.Offload) and s.block_dim for s in kernel.body):
         return kernel
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def plain(s: N.Stmt) -> N.Stmt:
-        return tested_inside(b, s) if isinstance(s, N.While) and not _simple(s.cond) else s
+        return tested_inside(b, s) if isinstance(s, N.While) and not _may_run_once(s.cond) else s
 
     kernel = structure_exits(replace(kernel, body=rewrite(kernel.body, plain), next_id=b.next_id))
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -52,29 +53,30 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
                 _Task(b, buffers, s).build()
             else:
                 b.stmts.append(s)
-    buffers = {name: x for name, x in buffers.items() if x.kind != "shared"}  # of calls that came to nothing
+    buffers = {name: x for name, x in buffers.items() if x.kind != "shared"}  # those that no task uses
     return replace(kernel, body=tuple(body), buffers=buffers, next_id=b.next_id)
 
 
-def _waits(s: N.Stmt) -> bool:
+def _has_barrier(s: N.Stmt) -> bool:
     """Whether there is a barrier in the statement."""
     return any(isinstance(x, N.Barrier) for x in walk((s,)))
 
 
-def _simple(cond: N.Block) -> bool:
-    """Whether a loop's test is made of values and ifs, which a block may compute once for all of its threads."""
+def _may_run_once(cond: N.Block) -> bool:
+    """Whether a loop's test has values and ifs only, so that it may run once for all threads of a block."""
     return not any(isinstance(s, (N.Effect, N.Loop)) for s in walk(cond))
 
 
 def _narrowed(b: Builder, loop: N.For) -> None:
-    """The loop over threads t; without the others, where all that it does is under ``t < n`` or ``t == 2``."""
+    """Emits the loop over threads t. Where all that it does is under ``t < n`` or ``t == 2``, it runs over these
+    threads only."""
     before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
     made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
     test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
     if not isinstance(test, N.Op) or len(made) < len(before) or test.args[0] != loop.index.id:
         b.add(loop)
         return
-    apart = {loop.index.id}  # what differs between threads
+    apart = {loop.index.id}  # values that may differ between threads
     for s in before:
         apart |= {s.id} if isinstance(s, N.Load) or apart.intersection(s.operands()) else set()
     n, known = test.args[1], made.get(test.args[1])
@@ -95,7 +97,9 @@ def _narrowed(b: Builder, loop: N.For) -> None:
 
 
 class _Task:
-    """One task."""
+    """Splits one task. ``uniform`` has the values that are the same in all threads of a block and can be computed
+    outside of the loops over threads; ``uniform_loads`` has those that are the same if no thread changes memory
+    meanwhile."""
 
     def __init__(self, b: Builder, buffers: dict[str, N.Buffer], task: N.Offload) -> None:
         self.b, self.buffers, self.task = b, buffers, task
@@ -105,12 +109,12 @@ class _Task:
         self.tests = {i for cond in whiles for s in walk(cond) for i, _ in s.defs()}
         self.names = {p.id: p.name for s in walk(task.body) for p in (*s.params(), *getattr(s, "results", ()))}
         self.consts = {s.id: s.value for s in walk((*b.stmts, *task.bounds, *task.body)) if isinstance(s, N.Const)}
-        self.known = self.agreed(loads=False)  # computed outside of the threads' loops, too
-        self.same = self.agreed(loads=True)  # the same in all threads of a block
+        self.uniform = self.uniform_values(loads=False)
+        self.uniform_loads = self.uniform_values(loads=True)
         self.cost = self.costs()
         self.slots: dict[int, N.Buffer] = {}
-        self.ids: dict[int, int] = {}  # values in the phase that is being built
-        self.phases: dict[int, tuple[set[int], int]] = {}  # loop over threads -> values it defines, its index
+        self.ids: dict[int, int] = {}  # value -> its id in the phase that is being built
+        self.phases: dict[int, tuple[set[int], int]] = {}  # loop over threads -> the values it defines, its index
         used = {s.buffer for s in walk(task.body) if isinstance(s, N.Access)}
         self.shared = [x for n, x in buffers.items() if n in used and x.kind == "shared"]
 
@@ -122,9 +126,9 @@ class _Task:
         b.stmts += task.bounds[:-1]
         ends, k = end_of(task.bounds).values, len(task.indices)
         self.begins, t, extents, total = ends[:k], *self.box(ends[:k], ends[k:])
-        self.extents, self.count = extents, t
+        self.extents, self.number_type = extents, t
         blocks = b.op("floordiv", b.op("add", total, b.const(size - 1, t)), b.const(size, t))
-        self.places = self.size(blocks)
+        self.block_count = self.size(blocks)
         with b.block() as bounds:
             b.yield_(b.const(0, t), blocks)
         self.block = b.param(t, "block")
@@ -142,12 +146,12 @@ class _Task:
             self.region(task.body[:-1], [])
             b.span = task.span
             b.yield_()
-        kept = rewrite(tuple(body), self.puts_aside)
-        b.add(N.Offload(b.fresh(), "range_for", tuple(bounds), (self.block,), kept))
+        spilling = rewrite(tuple(body), self.with_spills)
+        b.add(N.Offload(b.fresh(), "range_for", tuple(bounds), (self.block,), spilling))
         b.span = None
 
     def box(self, begins: Sequence[int], ends: Sequence[int]) -> tuple[DType, list[int], int]:
-        """The dtype that counts iterations, the extent of each axis, and how many iterations there are."""
+        """Emits the extent of each axis and the number of iterations; the dtype is the one that counts iterations."""
         b = self.b
         consts = self.consts
         known = [consts[e] - consts[x] for x, e in zip(begins, ends, strict=True) if x in consts and e in consts]
@@ -165,7 +169,7 @@ class _Task:
         return t, extents, total
 
     def size(self, blocks: int) -> SizeExpr:
-        """How many blocks there are, as the host computes it before a launch."""
+        """The number of blocks, as the host computes it before a launch."""
         bounds = (*(s for s in self.b.stmts if not isinstance(s, N.Offload)), N.Yield(N.NO_ID, ()))
         written = {s.buffer for s in walk(tuple(self.b.stmts)) if isinstance(s, N.Write)}
         size = Symbols(replace(self.task, bounds=bounds), self.buffers, written).size(blocks)
@@ -180,9 +184,9 @@ class _Task:
         return size
 
     def memory(self, name: str, dtype: DType, shape: tuple[int, ...]) -> N.Buffer:
-        """Memory of each block, with an adjoint where the kernel has any: it is 0 in front of each gradient, for that
-        of a store leaves 0, and every element is stored to."""
-        sizes = (self.places, *map(SizeConst, shape))
+        """Memory with a part for each block, and with an adjoint if the kernel has any. The adjoint is 0 in front
+        of each gradient: every element is stored to, and the adjoint of a store leaves 0."""
+        sizes = (self.block_count, *map(SizeConst, shape))
         made = N.Buffer(name, "scratch", dtype, len(sizes), None, role="block", extents=sizes)
         if not dtype.is_float or not self.differentiable:
             return made
@@ -191,7 +195,7 @@ class _Task:
         return replace(made, grad=grad)
 
     def clear(self, x: N.Buffer) -> None:
-        """Zeros in shared memory, when a block begins; by its threads, as many as there are elements of an axis."""
+        """Emits stores of zeros to all elements of shared memory. A thread clears the elements of one first index."""
         b = self.b
 
         def axis(index: tuple[int, ...], rest: Sequence[int]) -> None:
@@ -206,117 +210,116 @@ class _Task:
 
         axis((), x.shape or ())
 
-    # --- what threads agree on ----------------------------------------------------------------------------------
+    # --- uniform values -----------------------------------------------------------------------------------------
 
-    def agreed(self, loads: bool) -> set[int]:
-        """Values that are the same in all threads of a block and are seen where a barrier could stand: the greatest
-        solution of what follows from operands. ``loads``: also elements of memory, at the same place."""
-        differ: set[int] = set()
+    def uniform_values(self, loads: bool) -> set[int]:
+        """Values that are the same in all threads of a block and visible where a barrier may stand. This is the
+        greatest fixed point: a carried value is uniform unless an operand of the loop is not. ``loads``: a load at
+        a uniform index is uniform, too."""
+        divergent: set[int] = set()
         while True:
-            held: set[int] = set()
-            before = len(differ)
-            self.agree(self.task.body, loads, held, differ)
-            if len(differ) == before:
-                return held
+            uniform: set[int] = set()
+            before = len(divergent)
+            self.collect_uniform(self.task.body, loads, uniform, divergent)
+            if len(divergent) == before:
+                return uniform
 
-    def agree(self, block: N.Block, loads: bool, held: set[int], differ: set[int]) -> None:
+    def collect_uniform(self, block: N.Block, loads: bool, uniform: set[int], divergent: set[int]) -> None:
         own = set(self.defs) | {p.id for p in self.task.indices} | set(self.names)
         axes = [p.id for p in self.task.indices]
-        held |= {i for axis, i in enumerate(axes) if self.of_block(axis)}
+        uniform |= {i for axis, i in enumerate(axes) if self.same_in_block(axis)}
 
-        def holds(i: int) -> bool:
-            return i in held or i not in own
+        def is_uniform(i: int) -> bool:
+            return i in uniform or i not in own
 
         for s in block:
             if isinstance(s, N.Builtin):
-                held |= {s.id} if s.what == "threads" else set()
+                uniform |= {s.id} if s.what == "threads" else set()
             elif isinstance(s, (N.Uniform, N.Op)) or (loads and isinstance(s, N.Load)):
-                if all(map(holds, s.operands())) or self.number_of_blocks(s):
-                    held.add(s.id)
-            elif isinstance(s, (N.If, N.Loop)) and (loads or _waits(s)):
-                waits = _waits(s)
+                if all(map(is_uniform, s.operands())) or self.is_block_number(s):
+                    uniform.add(s.id)
+            elif isinstance(s, (N.If, N.Loop)) and (loads or _has_barrier(s)):
+                waits = _has_barrier(s)
                 carried = s.carried if isinstance(s, N.Loop) else ()
-                held |= {p.id for p in carried if p.id not in differ}
-                if isinstance(s, N.For) and (waits or (holds(s.begin) and holds(s.end))):
-                    held.add(s.index.id)
+                uniform |= {p.id for p in carried if p.id not in divergent}
+                if isinstance(s, N.For) and (waits or (is_uniform(s.begin) and is_uniform(s.end))):
+                    uniform.add(s.index.id)
                 for inner in s.blocks():
-                    self.agree(inner, loads, held, differ)
+                    self.collect_uniform(inner, loads, uniform, divergent)
                 if isinstance(s, N.If):
-                    pairs = zip(end_of(s.then).values, end_of(s.orelse).values, strict=True)
-                    ok = [holds(s.cond) and holds(x) and holds(y) for x, y in pairs]
+                    control: tuple[int, ...] = (s.cond,)
                 else:
-                    decide = (s.begin, s.end) if isinstance(s, N.For) else end_of(s.blocks()[0]).values
-                    ends = waits or all(map(holds, decide))
-                    ok = [ends and holds(x) and holds(y) for x, y in zip(s.inits, end_of(s.body).values, strict=True)]
-                for p, r, fine in zip(carried or s.results, s.results, ok, strict=True):
-                    if not fine:
-                        differ |= {p.id, r.id}
-                        held.discard(p.id)
-                    elif r.id not in differ:
-                        held.add(r.id)
+                    control = (s.begin, s.end) if isinstance(s, N.For) else end_of(s.blocks()[0]).values
+                agreed = (waits and isinstance(s, N.Loop)) or all(map(is_uniform, control))
+                sources = merges(s)
+                for p, r in zip(carried or s.results, s.results, strict=True):
+                    if not agreed or not all(is_uniform(v) for v, to in sources if to == r.id):
+                        divergent |= {p.id, r.id}
+                        uniform.discard(p.id)
+                    elif r.id not in divergent:
+                        uniform.add(r.id)
 
-    def of_block(self, axis: int) -> bool:
-        """Whether a block is a part of a row of the axes behind this one, so that its threads have the index."""
+    def same_in_block(self, axis: int) -> bool:
+        """Whether all threads of a block have the same index of this axis: the later axes hold whole blocks."""
         sizes = [self.length(n) for n in range(axis + 1, len(self.task.indices))]
         return bool(sizes) and min(sizes) > 0 and prod(sizes) % self.task.block_dim == 0
 
     def length(self, axis: int) -> int:
-        """How many indices the axis has; 0 where that is not known."""
+        """The number of indices of the axis; 0 where it is not known."""
         ends, k, known = end_of(self.task.bounds).values, len(self.task.indices), self.consts
         both = ends[axis] in known and ends[k + axis] in known
         return max(0, known[ends[k + axis]] - known[ends[axis]]) if both else 0
 
-    def number_of_blocks(self, s: N.Stmt) -> bool:
-        """Whether it is ``i // n`` of the number of the iteration, with n a multiple of the size of a block."""
+    def is_block_number(self, s: N.Stmt) -> bool:
+        """Whether it is ``i // n`` where i is the number of the iteration and n a multiple of the size of a block."""
         if not isinstance(s, N.Op) or s.prim != "floordiv":
             return False
-        told, size = self.defs.get(s.args[0]), self.task.block_dim
+        made, size = self.defs.get(s.args[0]), self.task.block_dim
         first = self.consts.get(end_of(self.task.bounds).values[0], 1)
-        index = len(self.task.indices) == 1 and s.args[0] == self.task.indices[0].id and first % size == 0
-        index = index or (isinstance(told, N.Builtin) and told.what == "number")
+        index = [p.id for p in self.task.indices] == [s.args[0]] and first % size == 0
         by = self.consts.get(s.args[1], 0)
+        index = index or (isinstance(made, N.Builtin) and made.what == "number")
         return bool(index and by > 0 and by % size == 0)
 
     # --- phases -------------------------------------------------------------------------------------------------
 
     def region(self, block: Sequence[N.Stmt], tail: Sequence[tuple[int, int]]) -> None:
-        """The statements as phases, with control between them; ``tail``: values (the second) to be put aside at the
-        end, as others."""
+        """Emits the statements as phases, with control flow between them. ``tail`` has pairs (a, b): at the end,
+        value b is stored to the slot of value a."""
         run: list[N.Stmt] = []
         for s in block:
             if isinstance(s, N.Barrier):
                 self.phase(run)
                 run = []
-            elif isinstance(s, (N.If, N.Loop)) and _waits(s):
+            elif isinstance(s, (N.If, N.Loop)) and _has_barrier(s):
                 self.control(s, run)
                 run = []
             else:
                 run.append(s)
-        self.phase([*run, *self.kept(tail)])
+        self.phase([*run, *self.spills(tail)])
 
-    def kept(self, pairs: Sequence[tuple[int, int]]) -> list[N.Stmt]:
-        """Stores of values into the slots of others; the indices are filled in by the phase."""
+    def spills(self, pairs: Sequence[tuple[int, int]]) -> list[N.Stmt]:
+        """Stores of the second value of each pair to the slot of the first; `phase` fills in the index."""
         return [N.Store(self.b.fresh(), self.slot(i).name, (), value, span=self.b.span) for i, value in pairs]
 
     def phase(self, run: Sequence[N.Stmt]) -> None:
-        """The loop over threads that does these statements."""
+        """Emits the loop over threads that runs these statements."""
         b = self.b
         if not run:
             return
-        told = {s.id: s for s in walk(tuple(run)) if isinstance(s, N.Builtin) and s.what in _TOLD}
+        builtins = {s.id for s in walk(tuple(run)) if isinstance(s, N.Builtin) and s.what in _OF_THREADS}
         span = b.span = next((s.span for s in run if s.span is not None), self.task.span)
         zero, t = b.const(0, i32), b.param(i32, "t")
         with b.block() as body:
             self.t, self.ids = t.id, {}
-            need = free_values(tuple(run)) | set(told)
-            for i in sorted(need):
-                self.bring(i)
+            for i in sorted(free_values(tuple(run)) | builtins):
+                self.value(i)
 
             def placed(s: N.Stmt) -> N.Stmt | tuple[()]:
-                if s.id in told and isinstance(s, N.Builtin):
+                if s.id in builtins:
                     return ()
                 if isinstance(s, N.Access) and self.buffers[s.buffer].role == "block":
-                    index = s.index if s.index or s.buffer not in self.aside else (self.t,)
+                    index = s.index if s.index or s.buffer not in self.spilled else (self.t,)
                     return replace(s, index=(self.block.id, *index))
                 return s
 
@@ -327,11 +330,11 @@ class _Task:
         self.phases[b.add(loop)] = {i for s in run for i, _ in s.defs()}, t.id
 
     @property
-    def aside(self) -> set[str]:
+    def spilled(self) -> set[str]:
         return {x.name for x in self.slots.values()}
 
     def slot(self, i: int) -> N.Buffer:
-        """The memory that keeps a value of each thread."""
+        """The memory that is_uniform a value of each thread between phases."""
         if i not in self.slots:
             known = self.names.get(i) or str(getattr(self.defs.get(i), "name", ""))
             first = f"{N.buffer_name(known) or 'value'}.each"
@@ -339,9 +342,9 @@ class _Task:
             self.slots[i] = self.buffers[name] = self.memory(name, self.b.types[i], (self.task.block_dim,))
         return self.slots[i]
 
-    def puts_aside(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        """The loop over threads with stores of what other phases read; where there are none, over the threads alone
-        that do something."""
+    def with_spills(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        """A loop over threads with stores of the values that other phases read. Without such values it runs only
+        over the threads that do something (`_narrowed`)."""
         defined, t = self.phases.get(s.id, (set(), 0)) if isinstance(s, N.For) else (set(), 0)
         stores = [
             N.Store(self.b.fresh(), self.slots[i].name, (self.block.id, t), i, span=s.span)
@@ -356,23 +359,24 @@ class _Task:
     # --- values -------------------------------------------------------------------------------------------------
 
     def costs(self) -> dict[int, int]:
-        """How many operations make each value of a thread from what it knows in every phase; above `_MOST` for too
-        many."""
-        found = dict.fromkeys((i for i in self.names if i not in self.known), _MOST + 1)
+        """For each value the number of operations that compute it from what every phase has; more than `_MOST`
+        stands for a value that is spilled."""
+        found = dict.fromkeys((i for i in self.names if i not in self.uniform), _MOST + 1)
         for s in walk(self.task.body):
             if isinstance(s, N.Op):
                 found[s.id] = min(_MOST + 1, 1 + sum(found.get(o, 0) for o in s.args))
             elif not isinstance(s, (N.Uniform, N.Builtin)):
-                found |= dict.fromkeys((i for i, _ in s.defs() if i not in self.known), _MOST + 1)
+                found |= dict.fromkeys((i for i, _ in s.defs() if i not in self.uniform), _MOST + 1)
         return found
 
-    def bring(self, i: int) -> int:
+    def value(self, i: int) -> int:
         """The id of the value in the phase that is being built."""
         if i not in self.ids:
-            self.ids[i] = self.brought(i)
+            self.ids[i] = self.made_in_phase(i)
         return self.ids[i]
 
-    def brought(self, i: int) -> int:
+    def made_in_phase(self, i: int) -> int:
+        """Emits the value at the top of the phase: computed again, or loaded."""
         b, s = self.b, self.defs.get(i)
         axes = [p.id for p in self.task.indices]
         if i in axes:
@@ -383,25 +387,25 @@ class _Task:
             return b.cast(self.number(), i32)
         if isinstance(s, N.Builtin) and s.what == "threads":
             return self.threads
-        if i in self.known and not isinstance(s, N.Value):
-            return i  # an index, a carried value, or a result that stands outside of the threads' loops
-        if i not in self.known and i not in self.names and s is None:
+        if i in self.uniform and not isinstance(s, N.Value):
+            return i  # an index, a carried value, or a result outside of the loops over threads
+        if i not in self.uniform and i not in self.names and s is None:
             return i  # from outside of the task
-        if isinstance(s, N.Value) and (i in self.known or self.cost.get(i, 0) <= _MOST):
-            operands = tuple(self.bring(o) for o in s.operands())
+        if isinstance(s, N.Value) and (i in self.uniform or self.cost.get(i, 0) <= _MOST):
+            operands = tuple(self.value(o) for o in s.operands())
             return b.add(replace(s.with_operands(operands), id=b.fresh()))
         return b.load(self.slot(i), (self.block.id, self.t))
 
     def number(self) -> int:
         b = self.b
-        return b.op("add", self.base, b.cast(self.t, self.count))
+        return b.op("add", self.base, b.cast(self.t, self.number_type))
 
     def index(self, axis: int, number: int = N.NO_ID) -> int:
-        """The task's index of that axis; of the thread, or of the one with that number."""
+        """Emits the task's index of that axis for this thread, or for the iteration with that number."""
         b, last = self.b, len(self.extents) - 1
         if last and self.length(last) == self.task.block_dim:  # each block is a row
             last -= 1
-            rest = self.block.id if axis <= last else b.cast(self.t, self.count)
+            rest = self.block.id if axis <= last else b.cast(self.t, self.number_type)
         else:
             rest = self.number() if number == N.NO_ID else number
         for k in range(last, axis, -1):
@@ -411,19 +415,19 @@ class _Task:
         return b.op("add", b.cast(self.begins[axis], p.type), b.cast(place, p.type), name=p.name)
 
     def outside(self, i: int, at: N.Stmt, what: str) -> int:
-        """The value outside of the threads' loops, where threads must agree on it."""
+        """Emits the value outside of the loops over threads. Raises QuadrantsSyntaxError where threads differ in it."""
         b, s = self.b, self.defs.get(i)
         axes = [p.id for p in self.task.indices]
-        if i in axes and i in self.known:
+        if i in axes and i in self.uniform:
             return self.index(axes.index(i), self.base)
-        if i in self.known and not isinstance(s, N.Value):
+        if i in self.uniform and not isinstance(s, N.Value):
             return i
-        if isinstance(s, N.Op) and self.number_of_blocks(s):
+        if isinstance(s, N.Op) and self.is_block_number(s):
             first = self.index(0, self.base) if s.args[0] in axes else b.cast(self.base, i32)
             return b.op("floordiv", first, b.const(self.consts[s.args[1]], s.type))
         if i not in self.names and s is None and i not in {p.id for p in self.task.indices}:
             return i
-        if i not in self.same:
+        if i not in self.uniform_loads:
             barrier = next(x for x in walk((at,)) if isinstance(x, N.Barrier))
             raise QuadrantsSyntaxError(
                 "not all threads of a block may reach this barrier",
@@ -435,7 +439,7 @@ class _Task:
             )
         if isinstance(s, N.Builtin):
             return self.threads
-        if isinstance(s, N.Value) and (i in self.known or i in self.tests):
+        if isinstance(s, N.Value) and (i in self.uniform or i in self.tests):
             operands = tuple(self.outside(o, at, what) for o in s.operands())
             return b.add(replace(s.with_operands(operands), id=b.fresh()))
         if isinstance(s, N.If) and i in self.tests:
@@ -451,9 +455,9 @@ class _Task:
     # --- control ------------------------------------------------------------------------------------------------
 
     def control(self, s: N.Control, run: list[N.Stmt]) -> None:
-        """A loop or an ``if`` around barriers; ``run`` stands in front of it."""
-        b, known = self.b, self.known
-        out = [p.id in known for p in s.results]  # which results stay outside of the threads' loops
+        """Emits a loop or an ``if`` around barriers, behind the phase of the statements ``run``."""
+        b, known = self.b, self.uniform
+        out = [p.id in known for p in s.results]  # which results stay outside of the loops over threads
 
         def mine(values: Sequence[int], inside: bool) -> list[int]:
             return [v for v, o in zip(values, out, strict=True) if o is not inside]
@@ -482,7 +486,7 @@ class _Task:
         for p, r in zip(s.carried, s.results, strict=True):
             if r.id not in known:
                 self.slots[r.id] = self.slot(p.id)
-        self.phase([*run, *self.kept(list(zip(into, mine(s.inits, True), strict=True)))])
+        self.phase([*run, *self.spills(list(zip(into, mine(s.inits, True), strict=True)))])
         b.span = s.span
         inits = tuple(self.outside(i, s, "a value that the loop carries") for i in mine(s.inits, False))
         loop = replace(s, carried=params(s.carried), inits=inits, results=params(s.results))

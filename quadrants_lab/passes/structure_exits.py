@@ -1,4 +1,4 @@
-"""`structure_exits`: loops that are left or cut short become loops that only end at their end."""
+"""`structure_exits`: replaces `break` and `continue` by conditions, so that every block ends in one place."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Ids = tuple[int, ...]
 def structure_exits(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no Break and no Continue is left.
 
-    Behind an If with an exit the rest of the block stands under an If: in the arm that falls through where just one
-    does, else under a flag. A For that only continues stays a For; one that breaks becomes a While that carries its
-    index and a live flag, and a While that breaks carries a live flag; the condition of the source is not evaluated
-    again after a break unless that has no effect and can be done anywhere.
+    The rest of a block behind an If with an exit moves into an If: into the arm that falls through where just one does,
+    else under a flag. A For with `continue` only stays a For. A For with `break` becomes a While that carries its index
+    and a live flag, and a While with `break` carries a live flag. After a break the condition of the While is evaluated
+    again only if that has no effect and is safe anywhere.
     """
     if not any(isinstance(s, N.Exit) for s in walk(kernel.body)):
         return kernel
@@ -32,10 +32,11 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
 
 @dataclass(slots=True)
 class _Exits:
-    """How the block at hand ends, one way or the other; each gives the values of its closing Yield.
+    """How the terminators of a block become its one closing Yield, whose values have the dtypes ``types``.
 
-    ``fall(values)``: the block's own Yield; ``leave(values, live)``: an exit with these values, where ``live`` is
-    the id of a u1 that says whether the loop goes on. ``types``: dtypes of the closing Yield.
+    ``fall(values)`` gives the values of that Yield for the block's own Yield; ``leave(values, live)`` gives them for an
+    exit with these values, where ``live`` is the id of a u1 that says whether the loop goes on. ``carried`` has the
+    dtypes that the loop carries; ``breaks`` says whether it has a `break`.
     """
 
     types: Sequence[DType]
@@ -53,8 +54,7 @@ class _Structurer:
         """The block with every loop and task in it structured."""
         new: list[N.Stmt] = []
         for s in block:
-            if s.blocks():
-                s = map_blocks(s, self.block)  # inner loops first: what leaves is then this loop's own
+            s = map_blocks(s, self.block)  # inner loops first: the exits that remain are then this loop's own
             if not isinstance(s, (N.For, N.While, N.Offload)) or not (exits := list(leaves(s.body))):
                 new.append(s)
             elif isinstance(s, N.Offload) or not any(isinstance(e, N.Break) for e in exits):
@@ -68,14 +68,11 @@ class _Structurer:
 
     def body(self, body: N.Block, carried: Sequence[DType], breaks: bool) -> N.Block:
         """The loop's body, ending in one Yield of the carried values and, if it ``breaks``, of the live flag."""
-        types = [*carried, u1] if breaks else list(carried)
         out = _Exits(
-            types,
-            carried,
-            breaks,
+            [*carried, u1] if breaks else carried, carried, breaks,
             fall=lambda values: (*values, self.b.const(True, u1)) if breaks else values,
             leave=lambda values, live: (*values, live) if breaks else values,
-        )
+        )  # fmt: skip
         with self.b.block() as stmts:
             self.rest(body, out)
         return tuple(stmts)
@@ -87,7 +84,7 @@ class _Structurer:
         t = s.index.type
         with b.block() as before:
             true = b.const(True, u1)
-        # a reversed loop counts upwards all the same and computes its index: begin + (end - 1) - count
+        # a reversed loop counts upwards, too, and computes its index: begin + (end - 1) - count
         index = b.param(t, s.index.name) if s.reverse else s.index
         live = b.param(u1, "live")
         with b.block() as cond:
@@ -103,21 +100,13 @@ class _Structurer:
         end = replace(end, values=(after, end.values[-1], *end.values[:-1]))
         results = (N.Param(b.fresh(), t, index.name), N.Param(b.fresh(), u1, "live"), *s.results)
         loop = N.While(
-            s.id,
-            (index, live, *s.carried),
-            (s.begin, true, *s.inits),
-            tuple(cond),
-            (*inner, *body[:-1], end),
-            results,
-            checkpoint=s.checkpoint,
-            span=s.span,
-            adjoint_of=s.adjoint_of,
-        )
+            s.id, (index, live, *s.carried), (s.begin, true, *s.inits), tuple(cond), (*inner, *body[:-1], end), results,
+            checkpoint=s.checkpoint, span=s.span, adjoint_of=s.adjoint_of,
+        )  # fmt: skip
         return [*before, loop]
 
     def while_(self, s: N.While) -> list[N.Stmt]:
         b = self.b
-        carried = [p.type for p in s.carried]
         b.span = s.span
         with b.block() as before:
             true = b.const(True, u1)
@@ -136,23 +125,17 @@ class _Structurer:
                 b.add(N.If(b.fresh(), live.id, s.cond, tuple(dead), (result,)))
                 b.yield_(result.id)
             cond = tuple(whole)
-        body = self.body(s.body, carried, True)
+        body = self.body(s.body, [p.type for p in s.carried], True)
         close = end_of(body)
         body = (*body[:-1], replace(close, values=(close.values[-1], *close.values[:-1])))
-        loop = replace(
-            s,
-            carried=(live, *s.carried),
-            inits=(true, *s.inits),
-            cond=cond,
-            body=body,
-            results=(N.Param(b.fresh(), u1, "live"), *s.results),
-        )
-        return [*before, loop]
+        results = (N.Param(b.fresh(), u1, "live"), *s.results)
+        carried, inits = (live, *s.carried), (true, *s.inits)
+        return [*before, replace(s, carried=carried, inits=inits, cond=cond, body=body, results=results)]
 
     # --- blocks with exits ------------------------------------------------------------------------------------
 
     def rest(self, stmts: Sequence[N.Stmt], out: _Exits) -> None:
-        """Appends the statements, of which the last is a terminator, closing with one Yield."""
+        """Appends the statements, the last of which is a terminator, so that they end in one Yield."""
         for n, s in enumerate(stmts):
             if isinstance(s, N.Yield):
                 self.terminator(s, out)
@@ -178,7 +161,7 @@ class _Structurer:
         if all(falls):
             self.flagged(s, rest, out)
             return
-        # at most one arm reaches what follows: it goes there
+        # at most one arm reaches what follows, which moves into it
         arms = []
         for arm, goes_on in zip(s.blocks(), falls, strict=True):
             stmts: Sequence[N.Stmt] = arm
@@ -191,7 +174,7 @@ class _Structurer:
         self.close(s, arms[0], arms[1], out)
 
     def close(self, s: N.If, then: N.Block, orelse: N.Block, out: _Exits) -> None:
-        """The If that ends its block: its results are what the block yields."""
+        """Appends the If as the last one of its block, which yields its results."""
         b = self.b
         b.span = s.span
         results = tuple(N.Param(b.fresh(), t) for t in out.types)
@@ -199,7 +182,8 @@ class _Structurer:
         b.yield_(*(r.id for r in results))
 
     def flagged(self, s: N.If, rest: Sequence[N.Stmt], out: _Exits) -> None:
-        """Both arms may reach what follows: the If yields, besides its results, whether it was left and with what."""
+        """An If both arms of which may reach what follows: besides its results it yields whether an exit was taken, and
+        the values of that exit."""
         b = self.b
         own = [r.type for r in s.results]
         extra: list[DType] = [u1, *([u1] if out.breaks else []), *out.carried]

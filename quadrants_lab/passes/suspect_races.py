@@ -1,10 +1,9 @@
-"""Tasks that suspect races: they miss none, and may suspect one where there is none.
+"""Cheap tasks that suspect races: they miss none, but may suspect one where there is none.
 
-Every store of a watched task marks its element by one byte, and is counted. Where several stores were to one element,
-fewer elements have marks than there were stores; how often two iterations meet, and which they are, does not matter. An
-iteration that reads, or stores where others add, looks whether its element has the mark. Marks of one byte stay in a
-processor's caches where marks that name iterations do not, and two iterations may leave one at the same time: both
-leave the same.
+Every store of a watched task marks its element by one byte, and is counted. If several iterations stored to one
+element, there are fewer marked elements than there were stores. An iteration that reads, or stores where others
+add, looks whether its element has a mark. Marks of one byte stay in a processor's caches where marks that name
+iterations do not. Two iterations may leave a mark at the same time, because all marks of a task are the same.
 """
 
 from __future__ import annotations
@@ -17,17 +16,18 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
-from quadrants_lab.ir.walk import rename, renamed, walk
+from quadrants_lab.ir.walk import emit_copy, renamed, walk
 
 READ, WRITTEN, CHANGED = "read", "written", "changed"
-_SPARSE = 64  # elements of the buffers for each iteration, above which they are not gone over
+_SPARSE = 64  # elements of the buffers for each iteration, above which counting marked elements takes too long
 Place = N.Access
 Slice = Callable[[Callable[[Place, "Watched"], None]], N.Offload]
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An access, and the marks of others that would be a race."""
+    """An access, the kinds of marks that are a race if another iteration left them, and the accesses that leave
+    them."""
 
     access: Access
     against: tuple[str, ...]
@@ -35,8 +35,11 @@ class Watched:
 
 
 class Suspecting:
-    """The tasks for one task. ``marks``: buffer and what is told -> its bytes; ``mark``: makes the byte of this launch
-    and task; ``slice``: the task without effects, with what a function adds for its watched accesses."""
+    """Makes the tasks that suspect races of one task.
+
+    ``marks(buffer, kind)`` is the buffer of marks of that kind, and ``mark()`` emits the byte of this launch and task.
+    ``slice(add)`` is the task without effects, with what ``add`` emits in front of each watched access.
+    """
 
     def __init__(
         self, b: Builder, kernel: N.Kernel, task: N.Offload, found: Sequence[Watched], counter: N.Buffer,
@@ -52,14 +55,14 @@ class Suspecting:
         self.covered = covered(task.body, {w.access.stmt.id for w in stores})
 
     def tasks(self) -> list[N.Stmt]:
-        """They leave in the counter, a launch temporary, 0 where nothing is to be suspected."""
+        """The tasks. They leave 0 in the counter, a launch temporary, unless they suspect a race."""
         marking, looking = self.slice(self._leave), self.slice(self._look)
         scans = [self._scan(self.kernel.buffers[name]) for name in self.counted]
         found = (t for t in (marking, looking, *scans) if any(isinstance(s, N.Write) for s in walk(t.body)))
         return [self.bounded(t, self._is_dense) for t in found]
 
     def bounded(self, task: N.Offload, cond: Callable[[], int | None]) -> N.Offload:
-        """The task with fresh ids, without iterations where the condition does not hold."""
+        """The task with fresh ids, which has no iterations unless the condition holds."""
         b, k = self.b, len(task.indices)
         with b.block() as bounds:
             holds, ends = cond(), self._ends(task)
@@ -69,7 +72,7 @@ class Suspecting:
         return replace(renamed(replace(task, bounds=()), b.fresh), bounds=tuple(bounds))
 
     def suspected(self) -> int:
-        """Whether others are to find out: something was suspected, or was not looked for."""
+        """Emits whether the full check must run: a race was suspected, or the buffers were too large to look."""
         b = self.b
         some, dense = b.op("ne", b.load(self.counter, ()), b.const(0, i32)), self._is_dense()
         return some if dense is None else b.op("or", some, b.op("not", dense))
@@ -83,13 +86,14 @@ class Suspecting:
             self.b.atomic("add", self.counter, (), self.b.const(1, i32))
 
     def _look(self, s: Place, w: Watched) -> None:
-        """Two stores meet in the count, and of a store and an atomic the store looks."""
+        """Counts meetings with the marks of other kinds. Two stores show in the number of marks, and of a store and an
+        atomic the store looks."""
         for what in w.against:
             if what == CHANGED or (what == WRITTEN and isinstance(s, N.Load) and s.id not in self.covered):
                 self._add("add", self.marks(s.buffer, what), s.index)
 
     def _add(self, op: str, marks: N.Buffer, index: tuple[int, ...]) -> None:
-        """Counts the element where it has the mark."""
+        """Adds 1 to the counter (or subtracts it) if the element has the mark."""
         b = self.b
         b.atomic(op, self.counter, (), b.cast(b.op("eq", b.load(marks, index), self.mark()), i32))
 
@@ -112,14 +116,12 @@ class Suspecting:
         return [b.add(N.ShapeOf(b.fresh(), t, of.name, axis)) for axis in range(of.ndim)]
 
     def _ends(self, task: N.Offload) -> tuple[int, ...]:
-        """What the bounds of the task yield, computed here."""
-        *made, last = rename(task.bounds, self.b.fresh, {})
-        for s in made:
-            self.b.add(s)
-        return last.operands()
+        """Emits the bounds of the task; the ids that they yield."""
+        return emit_copy(self.b, task.bounds, {})
 
     def _is_dense(self) -> int | None:
-        """Whether the task has enough iterations for going over the counted buffers not to matter; None: it has."""
+        """Emits whether the task has so many iterations that counting marked elements is cheap beside them. None where
+        there is nothing to count."""
         b = self.b
         if not self.counted:
             return None
@@ -139,9 +141,9 @@ class Suspecting:
 
 
 def covered(body: N.Block, stores: set[int]) -> set[int]:
-    """The loads that are made only where one of the stores is made, too, at the same element by the same iteration, and
-    those of the stores where an earlier one is. An arm that only keeps an index inside its buffer is as good as none:
-    where it is not taken, the launch fails."""
+    """Ids of the loads that run only if the same iteration also makes one of the ``stores`` to the same element,
+    and of the stores that repeat an earlier one. An arm that only keeps an index in bounds does not count as a
+    condition: where it is not taken, the launch fails."""
     defs = {i: s for s in walk(body) for i, _ in s.defs()}
     inside = {s.cond for s in walk(body) if isinstance(s, N.Assert) and s.kind == "bounds"}
     loads: list[tuple[N.Load, tuple[int, ...]]] = []
@@ -174,6 +176,3 @@ def covered(body: N.Block, stores: set[int]) -> set[int]:
 
     visit(body, (id(body),))
     return again | {s.id for s, path in loads if not stored.get(place(s), set()).isdisjoint(path)}
-
-
-__all__ = ["CHANGED", "READ", "WRITTEN", "Place", "Suspecting", "Watched", "covered"]

@@ -1,8 +1,9 @@
-"""Which sums into neighbours iterations may do in steps of their own, so that each step makes vectors.
+"""Loop distribution for sums into neighbouring elements, so that each of the loops becomes vectors.
 
-The adjoint of a stencil adds to ``x[j - 1]``, ``x[j]`` and ``x[j + 1]``, so iterations that run one after another meet.
-In loops of their own they do not: all of ``x[j - 1]``, then all of ``x[j + 1]``, then ``x[j]`` and the rest (loop
-distribution: R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2 and 5).
+The adjoint of a stencil adds to ``x[j - 1]``, ``x[j]`` and ``x[j + 1]``, so neighbouring iterations add to one
+element. In separate loops they do not: first all sums into ``x[j - 1]``, then all into ``x[j + 1]``, then those
+into ``x[j]`` and the rest (R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters
+2 and 5).
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
-# what a step may do again, or another one later
+# statements that each of the loops may repeat
 _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """By id of an atomic on one of ``buffers``, whose atomics have a reach, its ``sweep`` where that is not 0. Those
-    with the first one's index in the last axis are part of the rest."""
+    """The ``sweep`` of each atomic on one of ``buffers`` (those with a reach) that may have a loop of its own, by
+    its id. Atomics with the same index along the rows as the first one stay with the rest."""
+    last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
-    number = {step: n for n, step in enumerate(dict.fromkeys(str(a.at[-1]) for a in sums))}
+    number = {step: n for n, step in enumerate(dict.fromkeys(_along(a, last) for a in sums))}
     if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
         return {}
-    classes = memory_classes(info.kernel.buffers)
+    classes = memory_classes(info.kernel)
     near: dict[str, list[Access]] = {}
     for a in own:
         near.setdefault(classes[a.stmt.buffer], []).append(a)
     for group in near.values():
         loads = [a for a in group if isinstance(a.stmt, N.Load)]
         if any(may_follow(info, a, load) for load in loads for a in group if not isinstance(a.stmt, N.Load)):
-            return {}  # what a step reads another one may have written
-    last = symbol(task.indices[-1].id)
+            return {}  # one loop may have written what another one reads
     found: dict[int, int] = {}
     for a in sums:
-        step = number[str(a.at[-1])]
+        step = number[_along(a, last)]
         others = [b for b in near[classes[a.stmt.buffer]] if not _adds(b)]
         if step and _along(a, last) and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
             found[a.stmt.id] = step
@@ -49,6 +50,10 @@ def _adds(a: Access) -> bool:
     return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
 
 
-def _along(a: Access, last: str) -> bool:
-    """Whether iterations of a row go to elements side by side."""
-    return abs(a.at[-1].terms.get(last, 0)) == 1 and not any(last in form.terms for form in a.at[:-1])
+def _along(a: Access, last: str) -> str:
+    """The index along the one axis that the row's index appears in, if neighbouring iterations go to neighbouring
+    elements there, and all further indices (components of a vector) are constants; else ""."""
+    axes = [n for n, form in enumerate(a.at) if last in form.terms]
+    if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1 or any(form.terms for form in a.at[axes[0] + 1 :]):
+        return ""
+    return str(a.at[axes[0]])

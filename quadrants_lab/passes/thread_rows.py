@@ -1,5 +1,5 @@
-"""`thread_rows`: a loop over threads that looks at them as rows, ``t // 16`` and ``t % 16``, becomes one over rows and
-one within a row, whose elements lie side by side."""
+"""`thread_rows`: a loop over threads t that computes ``t // 16`` and ``t % 16`` becomes a loop over rows of 16
+threads and one within a row, whose accesses are contiguous."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32
-from quadrants_lab.ir.walk import rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import rewrite, rewritten, substitute, types_of, walk
 
 
 def thread_rows(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no loop over threads divides their number by one constant and nothing else; for backends of which
-    one thread runs a block."""
+    """Guarantees that no loop over threads divides their number by just one constant. For backends that run a
+    block in one thread."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
@@ -21,12 +21,11 @@ def thread_rows(kernel: N.Kernel) -> N.Kernel:
         return b.made(_rows, b, s, by) if by else s
 
     consts = {s.id: s.value for s in walk(kernel.body) if isinstance(s, N.Const)}
-    body = rewrite(kernel.body, one)
-    return kernel if body is kernel.body else replace(kernel, body=body, next_id=b.next_id)
+    return rewritten(kernel, one, b)
 
 
 def _row(loop: N.For, consts: dict[int, int | float]) -> int:
-    """By what the loop divides the number of the thread; 0 where it does not, or in several ways."""
+    """The constant by which the loop divides the number of the thread; 0 where there is none, or several."""
     if consts.get(loop.begin) != 0 or loop.carried:
         return 0
     by = {consts.get(s.args[1], 0) for s in walk(loop.body) if isinstance(s, N.Op) and _divides(s, loop.index.id)}

@@ -1,7 +1,7 @@
-"""`unroll_whiles`: a `while` whose test is known each time round becomes its bodies, one after the other.
+"""`unroll_whiles`: unrolls a `while` whose number of trips follows from constants.
 
-Blocks of threads halve and double strides that way. Then the loops of their threads have ends that are known, or known
-but for a block that is not full, and few of them run so often that vectors with a rest would pay.
+Blocks of threads often halve or double a stride in such a loop. Unrolled, the loops over threads in it have constant
+ends, so the backend vectorizes them without a loop for the remainder.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import end_of, rename, rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import emit_copy, end_of, rewrite, substitute, types_of, walk
 
 MOST_TRIPS = 16
-MOST_STATEMENTS = 400  # in all bodies of a loop together
+MOST_STATEMENTS = 400  # in all copies of the body together
 
 
 def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no `while` is left which is known, from constants alone, to end after at most 16 short trips."""
+    """Guarantees that no `while` is left which, by constants alone, ends after at most 16 short trips."""
     whole = (s for s in walk(kernel.body) if isinstance(s, N.Const) and not s.type.is_float)
     consts = {s.id: s.type.numpy(s.value) for s in whole}
     b, ends = Builder(kernel.next_id, types_of(kernel.body)), dict[int, int]()
@@ -35,7 +35,7 @@ def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
 
 
 def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
-    """How often it runs, where that is known and its bodies do not get too long."""
+    """The number of trips; None where it is not known or the unrolled loop would be too long."""
     known, inside = dict(consts), list(walk(loop.body))
     most = min(MOST_TRIPS, MOST_STATEMENTS // len(inside))
     if not isinstance(loop.body[-1], N.Yield) or any(isinstance(s, (N.Break, N.Continue)) for s in inside):
@@ -54,7 +54,7 @@ def _trips(loop: N.While, consts: dict[int, Any]) -> int | None:
 
 
 def _evaluate(block: N.Block, known: dict[int, Any]) -> None:
-    """Operations on whole numbers that are known; None for all other values."""
+    """Evaluates operations on known integers; other values become None."""
     for s in block:
         if isinstance(s, N.Op):
             args = [known.get(i) for i in s.args]
@@ -65,12 +65,9 @@ def _evaluate(block: N.Block, known: dict[int, Any]) -> None:
 
 
 def _bodies(b: Builder, loop: N.While, trips: int, ends: dict[int, int]) -> None:
-    """``ends``: what stands for the loop's results."""
+    """Emits the copies of the body; ``ends`` maps the loop's results to the values that replace them."""
     values = loop.inits
     for _ in range(trips):
         ids = {p.id: v for p, v in zip(loop.carried, values, strict=True)}
-        copy = rename(loop.body, b.fresh, ids)
-        b.types.update({new: b.types[old] for old, new in ids.items()})
-        b.stmts += copy[:-1]
-        values = end_of(copy).values
+        values = emit_copy(b, loop.body, ids)
     ends.update((p.id, ends.get(v, v)) for p, v in zip(loop.results, values, strict=True))

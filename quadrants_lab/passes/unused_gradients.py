@@ -1,4 +1,4 @@
-"""`drop_unused_gradients`: memory of derivatives that a kernel does not touch need not be there."""
+"""`drop_unused_gradients`: removes buffers of derivatives that a kernel does not touch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from quadrants_lab.ir.walk import walk
 
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no gradient or dual buffer that neither a statement nor a gradient of it touches, so
-    that a launch need not provide it. What the blocks of a gradient's tasks share stays: the kernels that run ahead of
-    a gradient are given its memory."""
+    """Guarantees that there is no gradient or dual buffer that neither a statement nor a gradient of it touches,
+    so that a launch need not provide it. The memory that blocks share in a gradient stays, because the kernels
+    that run before a gradient take it from there."""
     used = touched(kernel.body) | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
     used |= {name for name, b in kernel.buffers.items() if b.grad in used}
     if kernel.mode in ("reverse", "count"):

@@ -1,15 +1,15 @@
-"""`watch_races`: accesses that may race leave a mark on their element, and look for marks of others.
+"""`watch_races`: accesses that may race mark their element, and check the marks of other iterations.
 
-An element of a watched buffer has up to three marks in scratch memory: of the last iteration that read it, that wrote
-it by a plain store, that changed it by an atomic. A mark holds, from its high bits down: the epoch, which is another
-one for each task of each launch, so that old marks say nothing; the iteration; whether other iterations have been here
-too; of a store, a hash of the value, since two stores of one value do not race.
+An element of a watched buffer has up to three marks in scratch memory: of the last iteration that read it, that
+wrote it by a plain store, and that changed it by an atomic. A mark holds, from its high bits down: the epoch,
+which differs for each task of each launch, so that old marks do not count; the iteration; whether several
+iterations were here; and for a store a hash of the value, since two stores of one value do not race.
 
-Where places and conditions do not depend on what the task itself writes, stores only leave marks, and a second task
-goes over the iterations again and looks: an iteration that stored finds its own mark unless another one stored, too,
-and one that read finds none. With ``suspect`` both are tasks of their own, behind those of `suspect_races`, and have
-iterations only where those suspect something. Else each access exchanges marks and looks at once. In each case what
-is found does not depend on the order in which iterations run.
+Where indices and conditions do not depend on what the task itself writes, its stores only leave marks, and a
+second task repeats the iterations and checks: an iteration that stored finds its own mark unless another one
+stored, too, and one that read finds none. With ``suspect`` both are separate tasks behind those of
+`suspect_races`, with iterations only where these suspect a race. Otherwise each access exchanges marks and checks
+at once. In each case the result does not depend on the order of iterations.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ITERATION_AT, _ITERATION_BITS = 21, 30
 _EPOCH_AT = _ITERATION_AT + _ITERATION_BITS
 _SEVERAL = 1 << 20
 _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
-_MOST_VALUES = 8  # of an assert that a device keeps
+_MOST_VALUES = 8  # values that a device can report for an assert
 
 
 def watch_races(aliases: bool = False, suspect: bool = False) -> N.Pass:
-    """The pass; ``aliases``: ndarrays of one dtype may be the same memory; ``suspect``: see above."""
+    """The pass. With ``aliases`` ndarrays of one dtype are taken for the same memory; for ``suspect`` see above."""
 
     def watch_races(kernel: N.Kernel) -> N.Kernel:
         """Guarantees for an offloaded kernel that every race between two iterations of a parallel task fails an Assert
@@ -70,8 +70,8 @@ def _kind(a: Access) -> str:
 
 
 def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
-    """Each index of the task, where it is in a mark, and how many bits it has there: as many as it needs where
-    constants tell, else a share of what is left."""
+    """Each index of the task with its lowest bit in a mark and its number of bits: as many as it needs if its
+    bounds are constants, else a share of the remaining ones."""
     consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ends, k = [(consts.get(b, -1), consts.get(e, -1)) for _, b, e in task.box()], len(task.indices)
     needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in ends]
@@ -81,8 +81,8 @@ def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
 
 
 class _Watcher:
-    """``me``: the mark of an iteration, without a value; ``hashed``: whether marks of stores have a hash; ``indices``:
-    those of the task, `_placed`."""
+    """Rewrites the tasks of a kernel. ``me`` is the mark of the running iteration without a hash, ``hashed`` says
+    whether marks of stores have one, and ``indices`` is `_placed` of the task."""
 
     def __init__(self, kernel: N.Kernel, watched: dict[int, Watched], suspect: bool) -> None:
         self.kernel = kernel
@@ -97,7 +97,7 @@ class _Watcher:
         self.indices: list[tuple[N.Param, int, int]] = []
 
     def tasks(self, number: int, task: N.Offload) -> list[N.Stmt]:
-        """The task, watched, and what looks at its marks."""
+        """The watched task, and the tasks that check its marks."""
         found = [w for w in self.watched.values() if w.access.number == number]
         if not found:
             return [task]
@@ -105,16 +105,16 @@ class _Watcher:
         several_store = any(isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
         for self.hashed in (True, False) if several_store else (False,):
             looking = self._with_mark(number, task, lambda: self._sliced(task.body, self._look))
-            if self._same_again(task, looking):
+            if self._is_repeatable(task, looking):
                 return self._in_turn(number, task, found, looking)
         self.hashed = several_store
         return [self._with_mark(number, task, lambda: self._added(task.body, self._check_at_once))]
 
     def _in_turn(self, number: int, task: N.Offload, found: list[Watched], looking: N.Offload) -> list[N.Stmt]:
-        """A task that marks and the one that looks, behind those that suspect."""
+        """The task that marks and the one that checks, behind those that suspect."""
         b = self.b
         marking = self._with_mark(number, task, lambda: self._sliced(task.body, self._leave_mark))
-        if not self.suspect or not self._same_again(task, marking):
+        if not self.suspect or not self._is_repeatable(task, marking):
             marking = self._with_mark(number, task, lambda: self._added(task.body, self._leave_mark))
             return [marking, renamed(looking, b.fresh)]
         name = f"races.suspected{number}"
@@ -131,7 +131,7 @@ class _Watcher:
         return self.b.op("add", self.b.load(self.epoch, ()), self.b.const(number + 1, i64))
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
-        """The task with another body, in front of which the iteration's mark is made."""
+        """The task with another body, behind statements that compute the iteration's mark."""
         b = self.b
         b.span = task.span
         with b.block() as top:
@@ -141,10 +141,11 @@ class _Watcher:
             self.me = me
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
-    def _same_again(self, task: N.Offload, looking: N.Offload) -> bool:
-        """Whether a task that looks comes to the places where the first one was: nothing that it reads was written."""
+    def _is_repeatable(self, task: N.Offload, again: N.Offload) -> bool:
+        """Whether the task ``again``, behind ``task``, goes to the same elements: it reads nothing that ``task``
+        writes."""
         written = touched(task.body, N.Write)
-        kernel = dce(replace(self.kernel, buffers=self.buffers, body=(looking,), next_id=self.b.next_id))
+        kernel = dce(replace(self.kernel, buffers=self.buffers, body=(again,), next_id=self.b.next_id))
         return not any(
             isinstance(s, N.Random) or (isinstance(s, N.Read) and s.buffer in written)
             for s in walk(kernel.body)
@@ -154,7 +155,7 @@ class _Watcher:
         return self.b.op("shl", value, self.b.const(by, i64))
 
     def _added(self, stmts: N.Block, add: Callable[[Place, Watched], None], effects: bool = True) -> N.Block:
-        """The block with what ``add`` puts in front of watched accesses, with or without its own effects."""
+        """The block with what ``add`` emits in front of each watched access, with or without its own effects."""
 
         def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
             w = self.watched.get(s.id)
@@ -191,7 +192,7 @@ class _Watcher:
         b = self.b
         for what in w.against:
             if what == READ:
-                continue  # those that read look themselves
+                continue  # the iterations that read check themselves
             found = b.load(self._marks(s.buffer, what), s.index)
             race = self._other(found, several=what == CHANGED)
             if what == WRITTEN and isinstance(s, N.Store) and self.hashed:
@@ -214,16 +215,12 @@ class _Watcher:
                 self._fail(s, w, what, found, self._other(found, several=what != WRITTEN))
 
     def _count(self, s: Place, what: str) -> None:
-        """Leaves a mark that tells whether others were here before."""
+        """Leaves a mark that also says whether another iteration was here before."""
         b = self.b
         before = b.atomic("exchange", self._marks(s.buffer, what), s.index, self.me)
-        with b.block() as then:
+        with b.when(self._other(before, several=True)):
             several = b.op("or", self.me, b.const(_SEVERAL, i64))
             b.atomic("exchange", self._marks(s.buffer, what), s.index, several)
-            b.yield_()
-        with b.block() as orelse:
-            b.yield_()
-        b.add(N.If(b.fresh(), self._other(before, several=True), tuple(then), tuple(orelse), ()))
 
     def _mark(self, s: N.Store) -> int:
         return self.b.op("or", self.me, self._hash(s.value)) if self.hashed else self.me
@@ -232,7 +229,7 @@ class _Watcher:
         return self.b.op("and", mark, self.b.const((1 << _ITERATION_AT) - 1, i64))
 
     def _hash(self, value: int) -> int:
-        """20 bits that are equal for equal values."""
+        """Emits a hash of 20 bits, which is equal for equal values."""
         b, t = self.b, self.b.types[value]
         if t.is_float:
             wide = value if t.bits == 64 else b.op("bitcast", b.cast(value, f32), type=i32)
@@ -241,7 +238,7 @@ class _Watcher:
         return b.op("and", b.op("shr", bits, b.const(40, i64)), b.const(_SEVERAL - 1, i64))
 
     def _other(self, mark: int, several: bool = False) -> int:
-        """Whether another iteration of this task left the mark."""
+        """Emits whether another iteration of this task left the mark."""
         b, least = self.b, _SEVERAL if several else 1 << _ITERATION_AT
         differing = b.op("xor", mark, self.me)  # in the epoch: from bit _EPOCH_AT on
         above = b.cast(b.op("sub", differing, b.const(least, i64)), u64)
@@ -251,7 +248,7 @@ class _Watcher:
         b = self.b
         theirs, mine = self._iteration(mark), [p.id for p, _, _ in self.indices]
         if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
-            # Either may have come first: the earlier one is told first, so that the message is the same each time.
+            # Either may have come first. The smaller one is reported first, so that the message is always the same.
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
         of = self.buffers[s.buffer]
         element = [
@@ -272,7 +269,7 @@ class _Watcher:
         b.add(N.Assert(b.fresh(), b.op("not", race), message, values[:_MOST_VALUES], kind="race"))
 
     def _iteration(self, mark: int) -> list[int]:
-        """The indices of the iteration that left the mark."""
+        """Emits the indices of the iteration that left the mark."""
         b = self.b
         return [
             b.op("and", b.op("shr", mark, b.const(at, i64)), b.const((1 << bits) - 1, i64))

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """What the ``__init__`` of a backend's folder has. ``STAGES`` are the names of `stages`, in order.
-    ``CAPABILITIES``: what it can do and others cannot."""
+    """The contents of the ``__init__`` module of a backend's folder. ``STAGES``: the names of `stages`, in order;
+    ``CAPABILITIES``: what this backend can do and others cannot."""
 
     STAGES: tuple[str, ...]
     CAPABILITIES: Capabilities
 
     def probe(self) -> str:
-        """Empty when kernels can run here, else the sentence why not."""
+        """Empty when kernels can run here, else a sentence that says why not."""
         ...
 
     def devices(self) -> list[str]:
-        """The devices in words; not to be called where `probe` says that there is none."""
+        """Descriptions of the devices; not to be called where `probe` finds none."""
         ...
 
     def open_device(self, threads: int = 0, cache: DiskCache | None = None, **number: int) -> Device:
-        """A device of this backend. ``threads``: most threads of a launch, 0 for as many as are good. ``cache``: for
-        what the device makes of code. ``number``: of the device, where there can be `Capabilities.many`."""
+        """A device of this backend. ``threads``: most threads of a launch, 0 for the backend's choice. ``cache``: where
+        the device keeps what it makes of code. ``number``: of the device, on backends with `Capabilities.many`."""
         ...
 
     def stages(self, kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]: ...
@@ -44,14 +44,13 @@ class Backend(Protocol):
     def load(
         self, kernel: Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = ...
     ) -> Executable:
-        """A kernel ready to launch. ``cached``: what ``keep`` was given in an earlier process for the same kernel,
-        options and `target_key`; if that is of no use, now or on a device, code is made anew. ``keep``: called with
-        code that was made."""
+        """A kernel that is ready to launch. ``keep`` is called with machine code that was generated; ``cached`` is such
+        code from an earlier process, for the same kernel, options and `target_key`; it is ignored if it is invalid."""
         ...
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """The passes that stand between a kernel and the emitter: what has no spelling on the device is written in
-        terms of what has one. `stages` and `load` run them; the ids of a stage's lines are of the kernel after them."""
+        """The passes before the emitter, which express what the device lacks by what it has. `stages` and `load` run
+        them; the ids of a stage's lines are those of the kernel after them."""
         ...
 
     def target_key(self) -> str: ...
@@ -59,7 +58,7 @@ class Backend(Protocol):
 
 @cache
 def names() -> tuple[str, ...]:
-    """The backends that there are; the first is the default one."""
+    """The names of all backends, the default one first."""
     from pkgutil import iter_modules
 
     found = [m.name for m in iter_modules(folder.__path__) if m.ispkg and m.name != "lower" and m.name[0] != "_"]
@@ -74,8 +73,8 @@ def backend(name: str) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """What there is of a backend here. ``devices``: in words. ``why_not``: why it has none, "" where it has.
-    ``simulated``: kernels can run without one, on a simulation."""
+    """Whether a backend can run kernels here. ``devices``: their descriptions; ``why_not``: why there is none, or "";
+    ``simulated``: kernels can run on a simulation of a device."""
 
     name: str
     devices: tuple[str, ...]
@@ -97,7 +96,7 @@ def available(name: str) -> Available:
 
 
 def all_stages() -> dict[str, str]:
-    """Stage name -> the backend that makes it; of several the first."""
+    """For each stage name the backend that makes it, the first one of several."""
     made: dict[str, str] = {}
     for name in names():
         for stage in backend(name).STAGES:

@@ -1,4 +1,4 @@
-"""Which plan serves which mode; the compiler is imported with the first of them."""
+"""Makes launch plans. The compiler is imported when the first one is made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODULES = ("gradient.plan", "compile.compile")
 def make_plan(
     owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
 ) -> Plan:
-    """The plan of a specialisation; ``forward`` finds that of the kernel where it is a gradient."""
+    """The plan of a specialisation; for a gradient ``forward`` finds the plan of the kernel itself."""
     if compiled.mode in ("reverse", "both"):
         with importing():
             from quadrants_lab.runtime.gradient.plan import GradientPlan
@@ -36,5 +36,5 @@ def make_plan(
 
 @cache
 def load_compiler() -> None:
-    """Begins to import what the first kernel of a process needs, for a caller that is about to wait for a device."""
+    """Imports in the background what the first kernel of a process needs, while the caller waits for a device."""
     forks.start(lambda: [import_module(f"quadrants_lab.runtime.{name}") for name in _MODULES], name="imports")

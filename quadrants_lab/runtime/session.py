@@ -1,4 +1,4 @@
-"""The session: device, options, locks, and what must end with it. `qd.init` makes one, `qd.reset` ends it."""
+"""Sessions: device, options, lock, and the objects that end with a session. `qd.init` makes one, `qd.reset` ends it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `qd.init` settles for a session. ``backend``: the folder in backends/ of the ``arch``. ``device``: which of
-    its devices, by number; None for the one that QD_VISIBLE_DEVICE names, or a good one. ``threads``: most threads of a
-    launch, 0 for all that the process may use. ``cache_path`` None: nothing is kept on disk; ``cache_bytes``: most
-    bytes that stay there. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for as many as there are.
-    ``ad_stack_threshold``: bytes of adstacks beyond which a launch counts the iterations that push. ``ad_unroll``: that
-    of `CompileOptions` for all floats, 0 for what is good on the backend. ``options``: what `qd.init` was given, by
-    name, and the defaults of the others."""
+    """The settings of a session, from `qd.init`. ``backend``: the folder in backends/ of the ``arch``. ``device``: the
+    number of one of its devices; None for the one that QD_VISIBLE_DEVICE names, or the backend's choice. ``threads``:
+    most threads of a launch, 0 for all that the process may use. ``cache_path``: None where nothing is kept on disk;
+    ``cache_bytes``: the limit of the disk cache. ``ad_stack_budget``: most bytes of adstacks of a launch, 0 for no
+    limit. ``ad_stack_threshold``: bytes of adstacks beyond which a launch lists the iterations that push.
+    ``ad_unroll``: that of `CompileOptions` for all floats, 0 for the backend's default. ``options``: all options of
+    `qd.init` by name, with defaults filled in."""
 
     arch: str = "x64"
     backend: str = DEFAULT
@@ -51,25 +51,25 @@ _serials = count()
 
 
 class Session:
-    """One live device with its memory. Launches hold ``lock``; ``alive`` turns False once and for all at the end.
-    ``quiet``: it is alive, and nobody wants to be told (``touched``) of fields that Python reads or writes.
+    """One live device with its memory. Launches hold ``lock``; ``alive`` turns False for good when the session ends.
+    ``field_observers`` are called with each field that Python reads or writes; ``unobserved``: there are none, and the
+    session is alive.
 
-    ``fast_paths`` are objects whose ``forget()`` drops a launch path that was specialised for how things stood; it is
-    called whenever that changes: at the end of the session, and when somebody starts or stops to watch launches.
-    ``epoch`` counts the tasks of launches that watched for races, and begins anew with each ``generation`` of marks.
-    ``fields``: those that have memory, for `SNode.lazy_grad`. ``differentiable`` are the fields whose gradients
-    `qd.ad.clear_all_gradients` clears. ``plans``: those of all kernels. ``placements`` grows when fields that kernels
-    may have been compiled for get a gradient, or lose their memory. ``over`` makes the error for using what belonged to
-    it when it is over, from a word for that.
+    ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
+    session, and when an observer of launches comes or goes. ``epoch`` counts the tasks of launches that watch for
+    races, and starts again with each ``generation`` of their marks. ``fields``: those that have memory, for
+    `SNode.lazy_grad`; ``differentiable``: those whose gradients `qd.ad.clear_all_gradients` clears; ``plans``: those of
+    all kernels. ``placements`` grows when fields that kernels may have been compiled for get a gradient, or lose their
+    memory. ``ended_error`` makes the error for using an object, described in words, of a session that has ended.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.lock = forks.lock()
-        self.alive = self.quiet = True
-        self.touched: tuple[Callable[[object], None], ...] = ()
+        self.alive = self.unobserved = True
+        self.field_observers: tuple[Callable[[object], None], ...] = ()
         self.serial = next(_serials)
-        self.over: Callable[[str], QuadrantsRuntimeError] = ended
+        self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
         self.fields: WeakSet[Any] = WeakSet()
         self.differentiable: WeakSet[Any] = WeakSet()
@@ -81,29 +81,29 @@ class Session:
         _sessions.add(self)
 
     @contextmanager
-    def telling(self, touched: Callable[[object], None]) -> Iterator[None]:
-        """Within the with, ``touched`` is called with each field or ndarray that Python reads or writes."""
-        with self.lock:  # other threads may ask for the same
-            self.touched = (*self.touched, touched)
-            self.quiet = False
+    def observing_fields(self, observer: Callable[[object], None]) -> Iterator[None]:
+        """Within the with, ``observer`` is called with each field or ndarray that Python reads or writes."""
+        with self.lock:  # other threads may do the same
+            self.field_observers = (*self.field_observers, observer)
+            self.unobserved = False
         try:
             yield
         finally:
             with self.lock:
-                self.touched = tuple(t for t in self.touched if t is not touched)
-                self.quiet = self.alive and not self.touched
+                self.field_observers = tuple(o for o in self.field_observers if o is not observer)
+                self.unobserved = self.alive and not self.field_observers
 
     @property
     def device(self) -> Device:
-        """Made when it is first needed, because it loads the code generator or a driver."""
+        """Opened at first use, because that loads the code generator or a driver."""
         if self._device is None:
             which = {} if self.settings.device is None else {"number": self.settings.device}
             self._device = self.backend.open_device(self.settings.threads, self.cache, **which)
             self._device.set_seed(self.settings.random_seed)
         return self._device
 
-    def begin(self) -> None:
-        """Begins what the device will wait for, where a caller has other work to do meanwhile."""
+    def preload_device(self) -> None:
+        """Starts slow preparations of the device in the background, while the caller has other work to do."""
         begin = getattr(self.backend, "begin", None)
         if begin is not None and self._device is None:
             begin(self.cache)
@@ -124,19 +124,20 @@ class Session:
         self.fast_paths.clear()
 
     def end(self) -> None:
-        """Ends it, when every launch is done; raises what launches ended with that nobody waited for."""
+        """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""
         with self.lock:
-            self.alive = self.quiet = False
+            self.alive = self.unobserved = False
             self.forget_fast_paths()
             device, self._device = self._device, None
             if device is not None:
                 device.finish()
 
     def forked(self) -> None:
-        """To be called in the child of a fork: the session of a GPU is over there, because its driver is."""
+        """Called in the child of a fork, where the session of a GPU has ended, because its driver does not work
+        there."""
         if self._device is not None and not self._device.forked():
-            self.alive = self.quiet = False
-            self.over = forks.forked
+            self.alive = self.unobserved = False
+            self.ended_error = forks.forked
             self.forget_fast_paths()
             self._device = None
 
@@ -147,7 +148,7 @@ CHECKS: ContextVar[frozenset[str]] = ContextVar("quadrants_lab_checks", default=
 
 
 def compile_options(session: Session) -> CompileOptions:
-    """The session's options for what is launched in this context: with those that `CHECKS` names turned on."""
+    """The session's compile options in this context, with the options that `CHECKS` names turned on."""
     settings = session.settings
     able = session.backend.CAPABILITIES
     trips = (settings.ad_unroll,) * 2 if settings.ad_unroll else able.ad_unroll
@@ -158,7 +159,7 @@ def compile_options(session: Session) -> CompileOptions:
 
 @contextmanager
 def checking(*names: str) -> Iterator[None]:
-    """Kernels that are launched inside are compiled with these checks too: ``asserts``, ``check_out_of_bound``,
+    """Compiles kernels that are launched within the with with these checks, too: ``asserts``, ``check_out_of_bound``,
     ``check_races``."""
     token = CHECKS.set(CHECKS.get() | frozenset(names))
     try:
@@ -186,23 +187,22 @@ forks.in_child(_forked)
 
 
 def swap(other: Session | None) -> Session | None:
-    """Makes a session the default one; returns the one that was. Neither ends."""
+    """Makes a session the default one, without ending either; returns the previous default."""
     global _default
-    before = _default
+    before, _default = _default, other
     for one in (before, other):
         if one is not None:
             with one.lock:
                 one.forget_fast_paths()
-    _default = other
     return before
 
 
 def stop() -> None:
     """Ends the default session, its fields and compiled kernels."""
     global _default
-    over, _default = _default, None
-    if over is not None:
-        over.end()
+    before, _default = _default, None
+    if before is not None:
+        before.end()
 
 
 def default() -> Session | None:
@@ -211,7 +211,7 @@ def default() -> Session | None:
 
 
 def current() -> Session:
-    """The default session; an error that says what to do where there is none, or where a fork ended it."""
+    """The default session; an error where there is none, or where a fork ended it."""
     if _default is None:
         raise QuadrantsRuntimeError(
             "there is no session",
@@ -219,14 +219,14 @@ def current() -> Session:
             help="call qd.init() first, for example qd.init(arch=qd.cpu)",
         )
     if not _default.alive:
-        raise _default.over(f"the session on {_default.settings.arch}")
+        raise _default.ended_error(f"the session on {_default.settings.arch}")
     return _default
 
 
 def elsewhere(of: Session, what: str) -> QuadrantsRuntimeError:
-    """The error for using something that belongs to session ``of`` in another one."""
+    """The error for using an object of session ``of``, described by ``what``, in another session."""
     if not of.alive:
-        return of.over(what)
+        return of.ended_error(what)
     return QuadrantsRuntimeError(
         f"{what} belongs to another session, on {of.settings.arch}",
         code="QL2003",
@@ -235,7 +235,7 @@ def elsewhere(of: Session, what: str) -> QuadrantsRuntimeError:
 
 
 def ended(what: str) -> QuadrantsRuntimeError:
-    """The error for using something that belonged to a session that is over."""
+    """The error for using an object of a session that has ended."""
     return QuadrantsRuntimeError(
         f"{what} was made before qd.reset() or a second qd.init(), which ended it",
         code="QL2001",

@@ -200,3 +200,26 @@ def test_a_checkpoint_where_writes_are_repeated(session):
             p, dp = np.sin(p + v), np.cos(p + v) * (dp + dv)
             v, dv = p * v, dp * v + p * dv
         assert abs(x.grad[n] - dv) < 2e-5
+
+
+@pytest.mark.parametrize("high", [4.0, 30.0])
+def test_maxima_of_two_loops_into_one_element(session, high):
+    x, y, m, z = field(4), field(4), field(), field()
+
+    @qd.kernel
+    def k():
+        for i in x:
+            qd.atomic_max(m[None], x[i])
+        for i in y:
+            qd.atomic_max(m[None], y[i])
+        z[None] = m[None] * m[None]
+
+    x.from_numpy(np.array([1, 2, high, 3], np.float32))
+    y.from_numpy(np.array([0, 9, 1, 2], np.float32))
+    k()
+    z.grad[None] = 1
+    k.grad()
+    x_wins = high > 9
+    assert x.grad.to_numpy().tolist() == [0, 0, 2 * high if x_wins else 0, 0]
+    assert y.grad.to_numpy().tolist() == [0, 0 if x_wins else 18, 0, 0]
+    assert m[None] == max(high, 9)

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
-
 import numpy as np
 import pytest
-from sessions import skips
+from adstack.test_edges import ARCHES, _end, start  # noqa: F401  # a fixture
+from deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.runtime import session
 
-ARCHES = [pytest.param(a, marks=skips(a)) for a in ("cpu", "cuda", "vulkan", "metal")]
 SLOT = {"u1": 4, "f32": 4, "u8": 1}
-
-
-def start(arch: str, **options) -> None:
-    qd.init(arch=getattr(qd, arch), enable_fallback=False, simulate=True, offline_cache=False, **options)
-
-
-@pytest.fixture(autouse=True)
-def _end():
-    yield
-    qd.reset()
 
 
 def made(text: str, n: int = 64):
@@ -30,11 +18,7 @@ def made(text: str, n: int = 64):
     g = qd.field(qd.i32, n)
     x.from_numpy(np.linspace(0.1, 0.9, n, dtype=np.float32))
     y.grad.fill(1)
-    name = f"<heap {hash(text)}>"
-    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-    space = {"qd": qd, "x": x, "y": y, "g": g}
-    exec(compile(text, name, "exec", dont_inherit=True), space)
-    return space["k"], x, g
+    return define(text, x=x, y=y, g=g)["k"], x, g
 
 
 def frame_of(kernel):

@@ -1,5 +1,5 @@
-"""Launches through HIP's own calls: a library of its names, without a device, whose launches run the ISA of a chip on
-`gcn_machine`. What it knows of HIP is what AMD's documentation says."""
+"""Launches through a library with HIP's functions, written after AMD's documentation, whose launches execute a chip's
+assembly on `gcn_machine`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fake(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The library as the runtime that is found, fresh. ``launches``: name, groups, threads of a group."""
+    """Makes a fresh copy of the library the HIP runtime. ``launches``: name, groups and threads of a group."""
     mine = shutil.copy(library, tmp_path / f"{tmp_path.name}.so")  # a copy has state of its own
     calls = ctypes.CDLL(mine)
     calls.fake_used.restype = ctypes.c_size_t
@@ -140,7 +140,7 @@ def powers_of_a_field() -> None:
 
 
 def test_a_session(fake: Any, capsys: Any) -> None:
-    """Fields, a gradient whose stacks follow data, what comes back, and memory that is given back."""
+    """Fields, a gradient whose stack depths depend on data, a returned value, and freed memory."""
     qd.init(arch=qd.amdgpu, enable_fallback=False, offline_cache=False)
     before = fake.calls.fake_used()
     powers_of_a_field()

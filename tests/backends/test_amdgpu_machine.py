@@ -1,5 +1,5 @@
-"""Kernels as their ISA says, instruction by instruction, on an imitation of three chips (`gcn_machine`): registers,
-LDS, shuffles within a wave, masks of lanes, arguments where the chip finds them. A selection by day, all by night."""
+"""Executes kernels' assembly for three chips by instruction (`gcn_machine`): registers, LDS, shuffles within a wave,
+lane masks, arguments. A selection of programs by day, all by night."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(not hip.probe(), reason="a device is here; the i
 
 @pytest.fixture
 def imitation() -> Iterator[Any]:
-    """Makes one of a chip, which is the device until the test ends."""
+    """A function that makes an imitation of a chip the device until the test ends."""
     before = hip.stand_in()
 
     def make(chip: str) -> Chip:
@@ -57,7 +57,7 @@ def imitation() -> Iterator[Any]:
 
 @pytest.fixture(params=["gfx942", *(pytest.param(chip, marks=pytest.mark.slow) for chip in ("gfx90a", "gfx1100"))])
 def rig(request: pytest.FixtureRequest, imitation: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """For what is taken of the conformance suite."""
+    """The rig of the imported conformance tests."""
     imitation(request.param)
     device = amdgpu_rig.fresh()
     monkeypatch.setattr(amdgpu_rig.RIG, "device", lambda: device)
@@ -66,7 +66,7 @@ def rig(request: pytest.FixtureRequest, imitation: Any, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("name", ["i32", "u32", "i64", "u64", "f32", "f64"])
 def test_primitives(rig: Any, name: str) -> None:
-    """Each on edge cases and at random, elementary functions too: those of a register's size."""
+    """Primitives of 32 and 64 bits, elementary functions too, on edge cases and random values."""
     conformance_prims.test_rows(rig, name)
     conformance_prims.test_casts(rig, name)
     if name[0] == "f":
@@ -97,7 +97,7 @@ def test_programs(program: Program, chip: str, fp: DType, imitation: Any) -> Non
 @pytest.mark.parametrize("t", ["f32", "f64", "i32", "i64"])
 @pytest.mark.parametrize("op", ["add", "max"])
 def test_reductions(chip: str, t: str, op: str, imitation: Any) -> None:
-    """Over lanes of a wave, waves of a group, groups; the last of each is not full."""
+    """Over the lanes of a wave, the waves of a group, and groups, of which the last are partially filled."""
     device = imitation(chip)
     n = 1500
     x = np.random.default_rng(3).integers(-50, 50, n).astype({"f": "float", "i": "int"}[t[0]] + t[1:])
@@ -135,7 +135,7 @@ task0:
 
 
 def machine_over(text: str, words: int = 64) -> tuple[Machine, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A machine that may touch a block of words, and arguments whose second word is its address."""
+    """A machine that may access one block of memory, the block, and arguments whose second word is its address."""
     block = np.zeros(words, np.uint32)
     arguments = np.array([0, block.ctypes.data], np.uint64)
     owned = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in (block, arguments)]

@@ -1,5 +1,5 @@
-"""AMDGPU's stages: what the ISA of small kernels has and has not, sizes, statements behind lines, and what is said
-where something is missing. ISA is worded by LLVM, so properties are compared and no texts."""
+"""AMDGPU's stages: properties of the assembly of small kernels, sizes, and messages where a tool is missing. LLVM's
+versions write assembly differently, so there are no golden texts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 import amdgpu_objects
 import pytest
 from amdgpu_rig import EXACT, FAST
-from conformance_tasks import AXPY, CHECKED, reduction, stacked
+from conformance_tasks import AXPY, reduction, stacked
 from rigs import parallel
 
 from quadrants_lab.backends import amdgpu
 from quadrants_lab.backends.amdgpu import chips, gcn, hip, hsaco, listings, toolkit
-from quadrants_lab.backends.lower import lower
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -57,30 +56,18 @@ def mnemonics(text: str) -> list[str]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("options", [EXACT, FAST], ids=["exact", "fast"])
 @pytest.mark.needs("ld.lld")
-def test_stages(name: str, chip: str, options: CompileOptions) -> None:
-    kernel = parse_kernel(SAMPLES[name])
-    known = {s.id for s in walk(lower(kernel, amdgpu.lowering(options), options).body)}
-    made = listings.stages(kernel, options, chip)
-    assert tuple(made) == amdgpu.STAGES
-    shown = {stage: make() for stage, make in made.items()}
-    for stage, s in shown.items():
-        assert s.name == stage
-        assert s.text.count("\n") + 1 == len(s.ids) == s.lines
-        assert s.instructions > 10
-        assert {i for i in s.ids if i >= 0} <= known
-    for stage in ("llvm", "llvm-opt", "isa"):
-        stores = {s.id for s in walk(kernel.body) if isinstance(s, N.Store)}
-        assert not stores or stores & set(shown[stage].ids), stage
-    assert shown["isa"].instructions == len(mnemonics(shown["isa"].text))
-    assert shown["hsaco"].instructions >= shown["isa"].instructions  # loops are aligned with s_nop
-    assert shown["hsaco"].code_bytes == shown["isa"].code_bytes >= 4 * shown["isa"].instructions
+def test_sizes(name: str, chip: str) -> None:
+    made = listings.stages(parse_kernel(SAMPLES[name]), FAST, chip)
+    isa, hsaco = made["isa"](), made["hsaco"]()
+    assert isa.instructions == len(mnemonics(isa.text))
+    assert hsaco.instructions >= isa.instructions  # loops are aligned with s_nop
+    assert hsaco.code_bytes == isa.code_bytes >= 4 * isa.instructions
 
 
 @pytest.mark.parametrize(("chip", "name"), [*product(CHIPS, SAMPLES), *((c, "reduce") for c in chips.WAVES)])
 def test_every_chip(name: str, chip: str) -> None:
-    """Few registers, none of them spilled, nothing in a thread's own memory, no calls."""
+    """There are few registers, no spills, no scratch memory and no calls."""
     text = isa(SAMPLES[name], chip)
     (program,) = hsaco.CodeObject(listings.object_of(parse_kernel(SAMPLES[name]), FAST, chip)).programs
     assert program.name == "task0"
@@ -104,7 +91,7 @@ def test_native_atomics(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_reduction_is_one_atomic_a_group(chip: str) -> None:
-    """Lanes by moves within a row and by ds_bpermute across rows, waves through LDS."""
+    """Lanes combine by DPP moves within a row and ds_bpermute across rows, waves through LDS."""
     text = isa(SAMPLES["reduce"], chip)
     names = mnemonics(text)
     assert [m for m in names if "atomic" in m] == ["global_atomic_add_f32"]
@@ -124,7 +111,7 @@ def test_frames_are_read_once_and_as_constants(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_exact_code_contracts_nothing(chip: str) -> None:
-    """v_mac_f32 and v_mad_f32, which gfx90a has, round the product."""
+    """v_mac_f32 and v_mad_f32 of gfx90a are allowed, because they round the product."""
     fused = re.compile(r"v_(pk_|dual_)?fma\w*_f32")
     assert not fused.search(isa(AXPY, chip, EXACT))
     assert fused.search(isa(AXPY, chip)) or chip == "gfx90a"
@@ -135,12 +122,6 @@ def test_denormals_of_f32_flush_and_those_of_f64_stay(chip: str) -> None:
     text = gcn.assembly(gcn.optimised("\n".join(gcn.emitted(parse_kernel(AXPY), EXACT, chip).lines()[0]), chip), chip)
     assert ".amdhsa_float_denorm_mode_32 0" in text
     assert ".amdhsa_float_denorm_mode_16_64 3" in text
-
-
-def test_asserts_leave_through_the_end() -> None:
-    """A thread that fails must not miss a barrier."""
-    text = listings.stages(parse_kernel(CHECKED), EXACT, "gfx942")["llvm"]().text
-    assert text.count("ret void") == text.count("define amdgpu_kernel")
 
 
 def test_what_is_inlined_counts_as_its_statement() -> None:
@@ -160,7 +141,7 @@ REUSED = ("v_mac_f32", "v_madmk_f32", "v_madak_f32")  # of gfx90a; CDNA 3 has ot
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_another_decoder_reads_the_same_instructions(name: str, chip: str) -> None:
-    """tinygrad's, made from AMD's own description of the machine."""
+    """tinygrad's decoder is generated from AMD's description of the instruction set."""
     decoder = pytest.importorskip("tinygrad.renderer.amd")
     kernel = parse_kernel(SAMPLES[name])
     code = amdgpu_objects.instructions(hsaco.CodeObject(listings.object_of(kernel, FAST, chip)), "task0")

@@ -1,6 +1,6 @@
-"""Groups of threads that wait for each other: Vulkan's, and on an imitation of a chip AMD's, wave by wave; CUDA's code.
+"""Blocks of threads with barriers, on Vulkan and on an imitation of AMD's chips; and the code for CUDA.
 
-The programs are those of `tests/lang/test_simt*.py`, which run them where one thread does the work of a block, too."""
+The programs are those of `tests/lang/test_simt*.py`, which also run them where one thread does the work of a block."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ BARRIER = {"vulkan": "OpControlBarrier", "amdgpu": "s_barrier"}
 
 @pytest.fixture(params=[pytest.param("vulkan", marks=skips("vulkan")), "amdgpu"])
 def waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A session of a backend whose groups wait."""
+    """A session of a backend with barriers."""
     if request.param == "vulkan":
         chosen = api.choose()
-        waits = replace(chosen, target=replace(chosen.target, waits=True))
+        waits = replace(chosen, target=replace(chosen.target, barriers=True))
         monkeypatch.setattr(api, "choose", lambda: waits)
     before = hip.stand_in()
     if request.param == "amdgpu" and hip.probe():
@@ -59,7 +59,7 @@ def test_gradients(waiting: str, program: Any) -> None:
 
 
 def test_code_for_cuda() -> None:
-    """Barriers of all threads of a group, and sums from several of them that are atomic."""
+    """It has barriers of all threads of a group, and atomic sums."""
     qd.init(arch="cuda", simulate=True, enable_fallback=False, offline_cache=False)
     programs.test_shared_atomics_in_a_loop_over_two_axes()
     text = programs.counted.code("ptx")

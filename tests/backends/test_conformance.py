@@ -1,5 +1,5 @@
-"""What holds on every backend: primitives, tasks, stacks, failures and draws, from IR text, on a rig each; and launches
-that Python makes straight through a frame's entry."""
+"""What holds on every backend: primitives, tasks, adstacks, failures and random draws, from IR text; and launches by a
+frame's fast entry."""
 
 from __future__ import annotations
 

@@ -12,117 +12,15 @@ from quadrants_lab.backends.cpu.tasks import widths_of
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.passes.reach import mark_reach
 
-BOX = """
-kernel sums(n: i32, m: i32) forward next %{next} {{
-  buffer @y: field f64[{size}x{size}]
-  buffer @at: field i32[{size}]
-  offload range_for bounds {{ #90
-    %0: i32 = const {margin}
-    %1: i32 = arg n
-    %2: i32 = arg m
-    yield %0, %0, %1, %2
-  }} do (%3: i32 'i', %4: i32 'j') {{
-    %5: f64 = const 1.0
-    %80: i32 = load @at[%3]
-{body}
-    yield
-  }}
-}}
-"""
-
-
-def kernel(places: list[tuple[str, str]], size: int = 40, margin: int = 4):
-    """A kernel that adds 1 at each place: expressions like "i+2", "j", "at", "0"."""
-    lines, n = [], 10
-
-    def index(text: str) -> str:
-        nonlocal n
-        name, _, by = text.replace("-", "+-").partition("+")
-        base = {"i": "%3", "j": "%4", "at": "%80"}.get(name)
-        if base is not None and not by:
-            return base
-        lines.append(f"    %{n}: i32 = const {by or name}")
-        n += 1
-        if base is not None:
-            lines.append(f"    %{n}: i32 = add {base}, %{n - 1}")
-            n += 1
-        return f"%{n - 1}"
-
-    for a, b in places:
-        at = f"{index(a)}, {index(b)}"
-        lines.append(f"    %{n}: f64 = atomic add @y[{at}], %5")
-        n += 1
-    return parse_kernel(BOX.format(next=100, size=size, margin=margin, body="\n".join(lines)))
-
-
-STENCIL = [("i-1", "j"), ("i+1", "j"), ("i", "j-1"), ("i", "j+1"), ("i", "j")]
-
-
-@pytest.mark.parametrize(
-    ("places", "rows"),
-    [
-        (STENCIL, 2), ([("i", "j+3")], 0), ([("i-4", "j"), ("i+3", "j")], 7), ([("j", "i+1"), ("j", "i")], 1),
-        ([("i", "0")], 0), ([("i+1", "at"), ("i", "at")], None), ([("at", "j")], None), ([("0", "j")], None),
-        ([("i", "j"), ("j", "i")], None), ([("i", "j"), ("0", "0")], None),
-    ],
-)  # fmt: skip
-def test_what_runs_in_two_colours(places, rows) -> None:
-    found = coloured(mark_reach(kernel(places)))
-    assert found.rows == ({} if rows is None else {0: rows})
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("places", [STENCIL, [("i-4", "j"), ("i+3", "j-1")], [("j", "i+1"), ("j", "i")], [("i", "0")]])
-def test_no_sum_is_lost(places, threads: int) -> None:
-    exe = load(mark_reach(kernel(places, size=300)), EXACT)
-    for n, m in ((296, 296), (5, 296), (4, 9), (296, 5), (7, 7), (60, 4)):
-        y, at = np.zeros((300, 300)), np.zeros(300, np.int32)
-        frame = bind(exe, {"y": y, "at": at}, {"n": n, "m": m}, threads=threads)
-        want = np.zeros_like(y)
-        i, j = (a.ravel() for a in np.meshgrid(np.arange(4, n), np.arange(4, m), indexing="ij"))
-        space = {"i": i, "j": j, "0": np.zeros_like(i)}
-        for a, b in places:
-            where = [eval(text, {}, {"i": i, "j": j}) + 0 * space["0"] for text in (a, b)]
-            np.add.at(want, tuple(where), 1.0)
-        for _ in range(20):
-            y[...] = 0.0
-            frame.launch()
-            assert (y == want).all()
-
-
-def test_the_sum_does_not_depend_on_the_number_of_threads() -> None:
-    """Sums of numbers that round: the order of the additions would show."""
-    text = BOX.format(next=100, size=300, margin=4, body="""\
-    %6: i32 = const 1
-    %7: i32 = add %3, %6
-    %8: i32 = sub %3, %6
-    %9: f64 = cast %3
-    %10: f64 = cast %4
-    %11: f64 = mul %9, %10
-    %12: f64 = sqrt %11
-    %13: f64 = sin %12
-    %14: f64 = atomic add @y[%7, %4], %13
-    %15: f64 = atomic add @y[%8, %4], %12
-    %16: f64 = atomic add @y[%3, %4], %9""")  # fmt: skip
-    exe, found = load(mark_reach(parse_kernel(text)), EXACT), set()
-    for threads in (1, 2, 3, 5):
-        y, at = np.zeros((300, 300)), np.zeros(300, np.int32)
-        bind(exe, {"y": y, "at": at}, {"n": 290, "m": 290}, threads=threads).launch()
-        found.add(y.tobytes())
-    assert len(found) == 1
-
-
-# --- in vectors -----------------------------------------------------------------------------------------------------
-
 STAR = ["i-1,j", "i+1,j", "i,j-1", "i,j+1", "i,j"]
 CUBE = ["i,j,k", "i,j,k+1", "i,j,k-1", "i+1,j,k", "i-1,j+1,k-1"]
 
 
 class Sums:
     """A kernel that adds ``w[i, j] * (1 + n)`` to the n-th place: index expressions like "i-1,j" or "z:i,8-j",
-    behind a "?" those of iterations whose indices have an odd sum, behind a "!" those of the others. The body is
-    ``plain``; or it has a ``sine``, which LLVM makes no vectors of, so much that steps would compute ``again``, or a
-    ``stack``."""
+    behind a "?" those of iterations whose indices have an odd sum, behind a "!" those of the others. "at" is an index
+    from memory. The body is ``plain``; or it has a ``sine``, which LLVM makes no vectors of, so much that steps would
+    compute ``again``, or a ``stack``."""
 
     def __init__(self, places, shape=(40, 40), work="plain", index="i32", margin=4, kind="field", dtype="f64") -> None:
         self.places, self.shape, self.margin, self.index = places, shape, margin, index
@@ -164,7 +62,7 @@ class Sums:
         text = [
             f"kernel sums({', '.join(f'n{n}: {index}' for n in range(len(shape)))}, m: {index}) forward next %1000 {{",
             f"buffer @y: {kind} {dtype}[{free if kind == 'ndarray' else fixed}]",
-            *(f"buffer @{b}: field {dtype}[{fixed}]" for b in "wz"),
+            *(f"buffer @{b}: field {dtype}[{fixed}]" for b in "wz"), f"buffer @at: field {index}[{shape[0]}]",
             f"offload range_for bounds {{ #900\n%0: {index} = const {margin}",
             *(f"{end}: {index} = arg n{n}" for n, end in enumerate(ends)),
             "yield " + ", ".join(["%0"] * len(shape) + ends),
@@ -185,7 +83,9 @@ class Sums:
         return f"%{self.n}"
 
     def place(self, text: str) -> str:
-        """i, i+1, 30-i, i+m, 7."""
+        """i, i+1, 30-i, i+m, 7, at."""
+        if text == "at":
+            return self.let(self.index, "load @at[%3]")
         known = {**self.axes, "m": "%20"}
         for op, word in (("+", "add"), ("-", "sub")):
             a, found, b = text.partition(op)
@@ -216,6 +116,7 @@ WAYS = {
     "three axes": Sums(CUBE, (11, 12, 40)),
     "backwards": Sums(["i,39-j", "i,38-j", "i+1,39-j"]),
     "some backwards": Sums(["i,j", "i,39-j", "i,j+1"]),
+    "far apart": Sums(["i-4,j", "i+3,j-1"]),
     "margins": Sums(["i+1,j-m", "i+1,j", "i,j+m", "i,j"]),
     "several fields": Sums(["z:i,j", "i,j-1", "z:i-1,j+1", "i,j+1", "z:i,j"]),
     "under ifs": Sums(["?i,j-1", "!i,j+1", "i,j", "?i+1,j", "!i-1,j+2", "?i,j"]),
@@ -236,6 +137,17 @@ WAYS = {
     "again": Sums(STAR, work="again"),
     "again, f32": Sums(STAR, work="again", dtype="f32"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("places", "rows"),
+    [
+        (STAR, 2), (["i,j+3"], 0), (["i-4,j", "i+3,j"], 7), (["j,i+1", "j,i"], 1), (["i,0"], 0), (["at,j"], None),
+        (["i+1,at", "i,at"], None), (["0,j"], None), (["i,j", "j,i"], None), (["i,j", "0,0"], None),
+    ],
+)  # fmt: skip
+def test_what_runs_in_two_colours(places, rows) -> None:
+    assert coloured(Sums(places).kernel).rows == ({} if rows is None else {0: rows})
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -276,8 +188,8 @@ def test_how_they_run(way: str) -> None:
 
 STEPS = {
     "star": 3, "short rows": 3, "rows in pieces": 3, "f32": 3, "one axis": 4,
-    "three axes": 3, "backwards": 2, "some backwards": 3, "margins": 3, "several fields": 3, "under ifs": 4,
-    "a column": 2, "indices of 64 bits": 3, "an array": 3,
+    "three axes": 3, "backwards": 2, "some backwards": 3, "far apart": 2, "margins": 3, "several fields": 3,
+    "under ifs": 4, "a column": 2, "indices of 64 bits": 3, "an array": 3,
 }  # fmt: skip
 
 

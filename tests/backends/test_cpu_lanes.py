@@ -354,7 +354,7 @@ def test_divergence() -> None:
         p.id for s in walk(task.body) for p in s.params()
     }
     shared = {4, 5, 6, 7, 9, 12, 14, 16, 18}
-    assert found.varying - {3} == defined - shared
+    assert found.divergent - {3} == defined - shared
 
 
 def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
@@ -371,7 +371,7 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
           yield %10
         }} -> (%11: f32)"""
         )
-        return len(divergence(task.body, [3]).split)
+        return len(divergence(task.body, [3]).per_lane)
 
     assert split("%5") == 0
     assert split("%3") == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.disk_cache import DiskCache
 
-pytestmark = pytest.mark.skipif(not linker.usable(jit.machine()), reason="other systems have LLVM's linker")
+pytestmark = pytest.mark.skipif(not linker.usable(jit.architecture()), reason="other systems have LLVM's linker")
 
 PROGRAM = """
 import sys
@@ -152,7 +151,7 @@ def test_what_llvm_says_of_the_processor_is_kept(
     assert name
     other = asked._replace(features="+other")
     monkeypatch.setattr(jit, "_target", [])
-    cache.put(name, json.dumps(other).encode())
+    cache.put(name, repr(tuple(other)).encode())
     assert jit.target(cache) == other
     monkeypatch.setattr(jit, "_target", [])
     monkeypatch.setattr(jit, "_system", lambda: None)

@@ -18,27 +18,10 @@ import os, signal, sys, threading, time
 sys.path[:0] = [{str(TESTS)!r}, {str(TESTS.parent)!r}]
 import numpy as np
 from cpu_rig import bind, device, load
-from quadrants_lab.backends.cpu.device import Device
-from quadrants_lab.backends.cpu.executable import Status
+from quadrants_lab.backends.cpu.device import CpuDevice
+from quadrants_lab.backends.launch import Status
+from stage_kernels import FOREVER
 
-SERIAL = '''kernel k() forward {{
-  buffer @go: field i32[]
-  offload serial bounds {{
-    yield
-  }} do () {{
-    %1: i32 = const 0
-    while carry (%2: i32 = %1) {{
-      %3: i32 = load @go[]
-      %4: u1 = eq %3, %1
-      yield %4
-    }} do {{
-      %5: i32 = const 1
-      %6: i32 = add %2, %5
-      yield %6
-    }} -> (%7: i32)
-    yield
-  }}
-}}'''
 PARALLEL = '''kernel k() forward {{
   buffer @go: field i32[]
   buffer @x: field f64[64]
@@ -67,7 +50,7 @@ PARALLEL = '''kernel k() forward {{
 }}'''
 go = np.zeros((), np.int32)
 x = np.zeros(64)
-serial = bind(load(SERIAL), {{"go": go}})
+serial = bind(load(FOREVER), {{"go": go}})
 parallel = bind(load(PARALLEL), {{"go": go, "x": x}})
 """
 
@@ -160,7 +143,7 @@ def test_exit(after: str) -> None:
     out = finish(
         start(f"""
 go[...] = 1
-own = [Device(n) for n in (1, 2, 4)]
+own = [CpuDevice(n) for n in (1, 2, 4)]
 for _ in range(50):
     parallel.launch()
 {after}

@@ -1,4 +1,4 @@
-"""Launches as graphs: those that repeat themselves, and those of kernels that ask for it."""
+"""Launches by CUDA graphs: repeated launches, and kernels with graph=True."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_kernel_that_asks_for_it_is_a_graph_from_the_first_launch_on():
 
 
 def test_with_stacks_their_capacity_is_the_graphs():
-    """A change of a depth captures anew."""
+    """A change of the depth makes a new graph."""
     x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
     n = qd.field(qd.i32, shape=())
 
@@ -198,7 +198,7 @@ def test_elsewhere_it_simply_runs(arch):
 
 @pytest.mark.parametrize("many", [False, True])
 def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
-    """Launches of gradients are not waited for: their depths are computed. The gradient after the error is right."""
+    """Gradients are asynchronous because their depths are computed. After the error, the next gradient is right."""
     x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
     n = qd.field(qd.i32, shape=())
 
@@ -228,7 +228,7 @@ def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
     with pytest.raises(AssertionError, match=r"(?s)QL2073.*'v' holds 2, 5 were needed"):
         qd.sync()
     qd.sync()
-    plan.stamp = None
+    plan.last_dependencies = None
     for _ in range(3):
         assert gradient() == [6.0] * 20
 

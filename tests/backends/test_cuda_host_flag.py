@@ -1,4 +1,4 @@
-"""Kernels that tell the host that they are done."""
+"""The flag in the host's memory that kernels set when they are done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def device() -> Any:
 
 
 def counter() -> Any:
-    """A field and the kernel that counts in it, launched once and done."""
+    """A field, and the kernel that increments it, after its first launch."""
     n = qd.field(qd.i32, shape=())
 
     @qd.kernel

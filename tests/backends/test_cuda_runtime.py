@@ -1,5 +1,5 @@
-"""The host's side of CUDA against a stand-in for the driver: launches that nobody waits for, memory that the host does
-not see, frames that are too long for a parameter, memory that runs out."""
+"""CUDA's runtime against a stand-in for the driver: asynchronous launches, memory that the host cannot access, frames
+that are too long for a parameter, lack of memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_launches_are_not_waited_for(stand_in: StandIn) -> None:
 
 
 def test_a_launch_keeps_its_arguments(stand_in: StandIn) -> None:
-    """What is set for the next launch does not reach those before, which may not have begun."""
+    """Arguments of a launch do not change earlier launches that may not have begun."""
     k = axpy(stand_in)
     k.entry(1.0, k.x, k.y)
     k.entry(10.0, k.x, k.y)
@@ -189,7 +189,7 @@ def test_vectors_are_read_anew(session: StandIn) -> None:
 
 
 def test_gradients_with_bounds_on_the_device(session: StandIn) -> None:
-    """The depths of stacks follow data that a kernel wrote."""
+    """The depths of adstacks depend on data that a kernel wrote."""
     n = qd.field(qd.i32, shape=())
     x = qd.field(qd.f64, shape=(10,), needs_grad=True)
     loss = qd.field(qd.f64, shape=(), needs_grad=True)
@@ -218,7 +218,7 @@ def test_gradients_with_bounds_on_the_device(session: StandIn) -> None:
 
 
 def test_large_adstacks_are_for_fewer_threads() -> None:
-    """Beyond `LARGE_HEAP` bytes for `FEW` threads of a multiprocessor; below, for as many as run at a time."""
+    """A heap above `LARGE_HEAP` bytes has room for `FEW` threads of each multiprocessor, a smaller one for all."""
     device = cuda_rig.fresh()
     most, few = device.stack_threads, device.few_threads
     assert few == min(most, shape.FEW * device.driver.multiprocessors)

@@ -1,4 +1,4 @@
-"""How much work is on its way to a GPU: Ctrl-C does not take it back."""
+"""The bound of the work in flight on a GPU, which Ctrl-C cannot cancel."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ SECOND = 1_000_000_000
 
 
 class Timed:
-    """A driver of a device that takes time, by a clock of its own. ``calls`` counts those for marks. The host takes
-    3 us a launch."""
+    """A driver whose launches take simulated time; the host takes 3 us for each. ``calls`` counts those for events."""
 
     name = "a device that takes time"
     threads_at_once = total_bytes = 1024
@@ -47,19 +46,19 @@ class Timed:
         self.done = max(self.done, self.now) + takes
         self.unfinished = [t for t in self.unfinished if t > self.now] + [self.done]
 
-    def new_mark(self) -> list[int]:
+    def new_event(self) -> list[int]:
         return [0]
 
-    def drop_mark(self, mark: list[int]) -> None:
+    def free_event(self, event: list[int]) -> None:
         pass
 
-    def set_mark(self, mark: list[int]) -> None:
+    def record_event(self, event: list[int]) -> None:
         self.calls += 1
-        mark[0] = self.done
+        event[0] = self.done
 
-    def await_mark(self, mark: list[int], what: str) -> None:
+    def await_event(self, event: list[int], what: str) -> None:
         self.calls += 1
-        self.now = max(self.now, mark[0])
+        self.now = max(self.now, event[0])
 
     def wait(self, what: str) -> None:
         self.now = max(self.now, self.done)
@@ -73,7 +72,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> tuple[SimtDevice, Timed]:
 
 
 def run(timed: tuple[SimtDevice, Timed], count: int, takes: int, cost: Cost) -> tuple[int, int]:
-    """The most launches and nanoseconds that were on their way after a launch, of ``count`` that take so long each."""
+    """Launches ``count`` times; returns the most launches, and the most nanoseconds of work, in flight."""
     device, driver = timed
     most = longest = 0
     for _ in range(count):
@@ -96,7 +95,7 @@ def test_short_launches_are_as_good_as_free(timed: tuple[SimtDevice, Timed], tak
 
 @pytest.mark.parametrize("takes", [PART // 1000, PART // 10, PART // 5, PART, 3 * SECOND])
 def test_long_launches_are_few(timed: tuple[SimtDevice, Timed], takes: int) -> None:
-    """Two parts, once it is known how long they take; five launches before."""
+    """At most two parts are in flight once the cost is known, and five launches before."""
     cost = Cost()
     _, first = run(timed, 20, takes, cost)
     assert first <= max(5 * takes, 2 * (PART + takes))
@@ -139,7 +138,7 @@ def test_marks_of_a_driver(stand_in: Any, kind: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_ctrl_c_while_a_launch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The launch has not begun, and later ones are as they would have been."""
+    """The interrupted launch has not begun, and later ones are not affected."""
     driver = StandIn()
     monkeypatch.setattr("quadrants_lab.backends.cuda.driver.current", lambda number=None: driver)
     device = CudaDevice()
@@ -148,13 +147,13 @@ def test_ctrl_c_while_a_launch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = bound.frame
     frame.cost.ns = PART
 
-    def interrupted(mark: Any, what: str) -> None:
+    def interrupted(event: Any, what: str) -> None:
         raise KeyboardInterrupt
 
     for _ in range(2):
         frame.launch()
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "await_mark", interrupted)
+        patch.setattr(driver, "await_event", interrupted)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 frame.launch()

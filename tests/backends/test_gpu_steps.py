@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from conformance_tasks import IN_STEP, stacked
 
-from quadrants_lab.backends.lower.adstacks.lockstep import Steps, chunks, in_step
+from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, chunks, in_lockstep
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
 
 
-def steps(source: str) -> tuple[Steps, list[N.Stmt]]:
+def steps(source: str) -> tuple[Lockstep, list[N.Stmt]]:
     task = parse_kernel(source).body[0]
     assert isinstance(task, N.Offload)
-    return in_step(task.body), list(walk(task.body))
+    return in_lockstep(task.body), list(walk(task.body))
 
 
 def test_groups_are_what_is_pushed_and_popped_at_the_same_places() -> None:
@@ -23,7 +23,7 @@ def test_groups_are_what_is_pushed_and_popped_at_the_same_places() -> None:
 
 def test_a_stack_alone_is_in_no_group() -> None:
     found, _ = steps(stacked("f32", 4).replace("{OP}", "add %9, %9"))
-    assert found == Steps((), {})
+    assert found == Lockstep((), {})
 
 
 def test_every_statement_of_a_group_has_its_segment() -> None:

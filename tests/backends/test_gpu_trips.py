@@ -1,4 +1,4 @@
-"""Which adstacks have slots that go by the trips of loops."""
+"""Which adstacks have slots that are indexed by the trips of loops instead of a counter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quadrants_lab.ir.walk import walk
 
 
 def found(source: str) -> dict[str, trips.Trips]:
-    """By the name of a stack."""
+    """The loops of each adstack that they index, by its name."""
     task = parse_kernel(source).body[0]
     assert isinstance(task, N.Offload)
     names = {s.id: s.name for s in walk(task.body) if isinstance(s, N.AdStackAlloca)}

@@ -1,4 +1,4 @@
-"""The runtime's logic against stand-ins of Apple's objects: what it asks for, in which order, and what can go wrong."""
+"""Metal's runtime against stand-ins for Apple's objects: the calls and their order, and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TWO_TASKS = """kernel two() forward {
 
 
 class Options:
-    """An MTLCompileOptions; ``modern``: of macOS 15."""
+    """An MTLCompileOptions; ``modern``: whether of macOS 15."""
 
     modern = True
 
@@ -71,7 +71,7 @@ class Options:
 
 
 class Gpu(simulator._Device):
-    """The simulated device with what only a real one is asked."""
+    """The simulated device with the methods that only a real one needs."""
 
     metal3 = True
 
@@ -99,7 +99,7 @@ class Pool:
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    """A Mac, as far as this backend can tell."""
+    """Makes the system look like a Mac to this backend."""
     made = Gpu()
     metal, objc = ModuleType("Metal"), ModuleType("objc")
     metal.__dict__.update(MTLCreateSystemDefaultDevice=lambda: made, MTLCompileOptions=Options)
@@ -200,7 +200,7 @@ def test_the_heap_is_a_resource_and_empty_tasks_are_not_started(monkeypatch: pyt
 
 
 def system(**methods: Any) -> Device:
-    """A simulated device some of whose methods are others."""
+    """A simulated device with replaced methods."""
     made = simulator.Simulator()
     for name, fn in methods.items():
         setattr(made.device, name, fn)
@@ -290,7 +290,7 @@ print(x[33])
 
 
 def test_a_damaged_simulation_is_built_again(tmp_path: Path) -> None:
-    """Loading a library that was cut would end the process, and one with a wrong bit does anything."""
+    """Loading a truncated or damaged library could crash the process."""
     program, folder = tmp_path / "program.py", tmp_path / "quadrants_lab" / "simulated-metal"
     program.write_text(PROGRAM)
 

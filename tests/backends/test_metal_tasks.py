@@ -1,4 +1,4 @@
-"""What tasks on the simulated Metal device do beyond what every backend does, and what they refuse."""
+"""Tasks on the simulated Metal device: names, errors, undefined behaviour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from quadrants_lab.ir.types import DType
 
 
 def test_names_that_msl_or_the_emitter_has_taken() -> None:
-    """Every buffer and argument gets a variable of its own, and none hides a function."""
+    """Every buffer and argument gets a variable of its own, and none shadows a function."""
     used = ["f", "it", "top", "end12", "float", "s0", "half", "lane", "floor", "x.grad", "x_grad", "v7", "j_9"]
     buffers = "\n".join(f"buffer @{n}: field f32[4]" for n in used)
     adds = "".join(
@@ -112,8 +112,7 @@ def test_the_device_says_that_it_is_simulated() -> None:
 def test_nothing_that_c_leaves_undefined(
     t: DType, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """No signed overflow, no shift by the width, no division by zero, no float that its integer cannot hold: MSL has
-    C++'s rules."""
+    """MSL has C++'s rules for signed overflow, shifts by the width, division by zero, and float to integer."""
     checks = "-fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,alignment"
     monkeypatch.setattr(simulator, "_FLAGS", (*simulator._FLAGS, checks))
     monkeypatch.setattr(simulator, "_version", lambda: checks)

@@ -1,4 +1,4 @@
-"""Vulkan launches that return before they are done: order, words of their own, failures that are told later."""
+"""Asynchronous launches on Vulkan: their order, their words, and failures that are raised later."""
 
 from __future__ import annotations
 
@@ -26,6 +26,18 @@ def session() -> Any:
     qd.init(arch=qd.vulkan)
     yield
     qd.reset()
+
+
+@pytest.fixture
+def adder(session: None) -> Any:
+    """A field, and a kernel that adds to it."""
+    x = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def add(n: qd.i32):
+        x[None] += n
+
+    return x, add
 
 
 def test_arguments_of_launches_on_their_way(session: None) -> None:
@@ -67,7 +79,7 @@ def test_launches_run_in_order_and_are_seen_by_every_way_to_look(session: None) 
 
 
 def test_temporaries_of_launches_on_their_way(session: None) -> None:
-    """Each sum starts from zero."""
+    """Temporaries of each launch start from zero."""
     x, sums = qd.field(qd.f32, 8), qd.field(qd.f32, COUNT)
 
     @qd.kernel
@@ -108,7 +120,7 @@ def test_memory_that_lies_where_other_memory_was() -> None:
 
 
 def test_memory_is_not_made_while_another_thread_launches(session: None) -> None:
-    """Making it waits for launches, and so handles what one thread at a time may."""
+    """An allocation waits for launches, so it takes the session's lock."""
     with current().lock:
         make = Worker(lambda: qd.ndarray(qd.i32, 64))
         make.join(0.3)
@@ -136,13 +148,9 @@ def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: No
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
-    """It goes later where Ctrl-C ended the waiting, else never; its words are there for others."""
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def add(n: qd.i32):
-        x[None] += n
+def test_what_was_not_submitted(adder: Any, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
+    """After Ctrl-C, waiting launches are submitted later; after an error they are dropped and their slots reused."""
+    x, add = adder
 
     def fails(slot: Slot) -> None:
         raise error
@@ -164,13 +172,9 @@ def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("at", ["its start", "its end"])
-def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    """What was started is waited for, and what ended is not on its way any more."""
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def add(n: qd.i32):
-        x[None] += n
+def test_ctrl_c_in_the_middle(adder: Any, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """A launch that was started is waited for, and one that has ended is no longer in flight."""
+    x, add = adder
 
     def add_and_wait(n: int) -> None:
         add(n)
@@ -197,13 +201,9 @@ def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at
     assert x[None] == 3 + sum(range(COUNT))
 
 
-def test_more_wait_than_go_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Ctrl-C kept them from going."""
-    x = qd.field(qd.i32, ())
-
-    @qd.kernel
-    def add(n: qd.i32):
-        x[None] += n
+def test_more_wait_than_go_at_once(adder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More launches than fit one submission may wait after Ctrl-C."""
+    x, add = adder
 
     def interrupted(slot: Slot) -> None:
         raise KeyboardInterrupt

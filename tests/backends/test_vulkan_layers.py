@@ -1,4 +1,4 @@
-"""Khronos' validation layers, where installed, have nothing to say about what we do."""
+"""Khronos' validation layers, where installed, report nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = {
 
 
 def words(*command: str) -> tuple[int, str]:
-    """Exit status and output of Python with the layers on."""
+    """The exit status and output of Python with the layers enabled."""
     env = {"VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation", "PYTHONPATH": str(ROOT)}
     done = run(sys.executable, *command, cwd=ROOT, env=env, status=None)
     return done.returncode, done.stdout + done.stderr

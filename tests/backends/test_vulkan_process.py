@@ -1,4 +1,4 @@
-"""Vulkan in this process: devices, memory, launching, Ctrl-C, what the driver does to loops, caches."""
+"""Vulkan's devices, memory, launches, Ctrl-C, loops that the driver ends, and caches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_visible_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_driver() -> None:
-    """The probe says a sentence; code can still be shown."""
+    """The probe returns the reason, and code can still be shown."""
     code = (
         "from quadrants_lab.backends import vulkan\n"
         "from quadrants_lab.ir.parse import parse_kernel\n"
@@ -192,7 +192,7 @@ def test_pipelines_are_kept_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("free", [0, 1 << 30])
 def test_mesa_keeps_no_shaders_where_the_disk_is_full(free: int, tmp_path: Path) -> None:
-    """It maps a file that the disk has no room for, and the process ends."""
+    """Mesa's cache would map a file that the disk has no room for, which ends the process."""
     code = f"""
 import os
 from types import SimpleNamespace
@@ -309,7 +309,7 @@ def test_ctrl_c_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_shader_that_does_not_build_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words that the driver cannot read are a RuntimeError with kernel, backend and size."""
+    """The RuntimeError names the kernel, the size and the device."""
     monkeypatch.setattr(executable, "emit", lambda *args: b"\x03\x02\x23\x07" + bytes(16))
     exe = load(AXPY)
     with pytest.raises(RuntimeError, match=r"kernel axpy.*: 20 bytes, 0 lines of SPIR-V, on .*VK_ERROR"):

@@ -17,7 +17,7 @@ from quadrants_lab.ir.walk import rewrite
 from quadrants_lab.runtime.check import narrow as narrowing
 from quadrants_lab.runtime.check import parting
 from quadrants_lab.runtime.check.narrow import narrow
-from quadrants_lab.runtime.check.parting import part
+from quadrants_lab.runtime.check.parting import find_parting
 from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.check.tangent import Tangents
 from quadrants_lab.runtime.launch.observe import watch
@@ -69,7 +69,7 @@ def test_no_element_is_named_that_is_right() -> None:
     with watch(launches):
         run()
     tangents = Tangents(launches, y._memory)
-    parted = part(tangents, x._memory, np.ones(4), -1.0)  # taken for wrong wherever it is
+    parted = find_parting(tangents, x._memory, np.ones(4), -1.0)  # taken for wrong wherever it is
     assert parted is not None
     assert narrow(tangents, parted, -1.0) is not None
     assert narrow(tangents, parted, 1e-3) is None

@@ -255,7 +255,7 @@ def one(v: qd.f32) -> qd.f32:
         (logged(one), "write @qd.kernel directly above def"),
         (functools.partial(one, 3.0), r"functools.partial\(qd.kernel\(one\), ...\)"),
         (functools.lru_cache(one), "would write nothing"),
-        (functools.singledispatch(one), "what wraps one is Python"),
+        (functools.singledispatch(one), "the wrapper of one is Python"),
     ],
     ids=["wraps", "partial", "cache", "singledispatch"],
 )

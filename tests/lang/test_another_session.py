@@ -96,7 +96,7 @@ def test_what_is_refused():
     x, y = fields(1.0)
     other = qd.another_session(qd.cpu)
     with qd.ad.Tape(y):
-        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2002"), other:
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2004"), other:
             pass
         squares(x, y)
     assert x.grad.to_numpy().tolist() == [2.0] * 4

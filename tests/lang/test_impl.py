@@ -23,7 +23,7 @@ def test_options_of_the_session():
     assert (runtime.default_fp, runtime.prog.alive) == (qd.f64, True)
     with pytest.raises(AttributeError, match="no option 'optlevel'"):
         str(config.optlevel)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2034"):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2038"):
         config.debug = False
     qd.reset()
     with pytest.raises(qd.QuadrantsRuntimeError, match="QL2000"):

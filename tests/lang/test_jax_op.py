@@ -77,7 +77,7 @@ def test_under_a_tape_it_is_an_error() -> None:
 
 
 def test_what_an_output_is_like() -> None:
-    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="to be like 'z', which is no argument"):
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="described by 'z', which is not an argument"):
         qd.jax_op(lambda x, y: None, outputs={"y": "z"})(jnp.asarray(X))
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="jax_op takes a kernel or a Python function"):
         qd.jax_op(3, outputs={"y": "x"})

@@ -1,5 +1,8 @@
 """Vectors and matrices outside of kernels."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -54,6 +57,9 @@ def test_elements_are_read_and_written():
         v.xx = [1, 2]
     with pytest.raises(AttributeError):
         v.xr  # noqa: B018
+    for value, name in ((v, "X"), (v, "n"), (m, "x")):
+        with pytest.raises(AttributeError):
+            setattr(value, name, 1)
     with pytest.raises(IndexError, match="QL2112"):
         m[0]
     with pytest.raises(IndexError):
@@ -124,10 +130,22 @@ def test_numpys_and_the_languages_functions_give_values():
         (qd.sin(w), np.sin(W)), (qd.max(w, 1), [1.5, 2, 1]), (qd.floor(w), [1, 2, -3]), (np.exp(w), np.exp(W)),
         (qd.floor(w, qd.i32), [1, 2, -3]), (qd.cast(w, qd.i32), [1, 2, -3]), (qd.abs(w), np.abs(W)),
         (qd.select(w > 0, w, 0), [1.5, 2, 0]), (qd.pow(w, 2), np.square(W)),
+        *zip(qd.frexp(w), np.frexp(W), strict=True), *zip(divmod(w, 2), divmod(np.array(W), 2), strict=True),
     ]  # fmt: skip
     for got, want in same:
         assert isinstance(got, qd.Vector)
         np.testing.assert_allclose(got.to_numpy(), want)
+
+
+def test_copies_and_pickles_are_values_of_their_own():
+    x = qd.Vector.field(2, qd.f32, shape=1)
+    s = qd.types.struct(at=qd.types.vector(2, qd.f32))(at=[1, 2])
+    for value in (qd.Vector([1, 2], qd.f32), qd.Matrix([[1, 2]], qd.i32), x[0], s.at, qd.Vector(V)):
+        for again in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+            assert (again.to_list(), again.dtype) == (value.to_list(), value.dtype)
+            again.fill(7)
+            assert value.to_list() != again.to_list()
+    assert copy.deepcopy(s).to_dict() == s.to_dict()
 
 
 def test_printing():

@@ -445,13 +445,13 @@ def test_compiled_functions_break_off_and_go_on():
 def test_arguments_that_make_no_operation():
     takes = {"outputs": {"y": "x"}}
     for fn, options, said in (
-        (square, {"outputs": {"z": "x"}}, "'z' is no parameter"),
+        (square, {"outputs": {"z": "x"}}, "no parameter 'z'"),
         (square, {"outputs": {}}, "none are given"),
         (3, takes, "not 3"),
     ):
         with pytest.raises(TypeError, match=f"QL2120.*{said}"):
             qd.torch_op(fn, **options)
-    for like, said in (("z", "like 'z'"), (2.5, "not 2.5"), (lambda q: q, "like 'q'")):
+    for like, said in (("z", "by 'z'"), (2.5, "not 2.5"), (lambda q: q, "by 'q'")):
         with pytest.raises(TypeError, match=f"QL2120.*{said}"):
             qd.torch_op(square, outputs={"y": like})(torch.ones(2))
     with pytest.raises(TypeError, match="QL2126.*'xs'.*list"):

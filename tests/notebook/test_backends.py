@@ -17,7 +17,7 @@ from quadrants_lab.runtime.backend import Available, available, backend, names
 from quadrants_lab.widgets.panes import render
 
 FLOATS = SETUP.replace("f64", "f32")
-ROW = r"^[│ ]*{} +[\d.]+ .s .*(?:equal|in \w)"
+ROW = r"^[│ ]*{} +[\d.]+ .?s .*(?:equal|in \w)"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, {str(ROOT / "tests")!r})
 from notebook.sample import cell_view
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.widgets.model import LaunchSteps, Line, NotMade, StepStatement, StepsView, StepTrace
+from quadrants_lab.widgets.model import LaunchSteps, Line, NotReady, StepStatement, StepsView, StepTrace
 view = cell_view()
 (kernel,) = view.kernels
 last = kernel.source[-1].span_line
@@ -40,7 +40,7 @@ def make():
 
 def follow(task, lane, where):
     if where and not known:
-        raise NotMade("the steps of iteration 0", make)
+        raise NotReady("the steps of iteration 0", make)
     return known[0] if where else replace(trace, cut=True)
 
 kernel.steps = StepsView([LaunchSteps(1, "gradient", ["parallel"], follow)])

@@ -11,7 +11,7 @@ import pytest
 import quadrants_lab as qd
 from quadrants_lab.notebook import show
 from quadrants_lab.widgets import source
-from quadrants_lab.widgets.model import ONLY_KNOWN, KernelView, NotMade, kernel_lines
+from quadrants_lab.widgets.model import ONLY_READY, KernelView, NotReady, kernel_lines
 from quadrants_lab.widgets.passes import pane
 
 MEMORY = ("store @v$", "load @v$", "overflow %")
@@ -80,14 +80,14 @@ def test_what_other_backends_make_of_a_stack_is_made_when_somebody_looks() -> No
     view = show(some).view.kernels[0]
     later = view.lowered["gradient on metal"]
     assert "gradient on cpu" in view.traces
-    token = ONLY_KNOWN.set(True)
+    token = ONLY_READY.set(True)
     try:
         assert "passes/gradient on metal/0/ir" in source.pane(view, "0/source", ())
         for rest in (["gradient on metal"], ["gradient on metal", "0", "ir"]):
-            with pytest.raises(NotMade, match="lower adstacks of metal"):
+            with pytest.raises(NotReady, match="lower adstacks of metal"):
                 pane(view, "0/passes", rest)
     finally:
-        ONLY_KNOWN.reset(token)
+        ONLY_READY.reset(token)
     assert later.known is None
     assert "lower adstacks" in pane(view, "0/passes", ["gradient on metal"])
     assert later.known is not None

@@ -260,7 +260,7 @@ def test_check_sees_by_forward_mode_what_differences_of_f32_cannot(cell, shell, 
 
     def a_little_wrong(target, launches):
         differentiate(target, launches)
-        for field in launches.followed.values():
+        for field in launches.tracked.values():
             if field.grad is not None and field.name == "x":
                 field.grad.array[...] *= 1.004
 

@@ -29,7 +29,7 @@ from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.history import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export
 from quadrants_lab.widgets.diff import ranges
-from quadrants_lab.widgets.lines import listing
+from quadrants_lab.widgets.html import listing
 from quadrants_lab.widgets.model import Line, TaskGraphs, kernel_lines
 from quadrants_lab.widgets.static import static_html
 

@@ -8,9 +8,10 @@ from sessions import sessions
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
-from quadrants_lab.notebook.roofline import FUNCTION, MOST_STEPS, Counted, limits, roofline
+from quadrants_lab.notebook.roofline import FUNCTION, MOST_STEPS, limits, roofline, sizes_of, work_of
+from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import recording
-from quadrants_lab.widgets.model import ONLY_KNOWN, NotMade
+from quadrants_lab.widgets.model import ONLY_READY, NotReady
 from quadrants_lab.widgets.pack import small_answers
 from quadrants_lab.widgets.panes import render
 
@@ -27,7 +28,7 @@ def counted(launch):
     with recording() as recorder:
         launch()
     records = recorder.records()
-    return records, [Counted(r).work() for r in records]
+    return records, [work_of(launch_data(r)) for r in records]
 
 
 def test_bytes_and_operations(arch):
@@ -49,7 +50,7 @@ def test_bytes_and_operations(arch):
     assert work.read == pytest.approx({"x": 4 * N, "y": 4 * N})
     assert work.written == pytest.approx({"y": 4 * N})
     assert work.operations == pytest.approx(2 * N)
-    assert work.moved(Counted(record).sizes) == pytest.approx(12 * N)
+    assert work.moved(sizes_of(record)) == pytest.approx(12 * N)
     assert deep.operations == pytest.approx(3 * N * (FUNCTION + 1))
     assert deep.moved({"x": 4 * N, "n": 4 * N}) == pytest.approx(12 * N)  # what is touched again is there
 
@@ -105,7 +106,8 @@ def test_what_cannot_be_counted_is_said():
                 x[i] += 1.0
 
     (record,) = counted_records(long)
-    assert "steps, which are not counted" in roofline(Counted(record), 1.0, record.plan.session).problem
+    view = roofline(launch_data(record), sizes_of(record), 1.0, record.plan.session)
+    assert "steps, which are not counted" in view.problem
 
 
 def counted_records(launch):
@@ -132,12 +134,12 @@ def test_the_pane_makes_it_when_somebody_asks(arch):
         double()
     view = cell_view("", recorder)
     assert "how near it is to the device" in render(view, "0/run")
-    token = ONLY_KNOWN.set(True)
+    token = ONLY_READY.set(True)
     try:
-        with pytest.raises(NotMade, match="the roofline"):
+        with pytest.raises(NotReady, match="the roofline"):
             render(view, "0/run/0")
     finally:
-        ONLY_KNOWN.reset(token)
+        ONLY_READY.reset(token)
     assert "0/run/0" not in small_answers(view)
     says = render(view, "0/run/0")
     assert "of the device's limit, which is memory: at least 7.8 KB move" in says

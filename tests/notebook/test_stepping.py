@@ -18,7 +18,7 @@ from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.stepping import add_findings
 from quadrants_lab.runtime.interpret import interpreter_trace
 from quadrants_lab.runtime.record.records import recording
-from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, NotMade, StepTrace
+from quadrants_lab.widgets.model import ONLY_READY, CellView, NotReady, StepTrace
 from quadrants_lab.widgets.pack import answers
 from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
@@ -210,14 +210,14 @@ def test_a_long_iteration_is_shown_in_windows(cell, shell, monkeypatch):
 
 
 def test_a_far_place_is_found_on_a_thread_that_can_be_stopped(wave):
-    token = ONLY_KNOWN.set(True)
+    token = ONLY_READY.set(True)
     try:
-        with pytest.raises(NotMade, match="the steps of iteration 2") as missing:
+        with pytest.raises(NotReady, match="the steps of iteration 2") as missing:
             render(wave, "0/steps/1/0/2/turn")
         missing.value.make()
         assert json.loads(render(wave, "0/steps/1/0/2/turn"))["turn"] > 0
     finally:
-        ONLY_KNOWN.reset(token)
+        ONLY_READY.reset(token)
     assert missing.value.stop is not None
 
 

@@ -16,7 +16,7 @@ from quadrants_lab.notebook.code_process import CodeProcess, Job
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import interruptible as waits
 from quadrants_lab.runtime.compile.interruptible import interruptible
-from quadrants_lab.widgets.model import ONLY_KNOWN, CellView, CodeView, Line, NotMade, StageView
+from quadrants_lab.widgets.model import ONLY_READY, CellView, CodeView, Line, NotReady, StageView
 from quadrants_lab.widgets.panes import render
 
 
@@ -146,9 +146,9 @@ def test_a_cell_does_not_make_code_that_nobody_looks_at(cell, shell):
     known = {s.backend for stages in kernel.code.values() for s in stages if s.known is not None}
     assert known == {"cpu"}
     asked = f"0/code/gradient/{len(kernel.code['gradient']) - 1}"
-    token = ONLY_KNOWN.set(True)
+    token = ONLY_READY.set(True)
     try:
-        with pytest.raises(NotMade):
+        with pytest.raises(NotReady):
             render(CellView("", [kernel]), asked)
     finally:
-        ONLY_KNOWN.reset(token)
+        ONLY_READY.reset(token)

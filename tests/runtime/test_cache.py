@@ -38,7 +38,7 @@ A, B = key("a"), key("b")
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing has been said in this process."""
-    monkeypatch.setattr(disk_cache, "_told", {})
+    monkeypatch.setattr(disk_cache, "_warned", {})
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, home: s
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.warns(QuadrantsWarning, match="QL2035"):
         assert default_path() is None
-    disk_cache._told.clear()
+    disk_cache._warned.clear()
     if home is None:
         with pytest.warns(QuadrantsWarning, match="QL2035"):
             assert default_path("~/here") is None
@@ -252,7 +252,7 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, home: s
 
 def told(store: DiskCache) -> str:
     """The one warning of a process that uses the store."""
-    disk_cache._told.clear()
+    disk_cache._warned.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
@@ -283,7 +283,7 @@ def test_what_the_user_is_told(
         texts["another owner"] = told(store)
     (tmp_path / "file").touch()
     texts["no folder"] = told(DiskCache(tmp_path / "file", ROOM))
-    disk_cache._told.clear()
+    disk_cache._warned.clear()
     for variable in ("XDG_CACHE_HOME", "QD_OFFLINE_CACHE_FILE_PATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")

@@ -103,8 +103,7 @@ def test_sizes_are_evaluated_again_only_when_something_changed(monkeypatch) -> N
     assert by_field.sizes()[0].depth == 5
 
 
-@pytest.mark.parametrize("kind", ["ndarray", "mixed"])
-def test_sizes_follow_scalars(kind) -> None:
+def test_sizes_follow_scalars() -> None:
     _, y = make()
     x = qd.ndarray(qd.f64, 3, needs_grad=True)
     x.from_numpy(np.array([0.1, 0.4, 0.9]))

@@ -14,9 +14,9 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret import interpreter_trace as steps
 from quadrants_lab.runtime.interpret import partial
-from quadrants_lab.runtime.interpret.interpreter_trace import Past, Walk, walk_iteration
+from quadrants_lab.runtime.interpret.interpreter_trace import PastState, TraceWindow, trace_iteration
 from quadrants_lab.runtime.record import records
-from quadrants_lab.runtime.record.held import held
+from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord, recording
 
 
@@ -26,9 +26,9 @@ def recorded(launch: Any, *kernels: Any) -> list[LaunchRecord]:
     return [r for r in recorder.records() if r.plan.owner in [k.dispatcher for k in kernels]]
 
 
-def walked(record: LaunchRecord, task: int, lane: tuple[int, ...] | None = None, **how: Any) -> Walk:
+def walked(record: LaunchRecord, task: int, lane: tuple[int, ...] | None = None, **how: Any) -> TraceWindow:
     assert record.inputs is not None
-    return walk_iteration(replace(held(record), before=record.inputs, after={}), task, lane, **how)
+    return trace_iteration(replace(launch_data(record), before=record.inputs, after={}), task, lane, **how)
 
 
 def wave() -> tuple[Any, LaunchRecord]:
@@ -184,17 +184,17 @@ def test_of_a_large_launch_the_iterations_that_are_needed_run(monkeypatch: pytes
         (forward, "y", data[700] * np.exp(data[700])),
         (back, "x.grad", np.exp(data[700]) * data[700]),
     ):
-        walk = walk_iteration(held(record), 1, (700,))
+        walk = trace_iteration(launch_data(record), 1, (700,))
         (write,) = (e for e in walk.events if isinstance(e.stmt, N.Atomic) and e.stmt.buffer == name)
         np.testing.assert_allclose(write.operands[0], want, rtol=1e-12)
     last = len(changed.plan.kernel.body) - 1
-    walk = walk_iteration(replace(held(changed), after={}), last, (9,))
+    walk = trace_iteration(replace(launch_data(changed), after={}), last, (9,))
     assert [e.value for e in walk.events if isinstance(e.stmt, N.Store) and e.stmt.buffer == "c"] == [np.sin(data[9])]
     with pytest.raises(QuadrantsRuntimeError, match=r"wrote over c\[10\]: .* first 10 elements are kept"):
-        walk_iteration(replace(held(changed), after={}), last, (10,))
+        trace_iteration(replace(launch_data(changed), after={}), last, (10,))
     x[3] = 0.0
     with pytest.raises(QuadrantsRuntimeError, match="x was written to since the launch"):
-        walk_iteration(replace(held(forward), after={}), 0, (9,))
+        trace_iteration(replace(launch_data(forward), after={}), 0, (9,))
 
 
 def test_a_window_has_what_events_before_it_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_a_window_has_what_events_before_it_leave(monkeypatch: pytest.MonkeyPatc
         first = walk.events[0].number
         assert [e.number for e in walk.events] == list(range(first, min(max(8, first + 8), len(whole.events))))
         assert walk.found == n
-        expected = Past()
+        expected = PastState()
         for e in itertools.islice(whole.events, first):
             expected.take(e)
         kept = expected.events(walk.unseen(0))

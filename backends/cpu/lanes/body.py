@@ -1,45 +1,38 @@
-"""Statements over lanes. A value that all lanes share is a scalar, as in any other body; one that differs is a vector,
-or, where neighbouring lanes hold neighbouring integers, the scalar of the first lane until the vector is asked for."""
+"""Statements over lanes. A uniform value is a scalar, as in any other body. A divergent one is a vector or, where it
+grows by one from lane to lane, the scalar of the first lane until somebody needs the vector."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.backends._llvm import control as scalar_control
-from quadrants_lab.backends._llvm import memory as scalar_memory
 from quadrants_lab.backends._llvm import ops
+from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
-from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import HANDLERS, CpuBody
 from quadrants_lab.backends.cpu.lanes import control, functions, memory
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1
 
 _DIVIDES = ("quot", "rem")
 
 
 class LaneBody(CpuBody):
-    """``width``: lanes. ``mask``: those that take part, a vector of u1; at least one does wherever code runs.
-    ``stride``: how far apart a lane's slots of an adstack are, in slots, an i64. Lane n is iteration ``first + n``."""
+    """``width``: the number of lanes. ``mask``: a vector of u1, true in the lanes that take part; wherever code runs at
+    least one does. ``stride``: from one slot of a lane's adstack to the next, in slots, an i64."""
 
-    def __init__(
-        self, fn: Function, kernel: N.Kernel, options: CompileOptions, frame: L.FrameLayout,
-        scopes: scalar_memory.Scopes, ranges: Ranges, found: Divergence, width: int,
-    ) -> None:  # fmt: skip
-        super().__init__(fn, kernel, options, frame, True, scopes, ranges)
+    def __init__(self, fn: Function, unit: Unit, found: Divergence, width: int) -> None:
+        super().__init__(fn, unit, True)
         self.width = width
-        self.varying = found.varying
-        self.split = found.split
+        self.divergent = found.divergent
+        self.per_lane = found.per_lane
         self.mask = ""
         self.stride = str(width)
-        self.exit = "leave"
         self.linear: dict[int, str] = {}  # value in the first lane, of integers that count up from lane to lane
-        self.lane = "0"  # which lane `one` asks
-        self.scratch_at = self.scratch_values = ""  # room for an address and a value a lane
+        self.lane = "0"  # the lane that `reported` takes values of
+        self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
 
     # --- values -------------------------------------------------------------------------------------------------
 
@@ -48,16 +41,16 @@ class LaneBody(CpuBody):
         """The type of a mask."""
         return ty(u1, self.width).text
 
-    def shared(self, *ids: int) -> bool:
-        """Whether all lanes hold the same values."""
-        return self.varying.isdisjoint(ids)
+    def uniform(self, *ids: int) -> bool:
+        """Whether all these values are uniform."""
+        return self.divergent.isdisjoint(ids)
 
     def vector(self, id: int) -> str:
-        """A value in every lane."""
+        """A value as a vector."""
         t = self.types[id]
         if id in self.linear:
             return self.once(("vector", id), lambda: self._count_up(self.linear[id], t))
-        return self.values[id] if id in self.varying else self.splat(self.values[id], t)
+        return self.values[id] if id in self.divergent else self.splat(self.values[id], t)
 
     def _count_up(self, first: str, t: DType) -> str:
         return self.fn.let(f"add {ty(t, self.width).text} {self.splat(first, t)}, {self.numbers(t)}")
@@ -74,29 +67,20 @@ class LaneBody(CpuBody):
     def _spread(self, value: str, t: str) -> str:
         w = self.width
         one = self.fn.let(f"insertelement <{w} x {t}> poison, {t} {value}, i64 0")
-        return self.fn.let(
-            f"shufflevector <{w} x {t}> {one}, <{w} x {t}> poison, <{w} x i32> zeroinitializer"
-        )
+        return self.fn.let(f"shufflevector <{w} x {t}> {one}, <{w} x {t}> poison, <{w} x i32> zeroinitializer")
 
     def numbers(self, t: DType) -> str:
         """0, 1, 2, ..."""
         return "<" + ", ".join(f"{ty(t).text} {n}" for n in range(self.width)) + ">"
 
-    def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
-        """What was made already in this block or one around it, or is made now."""
-        made = self.offsets.get(key)
-        if made is None:
-            made = self.offsets[key] = make()
-        return made
-
-    def either(self, cond: str, a: str, b: str, t: DType) -> str:
-        """By lane: ``a`` where ``cond``, a mask, holds."""
+    def select(self, cond: str, a: str, b: str, t: DType) -> str:
+        """In each lane ``a`` where the mask ``cond`` holds, else ``b``."""
         v = ty(t, self.width).text
         return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
 
-    def both(self, mask: str, cond: str) -> str:
-        """Lanes of ``mask`` where ``cond`` holds, which in others may be poison."""
-        return self.either(mask, cond, "zeroinitializer", u1)
+    def masked(self, mask: str, cond: str) -> str:
+        """The lanes of ``mask`` where ``cond`` holds. In other lanes ``cond`` may be poison."""
+        return self.select(mask, cond, "zeroinitializer", u1)
 
     def any(self, mask: str) -> str:
         return self.fn.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", (self.truth, mask))
@@ -108,25 +92,21 @@ class LaneBody(CpuBody):
         return n if self.width == 64 else self.fn.let(f"zext {t} {n} to i64")
 
     def reduce(self, name: str, t: DType, value: str) -> str:
-        """llvm.vector.reduce's result: a scalar."""
+        """The scalar that llvm.vector.reduce makes of a vector."""
         v = ty(t, self.width)
         start = {"fadd": "-0.0", "fmul": "1.0"}.get(name)
         first = ((ty(t).text, start),) if start else ()
         flags = "reassoc " if start else ""
-        return self.fn.call(
-            ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags
-        )
+        return self.fn.call(ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags)
 
-    # --- what control flow asks for -----------------------------------------------------------------------------
+    # --- what `Body` asks for -----------------------------------------------------------------------------------
 
     def type_of_param(self, p: N.Param) -> Ty:
-        return ty(p.type, self.width if p.id in self.varying else 1)
+        return ty(p.type, self.width if p.id in self.divergent else 1)
 
     def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(
-            self.vector(i) if p.id in self.varying else self.values[i]
-            for p, i in zip(takers, ids, strict=True)
-        )
+        both = zip(takers, ids, strict=True)
+        return tuple(self.vector(i) if p.id in self.divergent else self.values[i] for p, i in both)
 
     def statement(self, stmt: N.Stmt) -> None:
         LANES.get(type(stmt), HANDLERS[type(stmt)])(self, stmt)
@@ -137,37 +117,36 @@ class LaneBody(CpuBody):
         self.values[last] = self.linear[last]
         return super().iteration()
 
-    def one(self, id: int) -> str:
-        """A value in the lane that has something to say."""
-        if self.shared(id):
+    def reported(self, id: int) -> str:
+        if self.uniform(id):
             return self.values[id]
         v = ty(self.types[id], self.width).text
         return self.fn.let(f"extractelement {v} {self.vector(id)}, i64 {self.lane}")
 
     def local(self, b: N.Buffer) -> str:
-        return self.fn.alloca(ty(b.dtype, self.width if b.name in self.split else 1).text)
+        return self.fn.alloca(ty(b.dtype, self.width if b.name in self.per_lane else 1).text)
 
     def in_slab(self, at: str) -> str:
         return self.fn.let(f"mul i64 {at}, {self.stride}")
 
 
 def _op(b: LaneBody, s: N.Op) -> None:
-    if b.shared(s.id):
+    if b.uniform(s.id):
         HANDLERS[N.Op](b, s)
         return
     known = tuple(map(b.ranges.range, s.args))
     first = b.types[s.args[0]]
-    if counts_up(s, b.linear, b.varying):
+    if counts_up(s, b.linear, b.divergent):
         args = tuple(b.linear.get(i, b.values.get(i, "")) for i in s.args)
         t = ty(s.type)
-        # the first lane may be one that takes no part: nothing is known of its value
+        # the first lane may take no part, so the ranges of the operands do not hold for it
         b.linear[s.id] = ops.emit(b.fn, s.prim, t, (t, t), args, (None, None), "")
         b.define(s.id, s.type, "")
         return
     types = tuple(ty(b.types[i], b.width) for i in s.args)
     values = [b.vector(i) for i in s.args]
-    if s.prim in _DIVIDES and not b.shared(s.args[1]):  # a lane that takes no part may hold anything, 0 and poison too
-        values[1] = b.either(b.mask, values[1], constant(types[1], 1), first)
+    if s.prim in _DIVIDES and not b.uniform(s.args[1]):  # a lane that takes no part may hold 0 or poison
+        values[1] = b.select(b.mask, values[1], constant(types[1], 1), first)
     out = ty(s.type, b.width)
     if functions.is_library(s.prim, first):
         value = functions.lane_by_lane(b, s.prim, out, tuple(values))
@@ -178,7 +157,7 @@ def _op(b: LaneBody, s: N.Op) -> None:
 
 def _builtin(b: LaneBody, s: N.Builtin) -> None:
     value = b.builtin(s.what)
-    b.define(s.id, s.type, value if b.shared(s.id) else b._count_up(value, s.type))
+    b.define(s.id, s.type, value if b.uniform(s.id) else b._count_up(value, s.type))
 
 
 LANES: dict[type, Callable[[Any, Any], None]] = {
@@ -189,8 +168,8 @@ LANES: dict[type, Callable[[Any, Any], None]] = {
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.If: lambda b, s: (scalar_control.if_ if b.shared(s.cond) else control.if_)(b, s),
-    N.For: lambda b, s: (scalar_control.for_ if b.shared(s.begin, s.end) else control.for_)(b, s),
+    N.If: lambda b, s: (scalar_control.if_ if b.uniform(s.cond) else control.if_)(b, s),
+    N.For: lambda b, s: (scalar_control.for_ if b.uniform(s.begin, s.end) else control.for_)(b, s),
     N.While: lambda b, s: (scalar_control.while_ if control.together(b, s) else control.while_)(b, s),
     N.Lane: lambda b, s: b.define(s.id, s.type, b.numbers(s.type)),
     N.Overflow: control.overflow,

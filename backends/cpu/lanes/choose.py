@@ -11,16 +11,16 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
-_TRIPS = 16  # of a loop whose trips are not known
-_STATEMENTS = {4: 160, 2: 320}  # vectors in flight, and in how many statements at most
-_GROUPS = 16  # of iterations side by side that a task is to have at least
-_GAIN = 1.5  # by how much lanes must be cheaper, by this file's rough prices
+_TRIPS = 16  # assumed of a loop whose trip count is not known
+_STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
+_GROUPS = 16  # the fewest groups of iterations that a task should have
+_GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
 
 
 def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
-    """Lanes that the task's iterations run in on a processor whose vectors have so many bytes; 0 where each runs by
-    itself. Straight code without elementary functions is left to LLVM's own vectoriser, but for what sums into
-    neighbours' elements, which stop that; so are the rows of cells of a sparse layout, and the threads of blocks."""
+    """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes``; 0 where each runs by
+    itself. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
+    without elementary functions, unless it sums into neighbours' elements, which LLVM does not vectorise."""
     if not vector_bytes or not can(task):
         return 0
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
@@ -34,13 +34,12 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     one, all_ = _Prices(kernel, task, found, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
         return 0
-    return lanes if _gathers(task, found.varying) else lanes * _vectors(task, lanes, vector_bytes)
+    return lanes if _gathers(task, found.divergent) else lanes * _vectors(task, lanes, vector_bytes)
 
 
 def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
-    """How many vectors of so many lanes make one value: while one's result is waited for, the next one's is computed.
-    With few iterations, or a lot of code, which takes its time to compile, that does not pay. Vectors of 64 bytes have
-    32 registers, shorter ones 16."""
+    """How many vectors make one value, so that one is computed while the result of another is on its way. This does not
+    pay with few iterations or a lot of code. Vectors of 64 bytes have 32 registers, shorter ones 16."""
     size = sum(1 for _ in walk(task.body)) * (64 // vector_bytes)
     found = next((n for n, most in _STATEMENTS.items() if size <= most), 1)
     total = fixed_total(task)
@@ -50,16 +49,15 @@ def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     return found
 
 
-def _gathers(task: N.Offload, varying: set[int]) -> bool:
-    """Whether lanes have elements that do not lie in a row. With several vectors they would then have too many cache
-    lines at once."""
+def _gathers(task: N.Offload, divergent: set[int]) -> bool:
+    """Whether an access goes to elements that do not lie in a row; several vectors would use too many cache lines."""
     counting = {task.indices[-1].id}
     for s in walk(task.body):
-        if isinstance(s, N.Op) and counts_up(s, counting, varying):
+        if isinstance(s, N.Op) and counts_up(s, counting, divergent):
             counting.add(s.id)
         elif isinstance(s, N.Access) and s.index:
             *rows, last = s.index
-            if not varying.isdisjoint(rows) or (last in varying and last not in counting):
+            if not divergent.isdisjoint(rows) or (last in divergent and last not in counting):
                 return True
     return False
 
@@ -70,7 +68,7 @@ def width(task: N.Offload, vector_bytes: int) -> int:
 
 
 def _shortest_row(task: N.Offload) -> int:
-    """Iterations of the box's last axis where they are known, else many. The lanes of a group are of one row."""
+    """Iterations of the box's last axis where they are known, else many. All lanes of a group are in one row."""
     known = constants(task.bounds)
     *outer, (_, begin, end) = task.box()
     return known[end] - known[begin] if outer and begin in known and end in known else 1 << 30
@@ -94,7 +92,7 @@ def can(task: N.Offload) -> bool:
         return False
     block = task.body
     if any(_reaches(s) for s in walk(block)) and any(_stores(s) for s in walk(block)):
-        return False  # how many lanes its stacks have room for depends on the number of threads: so would its sums
+        return False  # the lanes that its stacks have room for depend on the number of threads, and so would its sums
     used = uses(block)
     for s in walk(block):
         if not s.lane_safe:
@@ -107,7 +105,7 @@ def can(task: N.Offload) -> bool:
 
 
 class _Prices:
-    """Cycles of a block for one iteration by itself and for one in each lane, together."""
+    """The cycles that a block takes for one iteration, and for one iteration in each lane together."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, found: Divergence, lanes: int) -> None:
         self.lanes = lanes
@@ -133,28 +131,28 @@ class _Prices:
         return one, together
 
     def _statement(self, s: N.Stmt) -> tuple[float, float]:
-        varying, w = self.found.varying, self.lanes
+        divergent, w = self.found.divergent, self.lanes
         if isinstance(s, N.Op):
             cost = PRIMS[s.prim].cost
-            if s.id not in varying:
+            if s.id not in divergent:
                 return cost, cost
             if not s.type.is_float and s.prim in ("floordiv", "mod", "raw_div", "raw_mod"):
                 return cost, cost * w
             return cost, cost * (2.0 if _is_math(s) else 1.0)
         if isinstance(s, (N.Load, N.Store)):
-            if varying.isdisjoint(s.index):
+            if divergent.isdisjoint(s.index):
                 return 2, 2
             return 3, 3 if self._in_a_row(s.index) else 1.5 * w
         if isinstance(s, N.Atomic):
             if s.buffer in self.reduced:
                 return 3, 3
-            if varying.isdisjoint(s.index):
+            if divergent.isdisjoint(s.index):
                 return 15, 20
             if s.private:
                 return 6, 6 if self._in_a_row(s.index) else 3 * w
             return 12, 15 * w
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
-            return 3, 2.5 * w if s.stack in self.found.split else 3
+            return 3, 2.5 * w if s.stack in self.found.per_lane else 3
         if isinstance(s, N.Random):
             return 20, 3 * w
         if isinstance(s, N.Control):
@@ -162,5 +160,5 @@ class _Prices:
         return 0, 0
 
     def _in_a_row(self, index: tuple[int, ...]) -> bool:
-        """Where the index is the task's own; a sum with it may be, too, but is not looked for."""
-        return index[-1] == self.index and self.found.varying.isdisjoint(index[:-1])
+        """Whether the last index is the task's own. A sum with it would lie in a row too, but is not recognised."""
+        return index[-1] == self.index and self.found.divergent.isdisjoint(index[:-1])

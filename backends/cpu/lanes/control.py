@@ -1,9 +1,11 @@
-"""Control flow where lanes part ways: arms and rounds run under a mask, and only where some lane takes part."""
+"""Divergent control flow: arms and trips run under a mask, and only where at least one lane takes part."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from quadrants_lab.backends._llvm import control as scalar
 from quadrants_lab.backends._llvm.control import close_phis, open_phis
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
@@ -16,10 +18,10 @@ _CHEAP = 24  # cycles of an arm that runs without asking whether a lane takes it
 
 
 def check(b: LaneBody, s: N.Assert) -> None:
-    """What the first lane to fail has to say ends the task."""
+    """Reports the first lane that fails, and ends the task."""
     fn = b.fn
     bad, good = fn.label("fail"), fn.label("ok")
-    fails = b.both(b.mask, fn.let(f"xor {b.truth} {b.vector(s.cond)}, splat (i1 true)"))
+    fails = b.masked(b.mask, fn.let(f"xor {b.truth} {b.vector(s.cond)}, splat (i1 true)"))
     fn.branch(b.any(fails), bad, good)
     fn.start(bad)
     outer, b.offsets = b.offsets, dict(b.offsets)
@@ -35,20 +37,20 @@ def _first(b: LaneBody, mask: str) -> str:
 
 
 def overflow(b: LaneBody, s: N.Overflow) -> None:
-    """What the first lane to run out of slots has to say."""
-    if not b.shared(s.stack, s.depth):
+    """Reports the first lane that ran out of slots."""
+    if not b.uniform(s.stack, s.depth):
         b.lane = _first(b, b.mask)
-    which = b.one(s.stack)
-    b.overflow(which if which[0] != "%" else b.fn.let(f"zext i32 {which} to i64"), b.one(s.depth))
+    which = b.reported(s.stack)
+    b.overflow(which if which[0] != "%" else b.fn.let(f"zext i32 {which} to i64"), b.reported(s.depth))
 
 
 def together(b: LaneBody, s: N.While) -> bool:
-    """Whether all lanes leave the loop in the same round."""
-    return b.shared(s.cond[-1].operands()[0])
+    """Whether all lanes leave the loop in the same trip."""
+    return b.uniform(s.cond[-1].operands()[0])
 
 
 def _plain(block: N.Block) -> bool:
-    """Whether a block may run where no lane takes part, and costs next to nothing."""
+    """Whether a block costs next to nothing and has no effect, so that it may run where no lane takes part."""
     cost = 0
     for s in block[:-1]:
         if isinstance(s, N.Op) and "@math" not in PRIMS[s.prim].llvm:
@@ -66,7 +68,7 @@ def if_(b: LaneBody, s: N.If) -> None:
         if len(arm) == 1:
             given.append(b.given(s.results, arm[-1].operands()))
             continue
-        b.mask = b.both(outer, takes)
+        b.mask = b.masked(outer, takes)
         if _plain(arm):
             given.append(b.block(arm, s.results))
         else:
@@ -86,7 +88,7 @@ def if_(b: LaneBody, s: N.If) -> None:
             )
         b.mask = outer
     for k, r in enumerate(s.results):
-        b.define(r.id, r.type, b.either(cond, given[0][k], given[1][k], r.type))
+        b.define(r.id, r.type, b.select(cond, given[0][k], given[1][k], r.type))
 
 
 def while_(b: LaneBody, s: N.While) -> None:
@@ -101,7 +103,7 @@ def while_(b: LaneBody, s: N.While) -> None:
     b.mask = going
     owner = s.cond[-1].operands()[0]
     b.block(s.cond)
-    again = b.both(going, b.vector(owner))
+    again = b.masked(going, b.vector(owner))
     fn.branch(b.any(again), body, done)
     fn.start(body)
     b.mask = again
@@ -117,77 +119,60 @@ def while_(b: LaneBody, s: N.While) -> None:
 
 
 def _kept(b: LaneBody, carried: tuple[N.Param, ...], nexts: tuple[str, ...]) -> tuple[str, ...]:
-    """The next values in the lanes that take part, the last ones in the others."""
-    return tuple(b.either(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
+    """The next carried values in the lanes that take part, the present ones in the others."""
+    return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
 
 
 def for_(b: LaneBody, s: N.For) -> None:
-    """Rounds from the least to the greatest bound of the lanes. Where they share a bound they share the index too, and
-    a lane sits out the rounds that are not its own; else each counts from a bound of its own."""
-    fn, t, outer = b.fn, s.index.type, b.mask
-    b.types[s.index.id] = t
-    first, last, sign = _rounds(b, s)
-    inits = b.given(s.carried, s.inits)
-    enter, loop, done = fn.label("enter"), fn.label("for"), fn.label("done")
-    fn.branch(fn.let(f"icmp {sign}lt {ty(t).text} {first}, {last}"), enter, done)
-    skipped = fn.block
-    fn.start(enter)
-    downwards = s.reverse and b.shared(s.index.id)
-    start = fn.let(f"sub {ty(t).text} {last}, 1") if downwards else first
-    fn.jump(loop)
-    fn.start(loop)
-    round_, at = fn.hole()
-    phis = open_phis(b, s.carried)
-    b.mask = b.both(outer, _takes_part(b, s, round_))
-    nexts = _kept(b, s.carried, b.block(s.body, s.carried))
-    b.poll()
-    if downwards:
-        step = fn.let(f"add {ty(t).text} {round_}, -1")
-        more = fn.let(f"icmp {sign}gt {ty(t).text} {round_}, {first}")
-    else:
-        step = fn.let(f"add {ty(t).text} {round_}, 1")
-        more = fn.let(f"icmp {sign}lt {ty(t).text} {step}, {last}")
-    fn.patch(at, f"{round_} = phi {ty(t).text} [{start}, %{enter}], [{step}, %{fn.block}]")
-    close_phis(b, s.carried, phis, inits, enter, nexts, fn.block)
-    ended = fn.block
-    fn.branch(more, loop, done)
-    fn.start(done)
-    b.mask = outer
-    for k, r in enumerate(s.results):
-        value = fn.phi(b.type_of_param(r).text, (inits[k], skipped), (nexts[k], ended))
-        b.define(r.id, r.type, value)
+    """The loop makes trips from the least to the greatest bound of the lanes. Lanes that share a bound share the index
+    too, and a lane is masked out in trips that are not its own; else each lane counts from its own bound."""
+    outer = b.mask
+    b.types[s.index.id] = s.index.type
+    first, last, sign = _trips(b, s)
+    reverse = s.reverse and b.uniform(s.index.id)
+
+    def enter(index: str) -> None:
+        b.mask = b.masked(outer, _takes_part(b, s, index))
+
+    def trips(begin: str, end: str, inits: scalar.Values, done: str) -> tuple[scalar.Values, str]:
+        keep = partial(_kept, b, s.carried)
+        made = scalar.loop(b, s, begin, end, inits, done, sign, enter, reverse, keep=keep)
+        b.mask = outer
+        return made
+
+    scalar.guarded(b, s, first, last, sign, trips)
 
 
-def _rounds(b: LaneBody, s: N.For) -> tuple[str, str, str]:
-    """First round, one past the last, and the sign with which they compare."""
+def _trips(b: LaneBody, s: N.For) -> tuple[str, str, str]:
+    """The trips, from the first to before the second value, and the sign with which the two compare."""
     t = s.index.type
     sign = "s" if t.kind == "i" else "u"
     v = ty(t, b.width).text
     least, most = t.limits
-    if b.shared(s.begin):
-        ends = b.either(b.mask, b.vector(s.end), b.splat(str(least), t), t)
+    if b.uniform(s.begin):
+        ends = b.select(b.mask, b.vector(s.end), b.splat(str(least), t), t)
         return b.values[s.begin], b.reduce(f"{sign}max", t, ends), sign
-    if b.shared(s.end):
-        begins = b.either(b.mask, b.vector(s.begin), b.splat(str(most), t), t)
+    if b.uniform(s.end):
+        begins = b.select(b.mask, b.vector(s.begin), b.splat(str(most), t), t)
         return b.reduce(f"{sign}min", t, begins), b.values[s.end], sign
-    some = b.both(b.mask, b.fn.let(f"icmp {sign}lt {v} {b.vector(s.begin)}, {b.vector(s.end)}"))
+    some = b.masked(b.mask, b.fn.let(f"icmp {sign}lt {v} {b.vector(s.begin)}, {b.vector(s.end)}"))
     trips = b.fn.let(f"sub {v} {b.vector(s.end)}, {b.vector(s.begin)}")
-    b.offsets["trips", s.id] = b.either(some, trips, "zeroinitializer", t)
+    b.offsets["trips", s.id] = b.select(some, trips, "zeroinitializer", t)
     return "0", b.reduce("umax", t, b.offsets["trips", s.id]), "u"
 
 
-def _takes_part(b: LaneBody, s: N.For, round_: str) -> str:
-    """The lanes that a round is for, as a mask; defines the index."""
+def _takes_part(b: LaneBody, s: N.For, trip: str) -> str:
+    """Defines the index in the trip ``trip``; returns the mask of the lanes that make this trip."""
     t, fn = s.index.type, b.fn
     sign = "s" if t.kind == "i" else "u"
     v = ty(t, b.width).text
-    if b.shared(s.index.id):
-        b.values[s.index.id] = round_
-        here = b.splat(round_, t)
-        if b.shared(s.begin):
+    if b.uniform(s.index.id):
+        b.values[s.index.id] = trip
+        here = b.splat(trip, t)
+        if b.uniform(s.begin):
             return fn.let(f"icmp {sign}lt {v} {here}, {b.vector(s.end)}")
         return fn.let(f"icmp {sign}ge {v} {here}, {b.vector(s.begin)}")
-    here = b.splat(round_, t)
+    here = b.splat(trip, t)
     if s.reverse:
         before_last = fn.let(f"add {v} {here}, {b.splat('1', t)}")
         index = fn.let(f"sub {v} {b.vector(s.end)}, {before_last}")

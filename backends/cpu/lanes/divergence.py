@@ -1,4 +1,4 @@
-"""Which values and variables of a block differ between lanes: those that count an adstack's slots may."""
+"""Which values and variables of a block may differ between lanes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from quadrants_lab.ir import nodes as N
 
 @dataclass(slots=True)
 class Divergence:
-    """``varying``: ids of values that may differ between lanes; all others are the same in every lane that takes part.
-    ``split``: names of locals that differ, and ids of adstacks (before they are lowered) whose depths do: they are
-    pushed or popped where only some lanes take part."""
+    """``divergent``: ids of values that may differ between lanes; all others are equal in all lanes that take part.
+    ``per_lane``: names of locals that may differ, and ids of adstacks (before they are lowered) that are pushed or
+    popped under a mask, so that each lane has a depth of its own. ``locals``: names of all locals."""
 
     locals: Container[str] = ()
-    varying: set[int] = field(default_factory=set)
-    split: set[int | str] = field(default_factory=set)
+    divergent: set[int] = field(default_factory=set)
+    per_lane: set[int | str] = field(default_factory=set)
 
     def size(self) -> int:
-        return len(self.varying) + len(self.split)
+        return len(self.divergent) + len(self.per_lane)
 
 
 def divergence(block: N.Block, seeds: Iterable[int], locals: Container[str] = ()) -> Divergence:
-    """The least solution, where the values ``seeds`` differ; ``locals``: names of the variables. A data-flow
-    analysis after Coutinho et al., "Divergence analysis and optimizations" (2011), over structured control flow."""
+    """The least solution in which the values ``seeds`` are divergent. A data-flow analysis after Coutinho et al.,
+    "Divergence analysis and optimizations" (2011), over structured control flow."""
     found = Divergence(locals, set(seeds))
     while True:
         before = found.size()
@@ -33,69 +33,69 @@ def divergence(block: N.Block, seeds: Iterable[int], locals: Container[str] = ()
             return found
 
 
-def counts_up(s: N.Op, counting: Container[int], varying: Container[int]) -> bool:
-    """Whether the result grows by one from lane to lane as an operand does, which is one of ``counting``: a signed
-    integer plus or minus what the lanes share. It may wrap, but then no index is in range on both sides of that
-    place."""
+def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> bool:
+    """Whether the result grows by one from lane to lane because an operand, one of ``counting``, does: the operation
+    adds a uniform value to a signed integer or subtracts it. The result may wrap, but no index is in range on both
+    sides of that place."""
     if s.prim not in ("add", "sub") or s.type.kind != "i":
         return False
     x, y = s.args
-    return (x in counting and y not in varying) or (s.prim == "add" and y in counting and x not in varying)
+    return (x in counting and y not in divergent) or (s.prim == "add" and y in counting and x not in divergent)
 
 
-def _block(d: Divergence, block: N.Block, parted: bool) -> None:
+def _block(d: Divergence, block: N.Block, under_mask: bool) -> None:
     for s in block:
-        _statement(d, s, parted)
+        _statement(d, s, under_mask)
 
 
-def _statement(d: Divergence, s: N.Stmt, parted: bool) -> None:
-    varying = d.varying
+def _statement(d: Divergence, s: N.Stmt, under_mask: bool) -> None:
+    divergent = d.divergent
     if isinstance(s, (N.Op, N.Call, N.Load)):
-        if not varying.isdisjoint(s.operands()) or (isinstance(s, N.Load) and s.buffer in d.split):
-            varying.add(s.id)
+        if not divergent.isdisjoint(s.operands()) or (isinstance(s, N.Load) and s.buffer in d.per_lane):
+            divergent.add(s.id)
     elif isinstance(s, N.Builtin):
         if s.what == "iteration":
-            varying.add(s.id)
+            divergent.add(s.id)
     elif isinstance(s, N.Store):
-        if s.buffer in d.locals and (parted or s.value in varying):
-            d.split.add(s.buffer)
+        if s.buffer in d.locals and (under_mask or s.value in divergent):
+            d.per_lane.add(s.buffer)
     elif isinstance(s, (N.Lane, N.Atomic, N.Random, N.AdStackLoadTop)):
-        varying.add(s.id)
+        divergent.add(s.id)
     elif isinstance(s, N.AdStackDepth):
-        if s.stack in d.split:
-            varying.add(s.id)
+        if s.stack in d.per_lane:
+            divergent.add(s.id)
     elif isinstance(s, N.AdStackGuard):
-        _block(d, s.body, parted)
+        _block(d, s.body, under_mask)
     elif isinstance(s, N.If):
-        # a lane that runs out of slots is done: what others count from there on is nothing to it
-        part = s.cond in varying and not any(isinstance(x, N.Overflow) for x in s.then)
+        # a lane that runs out of slots takes no further part, so the arms do not diverge for the others
+        part = s.cond in divergent and not any(isinstance(x, N.Overflow) for x in s.then)
         for arm in (s.then, s.orelse):
-            _block(d, arm, parted or part)
-            _hand_on(d, arm[-1].operands(), s.results, part)
+            _block(d, arm, under_mask or part)
+            _pass_on(d, arm[-1].operands(), s.results, part)
     elif isinstance(s, N.For):
-        part = s.begin in varying or s.end in varying
-        if s.begin in varying and s.end in varying:
-            varying.add(s.index.id)
-        _carry(d, s.carried, s.inits, s.body, s.results, parted, part)
+        part = s.begin in divergent or s.end in divergent
+        if s.begin in divergent and s.end in divergent:
+            divergent.add(s.index.id)
+        _carry(d, s.carried, s.inits, s.body, s.results, under_mask, part)
     elif isinstance(s, N.While):
-        _hand_on(d, s.inits, s.carried, False)
-        _block(d, s.cond, parted)
-        part = s.cond[-1].operands()[0] in varying
-        _carry(d, s.carried, s.inits, s.body, s.results, parted, part)
-        _block(d, s.cond, parted or part)
-    if parted and isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)):
-        d.split.add(s.stack)
+        _pass_on(d, s.inits, s.carried, False)
+        _block(d, s.cond, under_mask)
+        part = s.cond[-1].operands()[0] in divergent
+        _carry(d, s.carried, s.inits, s.body, s.results, under_mask, part)
+        _block(d, s.cond, under_mask or part)
+    if under_mask and isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)):
+        d.per_lane.add(s.stack)
 
 
 def _carry(
     d: Divergence, carried: tuple[N.Param, ...], inits: tuple[int, ...], body: N.Block, results: tuple[N.Param, ...],
-    parted: bool, part: bool,
+    under_mask: bool, part: bool,
 ) -> None:  # fmt: skip
-    _hand_on(d, inits, carried, part)
-    _block(d, body, parted or part)
-    _hand_on(d, body[-1].operands(), carried, part)
-    _hand_on(d, tuple(p.id for p in carried), results, part)
+    _pass_on(d, inits, carried, part)
+    _block(d, body, under_mask or part)
+    _pass_on(d, body[-1].operands(), carried, part)
+    _pass_on(d, tuple(p.id for p in carried), results, part)
 
 
-def _hand_on(d: Divergence, ids: tuple[int, ...], takers: tuple[N.Param, ...], part: bool) -> None:
-    d.varying.update(p.id for p, i in zip(takers, ids, strict=True) if part or i in d.varying)
+def _pass_on(d: Divergence, ids: tuple[int, ...], takers: tuple[N.Param, ...], part: bool) -> None:
+    d.divergent.update(p.id for p, i in zip(takers, ids, strict=True) if part or i in d.divergent)

@@ -1,5 +1,5 @@
-"""Functions over lanes: each of a lowered kernel's is one of the module, on vectors and a mask. Elementary functions
-that no function stands for are the C library's, lane by lane."""
+"""Functions over lanes. Each function of a lowered kernel becomes one on vectors and a mask; elementary functions that
+have none call the C library, lane by lane."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm.body import HANDLERS
+from quadrants_lab.backends._llvm.body import HANDLERS, Unit
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.lower.expression import Scope, X
@@ -32,14 +31,14 @@ def is_library(prim: str, t: DType) -> bool:
 # --- as IR ----------------------------------------------------------------------------------------------------------
 
 
-def lower_varying_math(kernel: N.Kernel, widths: Collection[int]) -> N.Kernel:
-    """The kernel with calls for the elementary functions of what differs between lanes; ``widths``: of its tasks."""
-    varying: set[int] = set()
+def lower_divergent_math(kernel: N.Kernel, widths: Collection[int]) -> N.Kernel:
+    """The kernel with calls in place of elementary functions of divergent values. ``widths``: lanes of its tasks."""
+    divergent: set[int] = set()
     for task, width in zip(kernel.tasks, widths, strict=True):
         if width:
-            varying |= divergence(task.body, [task.indices[-1].id]).varying
+            divergent |= divergence(task.body, [task.indices[-1].id]).divergent
     rules = {p: _own for p in PRIMS if p in FUNCTIONS}
-    return rewrite(kernel, rules, lambda s: s.id in varying) if varying else kernel
+    return rewrite(kernel, rules, lambda s: s.id in divergent) if divergent else kernel
 
 
 def _own(s: Site, *args: X) -> X | None:
@@ -48,7 +47,7 @@ def _own(s: Site, *args: X) -> X | None:
 
 @cache
 def _function(prim: str, t: DType) -> N.Function:
-    """That of all devices, but for large arguments of circular functions, which go to the C library."""
+    """The function of all devices, except that the C library takes large arguments of circular functions."""
     if prim not in CIRCULAR:
         return function(prim, t)
     s = Scope(t, False)
@@ -68,10 +67,10 @@ _FUSED = frozenset(FUNCTIONS) - {"pow", "fmod"}
 
 
 def call(b: LaneBody, s: N.Call) -> None:
-    if b.shared(s.id):  # the function's ids are its own: nothing varies there
-        outer, b.varying = b.varying, set()
+    if b.uniform(s.id):  # the function has ids of its own, which `divergent` does not mean
+        outer, b.divergent = b.divergent, set()
         HANDLERS[N.Call](b, s)
-        b.varying = outer
+        b.divergent = outer
         return
     f = b.kernel.functions[s.function]
     out, types = ty(f.type, b.width), [ty(p.type, b.width).text for p in f.params]
@@ -83,13 +82,13 @@ def call(b: LaneBody, s: N.Call) -> None:
 
 
 def _make(b: LaneBody, f: N.Function, symbol: str, out: Ty, types: list[str]) -> None:
-    """None of the user's fast-math flags hold in it."""
+    """Emits the function, without the user's fast-math flags."""
     names = [f"%a{n}" for n in range(len(types))]
     params = ", ".join([*(f"{t} {a}" for t, a in zip(types, names, strict=True)), f"{b.truth} %mask"])
     fn = b.fn.module.function(symbol, f"define internal {out.text} @{symbol}({params}) noinline nounwind")
     found = divergence(f.body, [p.id for p in f.params])
     kernel = replace(b.kernel, body=f.body)
-    inner = type(b)(fn, kernel, b.options, b.frame, b.scopes, Ranges(kernel), found, b.width)
+    inner = type(b)(fn, Unit(kernel, b.unit.options, b.frame), found, b.width)
     inner.fast = "contract " if f.name.partition(".")[0] in _FUSED else ""
     inner.mask = "%mask"
     inner.polls = False
@@ -104,7 +103,7 @@ def _make(b: LaneBody, f: N.Function, symbol: str, out: Ty, types: list[str]) ->
 
 
 def lane_by_lane(b: LaneBody, prim: str, t: Ty, args: tuple[str, ...]) -> str:
-    """The C library's function of vectors in the lanes that take part."""
+    """Calls a function of the C library for each lane that takes part."""
     c_name = {"raw_mod": "fmod"}.get(prim, prim) + ("" if t.dtype.bits == 64 else "f")
     one, helper = ty(t.dtype).text, f"qd.{prim}.each.{t.suffix}"
     b.fn.module.declare(c_name, one, (one,) * len(args), "#0")

@@ -1,4 +1,4 @@
-"""Memory over lanes. An access goes to one element for all lanes, to neighbouring elements, or to any."""
+"""Memory over lanes: accesses to one element for all lanes, to neighbouring elements, or to any elements."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.lanes.body import LaneBody
 
 
-_AHEAD = 1024  # bytes
+_AHEAD = 1024  # bytes between what is accessed and what is prefetched
 
 
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
 def _in_a_row(b: LaneBody, index: tuple[int, ...]) -> bool:
-    """Whether neighbouring lanes name neighbouring elements."""
-    return bool(index) and index[-1] in b.linear and b.shared(*index[:-1])
+    """Whether neighbouring lanes access neighbouring elements."""
+    return bool(index) and index[-1] in b.linear and b.uniform(*index[:-1])
 
 
-def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
-    """Address of the first lane's element, which may lie outside where that lane takes no part."""
+def _row_address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
+    """Address of the first lane's element. It may lie outside of the buffer where that lane takes no part."""
 
     def offset() -> str:
         last = index[-1]
@@ -47,8 +47,8 @@ def _row(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> st
     return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}")
 
 
-def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
-    """A vector of addresses, right in the lanes that take part."""
+def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
+    """A vector of the elements' addresses, valid in the lanes that take part."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
     v = ty(t, b.width).text
@@ -70,32 +70,33 @@ def _each(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> s
 
 
 def _as(b: LaneBody, id: int, t: DType) -> str:
-    """An index as a vector of ``t``, which is wide enough for what is in range."""
+    """An index as a vector of ``t``, which is wide enough for an index that is in range."""
     source = b.types[id]
     if source.bits == t.bits:
         return b.vector(id)
-    if t is i64 and b.shared(id):
+    if t is i64 and b.uniform(id):
         return b.splat(scalar.widen(b, id), t)
     op = "trunc" if source.bits > t.bits else "sext" if source.kind == "i" else "zext"
     return b.fn.let(f"{op} {ty(source, b.width).text} {b.vector(id)} to {ty(t, b.width).text}")
 
 
-def where(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
-    """Address of the elements of a varying access: of the first (True), or of each; see `scalar.address`."""
+def address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "") -> tuple[str, bool]:
+    """Where the elements of a divergent access are: (the address of the first, True) if they lie in a row, else (a
+    vector of addresses, False). ``base``: see `scalar.address`."""
     if buffer.kind == "heap":
         return _slot(b, buffer, index[0])
     base = base or b.pointer(buffer.name)
     if _in_a_row(b, index):
-        return _row(b, buffer, index, base), True
-    if b.shared(*index):
+        return _row_address(b, buffer, index, base), True
+    if b.uniform(*index):
         return b.spread_pointer(scalar.address(b, buffer, index, base)), False
-    return _each(b, buffer, index, base), False
+    return _addresses(b, buffer, index, base), False
 
 
 def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
-    """As `where`: of the elements of a slot, or of one in each lane."""
+    """As `address`, for adstacks: all lanes are at one slot, or each is at its own."""
     base = b.pointer(buffer.name)
-    if b.shared(slot):
+    if b.uniform(slot):
         at = b.fn.let(f"mul i64 {b.values[slot]}, {b.stride}")
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
     v = ty(i64, b.width).text
@@ -108,11 +109,9 @@ def _slot(b: LaneBody, buffer: N.Buffer, slot: int) -> tuple[str, bool]:
 
 
 def read(b: LaneBody, t: DType, at: str, row: bool, tag: str = "") -> str:
-    """What the lanes that take part find at an address each, or in a row from one address on.
-
-    With llvm.masked.load LLVM 22 goes wrong: it makes one of the load and of a select by the same mask, where the
-    select stands, be it behind a store. llvm.vp.load it leaves alone, and it becomes the same instruction.
-    """
+    """Reads a vector in the lanes that take part: from an address for each lane, or in a row from one address on. It
+    must not use llvm.masked.load, which LLVM 22 may move past a store, to a select by the same mask. llvm.vp.load stays
+    in place and becomes the same instruction."""
     w, element = b.width, memory_type(t)
     v = f"<{w} x {element}>"
     suffix = f"v{w}{ty(t).suffix if t.kind != 'b' else 'i8'}"
@@ -124,7 +123,7 @@ def read(b: LaneBody, t: DType, at: str, row: bool, tag: str = "") -> str:
 
 
 def write(b: LaneBody, t: DType, at: str, row: bool, value: str, tag: str = "") -> None:
-    """Writes a vector, where lanes take part."""
+    """Writes a vector in the lanes that take part."""
     w, element = b.width, memory_type(t)
     v = f"<{w} x {element}>"
     if t.kind == "b":
@@ -137,23 +136,22 @@ def write(b: LaneBody, t: DType, at: str, row: bool, value: str, tag: str = "") 
 
 
 def load(b: LaneBody, s: N.Load) -> None:
-    if b.shared(s.id):
+    if b.uniform(s.id):
         HANDLERS[N.Load](b, s)
         return
     buffer = b.kernel.buffers[s.buffer]
     if buffer.kind == "local":
         b.define(s.id, s.type, b.fn.let(f"load {ty(s.type, b.width).text}, ptr {b.pointer(s.buffer)}"))
         return
-    at, row = where(b, buffer, s.index)
+    at, row = address(b, buffer, s.index)
     if row and buffer.kind != "heap":
-        _ask_ahead(b, s.type, at, written=False)
+        _prefetch(b, s.type, at, written=False)
     b.define(s.id, s.type, read(b, s.type, at, row, b.tag(buffer)))
 
 
-def _ask_ahead(b: LaneBody, t: DType, at: str, written: bool) -> None:
-    """Asks for what later groups read or write, a line of the cache at a time: accesses under a mask do not wake the
-    prefetcher of every processor (Zen 5 reads four times as slowly without). An address that is nobody's does no
-    harm."""
+def _prefetch(b: LaneBody, t: DType, at: str, written: bool) -> None:
+    """Prefetches what later groups read or write, a line of the cache at a time: accesses under a mask do not start the
+    prefetcher of every processor (Zen 5 reads four times as slowly without). An invalid address does no harm."""
     for line in range(_AHEAD, _AHEAD + b.width * t.nbytes, 64):
         place = b.fn.let(f"getelementptr i8, ptr {at}, i64 {line}")
         b.fn.call("void", "llvm.prefetch.p0", ("ptr", place), ("i32", str(int(written))), ("i32", "3"), ("i32", "1"))
@@ -161,17 +159,17 @@ def _ask_ahead(b: LaneBody, t: DType, at: str, written: bool) -> None:
 
 def store(b: LaneBody, s: N.Store) -> None:
     buffer = b.kernel.buffers[s.buffer]
-    if s.buffer in b.split:
+    if s.buffer in b.per_lane:
         v, place = ty(buffer.dtype, b.width).text, b.pointer(s.buffer)
-        value = b.either(b.mask, b.vector(s.value), b.fn.let(f"load {v}, ptr {place}"), buffer.dtype)
+        value = b.select(b.mask, b.vector(s.value), b.fn.let(f"load {v}, ptr {place}"), buffer.dtype)
         b.fn.put(f"store {v} {value}, ptr {place}")
         return
-    if b.shared(*s.operands()):
+    if b.uniform(*s.operands()):
         HANDLERS[N.Store](b, s)
         return
-    at, row = where(b, buffer, s.index)
+    at, row = address(b, buffer, s.index)
     if row and buffer.kind != "heap":
-        _ask_ahead(b, buffer.dtype, at, written=True)
+        _prefetch(b, buffer.dtype, at, written=True)
     write(b, buffer.dtype, at, row, b.vector(s.value), b.tag(buffer))
 
 
@@ -195,9 +193,9 @@ def reduced(b: LaneBody, op: str, t: DType, value: str) -> str:
 
 
 def _taking_part(b: LaneBody, op: str, t: DType, value: str) -> str:
-    """The value, and what changes nothing in the lanes that take no part."""
+    """The value in the lanes that take part, the operation's identity in the others."""
     rest = identity("add" if op == "sub" else op, t)
-    return b.either(b.mask, value, constant(ty(t, b.width), rest), t)
+    return b.select(b.mask, value, constant(ty(t, b.width), rest), t)
 
 
 def _combine(b: LaneBody, op: str, t: DType, old: str, value: str, flags: str | None = None) -> str:
@@ -208,7 +206,7 @@ def _combine(b: LaneBody, op: str, t: DType, old: str, value: str, flags: str | 
 
 
 def atomic(b: LaneBody, s: N.Atomic) -> None:
-    """The old value is not defined: a task that uses one does not run in lanes."""
+    """The old value gets no definition: a task that uses one does not run in lanes."""
     t, value = s.type, b.vector(s.value)
     partial = b.partials.get(s.buffer)
     if partial is not None:
@@ -219,24 +217,24 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
         return
     buffer = b.kernel.buffers[s.buffer]
     alone, base = ("", "") if s.private else b.sums(s.buffer)
-    if b.shared(*s.index):
+    if b.uniform(*s.index):
         share = reduced(b, s.op, t, _taking_part(b, s.op, t, value))
         place = scalar.address(b, buffer, s.index, base)
-        scalar.either(b, s.op, t, place, share, b.tag(buffer), alone)
+        scalar.modify_unless_alone(b, s.op, t, place, share, b.tag(buffer), alone)
         return
-    at, row = where(b, buffer, s.index, base)
+    at, row = address(b, buffer, s.index, base)
     if s.private:
         if row:
-            _ask_ahead(b, t, at, written=True)
+            _prefetch(b, t, at, written=True)
         old = read(b, t, at, row, b.tag(buffer))
         write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
     else:
-        at, tag = _each(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at, b.tag(buffer)
-        _one_by_one(b, t, at, value, lambda place, one: scalar.either(b, s.op, t, place, one, tag, alone))
+        at, tag = _addresses(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at, b.tag(buffer)
+        _one_by_one(b, t, at, value, lambda place, one: scalar.modify_unless_alone(b, s.op, t, place, one, tag, alone))
 
 
 def _one_by_one(b: LaneBody, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
-    """A change a lane, for lanes may meet."""
+    """Makes the change for one lane after the other, because lanes may change the same element."""
     fn, w = b.fn, b.width
     fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
     fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")

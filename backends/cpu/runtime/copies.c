@@ -18,7 +18,7 @@ void *qd_copies(Frame *f, uint64_t bytes, uint64_t limit) {
     return d->copies_room == NULL ? NULL : (void *)(((uintptr_t)d->copies_room + LINE - 1) & -(uintptr_t)LINE);
 }
 
-/* Gives the room back. */
+/* Frees the room. */
 void qd_drop_copies(Device *d) {
     free(d->copies_room);
     d->copies_room = NULL;

@@ -30,19 +30,20 @@ enum { STOP = 1, LOOK = 2 }; /* bits of a device's flag: stop the launch; let Py
 
 struct Frame {
     Device *device;
-    void (*entry)(Frame *);
+    void (*entry)(Frame *); /* the kernel's code */
     _Atomic int64_t status;
-    int64_t release_gil;
+    int64_t release_gil; /* whether a launch releases the GIL */
     int64_t zero_at, zero_bytes; /* offset and size of what a launch clears first */
     _Atomic int64_t failed;      /* 0, or the status bit of the failure that is recorded */
-    int64_t fail_what, fail_count, fail_values[8];
-    int64_t slab_bytes, lanes; /* kernels alone use these */
-    int64_t launch, replay;
+    int64_t fail_what, fail_count; /* the number of an assert and of its values, or of an adstack and its depth */
+    int64_t fail_values[8];
+    int64_t slab_bytes, lanes; /* of adstacks for each worker; the most iterations side by side that these are for */
+    int64_t launch, replay; /* the number of the launch, for random draws; 0, or the launch whose draws this repeats */
     void *copies_at;        /* of the running task, NULL where it has none (copies.py) */
     uint64_t copies_stride; /* bytes of a worker's copies */
-    int64_t copies_shift[8];
+    int64_t copies_shift[8]; /* by buffer, where in a worker's copies its element 0 would be, in bytes */
     double *shares_at;      /* what iterations sum into, share by share (shares.py) */
-    uint64_t share;
+    uint64_t share;         /* iterations of a share */
 };
 
 struct Device {

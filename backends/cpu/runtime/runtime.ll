@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources a631913abab9746c
+; made by scripts/cpu_runtime.py from the sources 5c31a5be575b4c7b
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources a631913abab9746c
+; made by scripts/cpu_runtime.py from the sources 5c31a5be575b4c7b
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

@@ -1,16 +1,16 @@
-"""Adstacks as memory: allocas, pushes, pops and loads of the top become counters, slots, loads and stores.
+"""Lowers adstacks to memory: allocas, pushes, pops and loads of the top become counters, slots, loads and stores.
 
 The slots of a stack are a buffer of kind "heap", indexed [slot] where one iteration runs at a time and [slot][lane]
-where many do, so that neighbours touch neighbouring addresses. How many slots there are is known at launch only: the
-lowered kernel has two more scalar arguments for each stack, its capacity and the number of its last slot. The count of
-slots in use is a buffer of kind "local". Flags are packed, 32 to a word.
+where many do, so that neighbouring lanes access neighbouring addresses. The number of slots is known only at launch:
+the lowered kernel has two more scalar arguments for each stack, its capacity and the number of its last slot. The count
+of slots in use is a buffer of kind "local". Flags are packed, 32 to a word.
 
-Pushes are straight-line code: a push over capacity writes to the last slot and counts on. The one comparison of depths
-with capacities stands where the adstack_guard stood, between forward slice and reverse: an iteration that is over
-capacity on any stack reports that (`Overflow`) and skips the reverse.
+Pushes are straight-line code: a push beyond capacity writes to the last slot and counts on. The adstack_guard, between
+forward slice and reverse, becomes the only comparison of depths with capacities: an iteration that is over capacity on
+any stack reports that (`Overflow`) and skips the reverse.
 
-What a backend wants is data, a `Layout`; a file here is an idea: `depths` the counters, `slots` the memory, `guard` the
-comparison, `lockstep` stacks that share a counter, `loops` stacks whose slots go by the trips of loops.
+A backend chooses a `Layout`. `depths` has the counters, `slots` the memory, `guard` the comparison, `lockstep` stacks
+that share a counter, and `loops` stacks whose slots are numbered by the trips of loops.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ __all__ = ["Layout", "lower_adstacks", "lowered", "stores_slots"]
 
 
 def lower_adstacks(layout: Layout | Callable[[N.Kernel], Sequence[Layout]]) -> N.Pass:
-    """The pass with one layout for all tasks, or one each that depends on the kernel."""
+    """The pass with one layout for all tasks, or with a function from the kernel to the layout of each task."""
 
     def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that no adstack statement is left: stacks are counters and slots in memory, as the backend lays
-        them out, and what they hold is what it was. The id of a load of the top stays that of its value, and those of
-        a push and of a pop become those of the store that they come down to."""
+        """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
+        backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the
+        store that they become."""
         return lowered(kernel, [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel))
 
     return lower_adstacks
 
 
 def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
-    """As `lower_adstacks` says; ``layouts``: by the number of a task."""
+    """See `lower_adstacks`; ``layouts``: one for each task."""
     if not any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)):
         return kernel
     buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id

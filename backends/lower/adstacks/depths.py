@@ -1,5 +1,5 @@
-"""How many slots a stack holds, and which slot a push fills and a pop empties: a counter says so, or the trips of loops
-(`loops`). Stacks in lockstep (`lockstep`) have one counter, which moves where a segment first touches the group."""
+"""How many slots of a stack are in use, and which slot a push fills and a pop empties. A counter tells this, or the
+trips of loops do (`loops`). Stacks in lockstep share a counter, which moves where a segment first touches the group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quadrants_lab.ir.types import u32
 
 
 def alloca(t: Task, s: N.AdStackAlloca) -> None:
-    """An empty stack, at the start of an iteration."""
+    """Begins an empty stack, at the start of an iteration."""
     st, b = t.stacks[s.id], t.b
     if t.one == N.NO_ID:
         t.one = b.const(1, t.layout.counter)
@@ -38,7 +38,7 @@ def _set(t: Task, st: Stack, value: int, id: int = N.NO_ID) -> None:
 
 
 def move(t: Task, st: Stack, op: str, id: int = N.NO_ID) -> None:
-    """One slot more ("add") or less ("sub"); ``id``: of the store."""
+    """Counts one slot more ("add") or less ("sub"); ``id``: of the store."""
     if st.trips is None:
         _set(t, st, t.b.op(op, count(t, st), t.one), id)
 
@@ -49,7 +49,7 @@ def clamp(t: Task, st: Stack, slot: int) -> int:
 
 def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
     """The slot that the push fills."""
-    segment = t.steps.segments.get(s.id)
+    segment = t.lockstep.segments.get(s.id)
     if segment in t.slot:
         return t.slot[segment]
     slot = _number(t, st.trips.there) if st.trips else count(t, st.lead)
@@ -61,8 +61,8 @@ def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
 
 
 def top(t: Task, st: Stack, s: N.Stmt) -> int:
-    """The slot that is read or popped, within the stack whatever the count says."""
-    segment = t.steps.segments.get(s.id)
+    """The slot that is read or popped, kept within the stack whatever the count is."""
+    segment = t.lockstep.segments.get(s.id)
     if segment in t.slot:
         return t.slot[segment]
     slot = _number(t, st.trips.back) if st.trips else t.b.op("sub", count(t, st.lead), t.one)
@@ -76,7 +76,7 @@ def top(t: Task, st: Stack, s: N.Stmt) -> int:
 
 def pop(t: Task, s: N.AdStackPop) -> None:
     st = t.stacks[s.stack]
-    if s.id in t.steps.segments:
+    if s.id in t.lockstep.segments:
         top(t, st, s)
     else:
         move(t, st, "sub", s.id)
@@ -90,7 +90,7 @@ def depth(t: Task, s: N.AdStackDepth) -> None:
 
 
 def _number(t: Task, levels: tuple[Level, ...]) -> int:
-    """Of a trip of the last loop, through all of those of the loops around."""
+    """The number of the present trip of the last loop, counted through all trips of the loops around it."""
     b, number = t.b, N.NO_ID
     key = levels[-1].loop.id, "slot"
     if key in t.numbers:
@@ -107,7 +107,7 @@ def _number(t: Task, levels: tuple[Level, ...]) -> int:
 
 
 def _pushed(t: Task, st: Stack) -> int:
-    """How many slots have been filled, behind the outermost loop that does."""
+    """How many slots have been filled, behind the outermost of the loops that push."""
     assert st.trips is not None
     b, first = t.b, st.trips.there[0]
     key = first.loop.id, "trips"
@@ -126,7 +126,7 @@ def _times(t: Task, value: int, factor: int) -> int:
 
 
 def behind(t: Task, loop: N.Stmt) -> None:
-    """Notes what a loop that ended has pushed, where the guard does not see that."""
+    """Behind a loop: stores how much it has pushed, for stacks whose loops the guard cannot see."""
     for st in t.stacks.values():
         if st.lead is st and st.trips and st.count is not None and st.trips.there[0].loop.id == loop.id:
             _set(t, st, _pushed(t, st))
@@ -136,14 +136,15 @@ def behind(t: Task, loop: N.Stmt) -> None:
 
 
 def _ends(t: Task, st: Stack) -> int | None:
-    """The value, below 0 for none, that says at the guard or ahead how many trips the outermost loop makes."""
+    """The value that tells at the guard, or ahead of the loops, how many trips the outermost loop makes; a value below
+    0 means no trip. None where there is no such value."""
     if st.count is None and st.trips is not None and isinstance(loop := st.trips.there[0].loop, N.For):
         return loop.end if st.trips.there[0].begin in t.zeros else None
     return None
 
 
 def exceeds(t: Task, st: Stack) -> int:
-    """Whether more is pushed than fits; capacity is divided, for a product might not fit 32 bits."""
+    """Whether more is pushed than fits. The capacity is divided, because a product might not fit in 32 bits."""
     b, trips = t.b, _ends(t, st)
     if trips is None:
         return b.op("gt", count(t, st), st.capacity)
@@ -154,7 +155,7 @@ def exceeds(t: Task, st: Stack) -> int:
 
 
 def exceeding(t: Task, st: Stack) -> int:
-    """How much is pushed, where that is too much."""
+    """How much is pushed onto a stack that overflows."""
     trips = _ends(t, st)
     if trips is None:
         return count(t, st)

@@ -1,5 +1,5 @@
-"""The one comparison of depths with capacities: between forward slice and reverse, or ahead of the first loop that
-pushes where the loops' ends tell there what will be pushed."""
+"""The comparison of depths with capacities: between forward slice and reverse, or ahead of the first loop that pushes
+where the ends of the loops already tell how much will be pushed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Lower = Callable[[N.Block], N.Block]  # lowers a block
 
 
 def _checked(t: Task) -> list[Stack]:
-    """One stack a counter."""
+    """One stack for each counter."""
     return [st for st in t.stacks.values() if st.slots is not None and st.lead is st]
 
 
 def lower(t: Task, s: N.AdStackGuard, block: Lower) -> None:
     b, stored = t.b, [] if t.ahead else _checked(t)
     over = [depths.exceeds(t, st) for st in stored]
-    # a segment of a checkpointed loop pushes in the reverse, and is only checked by the guard behind it
+    # a segment of a checkpointed loop pushes in the reverse, which only the guard behind it checks
     outer, t.guarded = t.guarded, not any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
     body = block(s.body)
     t.guarded = outer
@@ -34,7 +34,8 @@ def lower(t: Task, s: N.AdStackGuard, block: Lower) -> None:
 
 
 def lower_ahead(t: Task, rest: N.Block, block: Lower) -> None:
-    """The ``rest`` of a task's body from the first loop that pushes on, for iterations whose stacks will fit."""
+    """Lowers the ``rest`` of a task's body, from the first loop that pushes on, under the condition that all stacks
+    will fit."""
     b, stored = t.b, _checked(t)
     assert t.ahead is not None
     guard = t.ahead.guard
@@ -49,7 +50,7 @@ def lower_ahead(t: Task, rest: N.Block, block: Lower) -> None:
 
 
 def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
-    """The ``body`` where no stack is ``over`` its capacity; else the last one that is gets named."""
+    """Runs the ``body`` where no stack is ``over`` its capacity, else reports the last one that is."""
     b = t.b
     any_over = over[0]
     for o in over[1:]:

@@ -1,12 +1,16 @@
-"""Adstacks that are pushed and popped in step, and so always hold equally many slots: one counter does for all.
+"""Adstacks that are pushed and popped in lockstep, so that they always hold equally many values and share one counter.
 
-A task's blocks fall into segments, ended by every statement whose own blocks touch the group. In a segment each stack
-of a group is pushed once, or read and then popped once, or only read.
+Every statement whose own blocks touch the group ends a segment of the block that it is in. In a segment each stack of a
+group is pushed once, or read and then popped once, or only read.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import attrgetter
+from typing import TypeVar
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -15,7 +19,8 @@ from quadrants_lab.ir.walk import walk
 
 _KINDS: dict[type, str] = {N.AdStackPush: "p", N.AdStackPop: "o", N.AdStackLoadTop: "l"}
 _SHAPES = re.compile(r"p|l*o|l*")
-WIDEST = 16  # bytes that one access moves
+Item = TypeVar("Item")
+WIDEST = 16  # the most bytes that one access moves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,18 +31,18 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """``groups``: allocas of two stacks or more, those of a dtype side by side; ``segments``: by the id of a statement
-    that pushes, pops or reads a stack of a group."""
+class Lockstep:
+    """``groups``: allocas of two stacks or more, sorted by dtype; ``segments``: the segment of each statement that
+    pushes, pops or reads a stack of a group, by id."""
 
     groups: tuple[tuple[N.AdStackAlloca, ...], ...]
     segments: dict[int, Segment]
 
 
-Place = tuple[int, int]  # number of a block, and of the segment in it
+Place = tuple[int, int]  # the number of a block, and that of a segment in it
 
 
-def in_step(block: N.Block) -> Steps:
+def in_lockstep(block: N.Block) -> Lockstep:
     """The groups of a task's body."""
     statements = list(walk(block))
     apart = {s.stack for s in statements if isinstance(s, N.AdStackDepth)}
@@ -60,14 +65,14 @@ def in_step(block: N.Block) -> Steps:
                         kinds[place] = Segment(sequence[-1])
             groups.append(tuple(sorted((allocas[i] for i in members), key=lambda a: (a.type.name, a.id))))
             segments.update({id: kinds[place] for i in members for place, _, id in shaped[i]})
-    return Steps(tuple(groups), segments)
+    return Lockstep(tuple(groups), segments)
 
 
-Touches = list[tuple[Place, str, int]]  # where, kind, and the statement's id
+Touches = list[tuple[Place, str, int]]  # place, kind and id of statements
 
 
-def _touches(block: N.Block, stacks: set[int], parted: bool) -> dict[int, Touches]:
-    """What touches each of the stacks, in program order. ``parted``: with the numbers of segments."""
+def _touches(block: N.Block, stacks: set[int], segmented: bool) -> dict[int, Touches]:
+    """The statements that touch each of the stacks, in program order. ``segmented``: with the numbers of segments."""
     out: dict[int, Touches] = {i: [] for i in stacks}
     blocks = 0
 
@@ -81,7 +86,7 @@ def _touches(block: N.Block, stacks: set[int], parted: bool) -> dict[int, Touche
                 touched = True
             inside = [visit(b) for b in s.blocks()]
             touched = touched or any(inside)
-            if parted and (any(inside) or isinstance(s, N.AdStackGuard)):
+            if segmented and (any(inside) or isinstance(s, N.AdStackGuard)):
                 segment += 1
         return touched
 
@@ -90,7 +95,7 @@ def _touches(block: N.Block, stacks: set[int], parted: bool) -> dict[int, Touche
 
 
 def _alike(found: dict[int, Touches]) -> list[list[int]]:
-    """Stacks that are pushed and popped at the same places, where they are two or more."""
+    """Groups of two stacks or more that are pushed and popped at the same places."""
     by_places: dict[tuple[tuple[Place, str], ...], list[int]] = {}
     for i, touches in found.items():
         by_places.setdefault(tuple((place, kind) for place, kind, _ in touches if kind != "l"), []).append(i)
@@ -105,18 +110,17 @@ def _sequences(touches: Touches) -> dict[Place, str]:
 
 
 def widest(count: int, t: DType) -> int:
-    """How many of so many slots one access moves."""
+    """How many of ``count`` slots one access moves."""
     return max(w for w in (1, 2, 4) if w <= count and (w == 1 or w * t.nbytes <= WIDEST))
 
 
-def chunks(group: tuple[N.AdStackAlloca, ...]) -> list[tuple[N.AdStackAlloca, ...]]:
-    """The stacks whose slots one access moves together: up to four, of one dtype."""
-    out: list[tuple[N.AdStackAlloca, ...]] = []
-    at = 0
-    while at < len(group):
-        t: DType = group[at].type
-        same = next((n for n in range(at, len(group)) if group[n].type is not t), len(group)) - at
-        width = widest(same, t)
-        out.append(group[at : at + width])
-        at += width
+def chunks(group: Iterable[Item], dtype: Callable[[Item], DType] = attrgetter("type")) -> list[tuple[Item, ...]]:
+    """The stacks, or buffers of slots, that one access moves together: up to four, of one dtype."""
+    out: list[tuple[Item, ...]] = []
+    for t, alike in groupby(group, dtype):
+        left = tuple(alike)
+        while left:
+            width = widest(len(left), t)
+            out.append(left[:width])
+            left = left[width:]
     return out

@@ -1,9 +1,9 @@
-"""Adstacks whose slots go by the trips of loops: one loop pushes once a trip, another one, which runs backwards over
-the same range, pops once a trip. The number of a trip is that of its slot, and nothing has to count. Other loops may be
-around the two, each but the outermost of a constant number of trips: these are numbered through.
+"""Adstacks whose slots are numbered by the trips of loops: one loop pushes once on each trip, and another one, which
+runs backwards over the same range, pops once on each trip. The number of a trip is the number of its slot, so there is
+no counter. Both loops may be nested in others if all but the outermost have a constant number of trips; slots are then
+numbered through.
 
-The range may be computed anew for the way back: what it was read from is there unchanged, as the reverse demands of
-all that it reads again (`autodiff.access`).
+The second loop may compute its range again from memory: what the reverse reads again is unchanged (`autodiff.access`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
 
-# what two statements have in common that compute the same of equal operands
+# what must be equal in two statements besides their operands, so that they compute the same value
 _WHAT: dict[type, Callable[[Any], object]] = {
     N.Const: lambda s: s.value,
     N.Op: lambda s: s.prim,
@@ -29,8 +29,8 @@ Loop = N.For | N.While
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop, one of some that are around each other. The number of its trip is ``index`` less ``begin``, values by id;
-    ``trips`` is how many there are, of the outermost loop 0."""
+    """One loop of a nest. The number of its present trip is ``index`` minus ``begin``, which are ids of values;
+    ``trips`` is the number of its trips, 0 for the outermost loop, which may have any."""
 
     loop: Loop
     index: int
@@ -40,8 +40,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Trips:
-    """``there``: the loops around ``push``, the outermost first; ``back``: those around ``pop``. ``result``: id of the
-    value that the outermost one's index has become behind it; NO_ID of a For, whose index is no value there."""
+    """``there``: the loops around ``push``, the outermost first; ``back``: those around ``pop``. ``result``: the id of
+    the value that the index of an outermost While has become behind it; NO_ID where the outermost loop is a For."""
 
     push: N.AdStackPush
     pop: N.AdStackPop
@@ -50,12 +50,13 @@ class Trips:
     result: int
 
     def inner(self) -> int:
-        """How many trips those within the outermost loop make together in one of its."""
+        """How many trips the inner loops make together on each trip of the outermost one."""
         return prod(level.trips for level in self.there[1:])
 
 
 def by_trips(block: N.Block) -> dict[int, Trips]:
-    """Those of a task's stacks, by id, that nothing else touches but reads ahead of the pop in its trip."""
+    """The trips of those of a task's stacks, by id, that nothing touches but the push, the pop, and loads of the top
+    before the pop in the same trip."""
     touches: dict[int, int] = {}
     for s in walk(block):
         if isinstance(s, N.StackUse):
@@ -86,15 +87,15 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """``loop``, in the task's body, is the first one that pushes; ``guard`` is what the task compares with."""
+    """``loop``, in the task's body, is the first one that pushes; ``guard`` is the task's adstack_guard."""
 
     loop: N.For
     guard: N.AdStackGuard
 
 
 def ahead(block: N.Block, trips: Mapping[int, Trips]) -> Ahead | None:
-    """Where all slots of a task go by trips, of loops in its body that begin at 0 and whose ends are known when the
-    first one begins: so it is known there what will be pushed."""
+    """Where trips number the slots of all of a task's stacks, and the loops are in the task's body, begin at 0, and
+    have ends that are known before the first of them: there it is known how much will be pushed."""
     own = [trips.get(s.id) for s in walk(block) if isinstance(s, N.AdStackAlloca)]
     places = {s.id: n for n, s in enumerate(block)}
     loops: list[N.For] = []
@@ -114,7 +115,7 @@ def ahead(block: N.Block, trips: Mapping[int, Trips]) -> Ahead | None:
     return Ahead(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
 
 
-Nest = tuple[Loop, ...]  # loops directly in each other
+Nest = tuple[Loop, ...]  # loops, each directly in the body of the one before
 
 
 def _nests(block: N.Block) -> Iterator[Nest]:
@@ -134,7 +135,7 @@ def _within(nest: Nest) -> Iterator[Nest]:
 
 
 class _Equality:
-    """Whether two values, by id, are surely equal."""
+    """Tells of two ids whether their values are certainly equal."""
 
     def __init__(self, block: N.Block) -> None:
         self.defined = {s.id: s for s in walk(block) if isinstance(s, N.Value)}
@@ -192,7 +193,7 @@ def _outermost(loop: Loop, back: Loop, same: _Equality) -> tuple[Level, Level, i
 
 
 def _opposite(a: Loop, b: Loop, same: _Equality) -> bool:
-    """Whether the second one goes back over the range of the first one."""
+    """Whether the second loop runs backwards over the range of the first one."""
     if not isinstance(a, N.For) or not isinstance(b, N.For) or a.reverse or not b.reverse:
         return False
     alike = a.index.type is b.index.type and a.index.type.bits == 32

@@ -1,4 +1,4 @@
-"""What a stack holds: a slot a value, or a bit of a word of 32."""
+"""The values of a stack in memory: each is a slot, or for flags a bit of a 32-bit word."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def push(t: Task, s: N.AdStackPush) -> None:
         depths.move(t, st, "add", s.id)
         return
     slot = depths.pushed(t, st, s)
-    if s.id in t.steps.segments:
+    if s.id in t.lockstep.segments:
         _push_chunk(t, s, slot)
         return
     if st.dtype is u1:
@@ -25,7 +25,8 @@ def push(t: Task, s: N.AdStackPush) -> None:
 
 
 def _push_chunk(t: Task, s: N.AdStackPush, slot: int) -> None:
-    """Stores what lies beside each other one after the other, when the last of it is there."""
+    """Stores the values of a chunk one after the other, once the last of them is pushed, so that an emitter can make
+    one access of the stores."""
     t.waiting[s.stack] = s.value
     chunk = [a.id for a in t.chunk[s.stack]]
     if all(i in t.waiting for i in chunk):
@@ -51,13 +52,13 @@ def _index(t: Task, slot: int) -> tuple[int, ...]:
 
 
 def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
-    """Where the word of a flag is, and a u32 with the bit that the flag is there; shifts take the low five bits."""
+    """The index of the word of a flag, and a u32 with the flag's bit set; a shift uses five bits of its count."""
     b = t.b
     return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.op("shl", b.const(1, u32), b.cast(slot, u32))
 
 
 def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:
-    """The bits above are those of slots that are not in use."""
+    """Sets a flag and clears those above it, which are of slots that are not in use."""
     b = t.b
     index, bit = _bit(t, slot)
     below = b.op("and", b.load(words, index), b.op("sub", bit, b.const(1, u32)))

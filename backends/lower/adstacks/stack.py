@@ -1,4 +1,4 @@
-"""What the lowering knows of a task and of each of its stacks."""
+"""The state of the lowering for a task and for each of its stacks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from itertools import pairwise
 
-from quadrants_lab.backends.lower.adstacks.lockstep import Segment, Steps, chunks, in_step
+from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, Segment, chunks, in_lockstep
 from quadrants_lab.backends.lower.adstacks.loops import Ahead, Trips, ahead, by_trips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -17,10 +17,10 @@ from quadrants_lab.ir.walk import types_of, walk
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a backend wants. ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots lie as [slot][lane],
-    for many iterations run at a time; else as [slot]. ``lockstep``: stacks that are pushed and popped together share a
-    counter, and lie beside each other, so that an access may move up to four of a dtype. ``numbered``: where the trips
-    of loops number the slots nothing counts."""
+    """How a backend lays stacks out. ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots are indexed
+    [slot][lane], because many iterations run at a time; else [slot]. ``lockstep``: stacks that are pushed and popped
+    together share a counter and lie beside each other, so that an access may move up to four of a dtype. ``numbered``:
+    there is no counter where the trips of loops number the slots."""
 
     counter: DType = u32
     lanes: bool = True
@@ -30,9 +30,9 @@ class Layout:
 
 @dataclass(slots=True, eq=False)
 class Stack:
-    """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None where pushes are only counted,
-    ``count`` where the count is another stack's or none is needed. ``capacity`` and ``last``, the number of the last
-    slot, are values."""
+    """``number``: its place among the AdStackAllocas of the kernel. ``slots`` is None where pushes are only counted.
+    ``count`` is None where another stack has the count or none is needed. ``capacity`` and ``last``, the number of the
+    last slot, are ids of values."""
 
     number: int
     dtype: DType
@@ -42,7 +42,7 @@ class Stack:
     trips: Trips | None = None
     capacity: int = N.NO_ID
     last: int = N.NO_ID
-    lead: Stack = field(init=False)  # the stack whose count is this one's
+    lead: Stack = field(init=False)  # the stack whose count this one shares
 
     def __post_init__(self) -> None:
         self.lead = self
@@ -52,11 +52,11 @@ class Stack:
 
 
 class Task:
-    """``b`` builds its body. ``guarded``: in the reverse, where all stacks are known to fit. ``ahead``: where that is
-    known before anything is pushed. ``one`` and ``lane`` are values that all stacks share; ``zeros`` the constants 0.
-    ``slot``: the slot that a segment of a group is at; ``numbers``: by the id of a loop that numbers slots, values that
-    are visible here: the "slot" that it is at, or its "trips" once it has ended; ``waiting``: values that are to be
-    pushed with others."""
+    """``b`` builds the body. ``guarded``: the code is in the reverse, where all stacks are known to fit. ``ahead``:
+    where that is known before anything is pushed. ``one`` and ``lane`` are values that all stacks share, ``zeros`` the
+    constants 0. ``slot``: the slot that a segment of a group is at. ``numbers``: values that are visible here, by the
+    id of a loop that numbers slots: the "slot" that it is at, or its "trips" once it has ended. ``waiting``: values of
+    a chunk that are not pushed yet."""
 
     def __init__(self, layout: Layout, next_id: int, task: N.Offload, first: int) -> None:
         """``first``: the number of its first stack."""
@@ -67,18 +67,18 @@ class Task:
         self.guarded = False
         self.one = self.lane = N.NO_ID
         self.zeros = {s.id for s in walk(body) if isinstance(s, N.Const) and s.value == 0}
-        self.steps = in_step(body) if layout.lockstep else Steps((), {})
+        self.lockstep = in_lockstep(body) if layout.lockstep else Lockstep((), {})
         self.slot: dict[Segment, int] = {}
         self.numbers: dict[tuple[int, str], int] = {}
         self.waiting: dict[int, int] = {}
         self.chunk: dict[int, tuple[N.AdStackAlloca, ...]] = {}
         trips = by_trips(body) if layout.numbered else {}
-        for group in self.steps.groups:  # of a group all or none
+        for group in self.lockstep.groups:  # trips number all stacks of a group or none
             if any(a.id not in trips for a in group):
                 trips = {i: t for i, t in trips.items() if all(a.id != i for a in group)}
         self.ahead: Ahead | None = ahead(body, trips) if layout.numbered else None
         self.stacks = {s.id: self._stack(s, first + n, trips.get(s.id)) for n, s in enumerate(allocas)}
-        for group in self.steps.groups:
+        for group in self.lockstep.groups:
             for a in group:
                 self.stacks[a.id].lead = self.stacks[group[0].id]
             for chunk in chunks(group):
@@ -100,7 +100,7 @@ class Task:
         return st
 
     def args(self, st: Stack) -> list[N.Arg]:
-        """The scalars that a launch hands over for a stack."""
+        """The scalar arguments that a launch gives for a stack."""
         if st.slots is None or st.lead is not st:
             return []
         needed = ("capacity",) if self.ahead else ("capacity", "last")

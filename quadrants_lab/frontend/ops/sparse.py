@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
-from quadrants_lab.frontend.source import unsure
+from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, leaves
@@ -112,7 +112,7 @@ def _of_list(lower: Callable[..., Value]) -> Lower:
 
 def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
     """The node that a field or node is placed in."""
-    unsure()
+    note_unknown()
     levels = 1 if n is None else cx.python(n)
     found = cx.python(x.fields[0] if isinstance(x, StructMem) else x)
     return Obj(found.parent(levels), ast.unparse(call))
@@ -120,7 +120,7 @@ def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
 
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
     """The index times or over the ratio of the extents, axis by axis."""
-    unsure()
+    note_unknown()
     of, to = (v.value if isinstance(v, Obj) else cx.python(v).snode for v in (a, b))
     for k, node in enumerate((of, to)):
         if getattr(node, "__qd_snode__", False) is not True:

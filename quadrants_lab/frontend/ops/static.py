@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Sized
 
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
-from quadrants_lab.frontend.source import unsure
+from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
@@ -33,7 +33,7 @@ def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | No
 
 
 def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
-    unsure()
+    note_unknown()
     shown = [a.value if isinstance(a, (Lit, Obj)) else describe(a) for a in args]
     cx.messages.append(lambda: print(*shown))
     return Obj(None)

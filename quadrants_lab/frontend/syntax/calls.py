@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from quadrants_lab.frontend.fingerprint import is_pure
 from quadrants_lab.frontend.op_table import ALL, PYTHON, Builtin
-from quadrants_lab.frontend.seen import is_pure
-from quadrants_lab.frontend.source import FunctionSource, unsure
+from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, unpacked
@@ -170,7 +170,7 @@ def _python(
     values = (*args, *keywords.values())
     known = all(_is_known(cx, a) for a in values)
     if getattr(fn, "__qd_decorator__", False) is True and known:
-        unsure()
+        note_unknown()
         return cx.wrap(fn(*map(cx.python, args)), text)
     if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
@@ -213,7 +213,7 @@ def _at_compile_time(
     """The result of the Python function. A warning says that it runs only once, except where that cannot matter: inside
     qd.static, and for ``math`` and ``round`` of numbers."""
     if not is_pure(fn):
-        unsure()
+        note_unknown()
     numbers = not keywords and all(isinstance(a, Lit) for a in args)
     if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         cx.warn("QL1904", node, text=text)

@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
-from quadrants_lab.frontend.source import FunctionSource, told
+from quadrants_lab.frontend.source import FunctionSource, note_read
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.ir import nodes as N
@@ -232,7 +232,7 @@ class Context:
         Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged;
         not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
         about: it is evaluated only now."""
-        told(owner, name)
+        note_read(owner, name)
         found, used = self._attribute(owner, name)
         kind = getattr(owner, "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):

@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
-from quadrants_lab.frontend.source import unsure
+from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.context import Context
@@ -461,7 +461,7 @@ def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Va
 
 
 def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
-    unsure()
+    note_unknown()
     return V.Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from quadrants_lab.frontend.source import SEEN
+from quadrants_lab.frontend.source import FINGERPRINT
 from quadrants_lab.ir.nodes import Buffer
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
@@ -146,9 +146,9 @@ class Obj:
 
     @property
     def value(self) -> Any:
-        seen = SEEN.get()
-        if seen is not None:
-            seen.look(self.raw)
+        fingerprint = FINGERPRINT.get()
+        if fingerprint is not None:
+            fingerprint.use(self.raw)
         return self.raw
 
 

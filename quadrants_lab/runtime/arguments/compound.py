@@ -1,7 +1,7 @@
-"""Arguments and results that are more than one number: vectors, matrices, structs and dataclasses.
+"""Compound arguments and results: vectors, matrices, structs and dataclasses.
 
-A compound argument is flattened at the call: below it everything, from plans to records, sees its leaves, which are
-scalars, arrays and templates. Only the front end is told what they belong to.
+A compound argument is flattened at the call. Plans, launches and records see only its leaves, which are scalars, arrays
+and templates; only the front end knows the structure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MatrixSlot:
                 shape = np.shape(value) if isinstance(value, (list, tuple, np.ndarray)) else ()
             except ValueError:  # rows of several lengths
                 shape = ()
-            flat = np.array(value, object).reshape(-1).tolist() if shape else []  # each number stays what it is
+            flat = np.array(value, object).reshape(-1).tolist() if shape else []  # each number keeps its type
         if shape != self.shape:
             what = f"has shape {shape}" if shape else f"is of type {type(value).__name__}"
             raise ArgumentError(
@@ -55,8 +55,8 @@ class MatrixSlot:
 
 @dataclass(frozen=True, slots=True)
 class StructSlot:
-    """A struct of the language (``python`` False), or an instance of a Python dataclass; its leaves are those of its
-    members. ``type``: the struct type or class."""
+    """A struct of the language, or an instance of a Python dataclass (``python``); its leaves are those of its members.
+    ``type``: the struct type or class."""
 
     name: str
     type: Any
@@ -86,12 +86,12 @@ class StructSlot:
         return given is self.type or given.members == self.type.members
 
     def spec(self, leaves: Iterator[Spec]) -> Spec:
-        return StructSpec(self.type, tuple((name, structured(slot, leaves)) for name, slot in self.members))
+        return StructSpec(self.type, tuple((name, spec_of(slot, leaves)) for name, slot in self.members))
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSlot:
-    """A field, an array or None: `settled` makes it the slot of what is given."""
+    """A field, an array or None: `resolve_tensors` replaces it by the slot for the given argument."""
 
     name: str
 
@@ -99,12 +99,12 @@ class TensorSlot:
 AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | TensorSlot
 
 
-def settled(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
-    """The slot with every tensor in it settled: ``arrays`` says of each whether it is an array."""
+def resolve_tensors(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
+    """The slot with every `TensorSlot` in it replaced; ``arrays`` yields for each whether the argument is an array."""
     if isinstance(slot, TensorSlot):
         return ArraySlot(slot.name, None, None, None) if next(arrays) else TemplateSlot(slot.name)
     if isinstance(slot, StructSlot):
-        return replace(slot, members=tuple((name, settled(s, arrays)) for name, s in slot.members))
+        return replace(slot, members=tuple((name, resolve_tensors(s, arrays)) for name, s in slot.members))
     return slot
 
 
@@ -119,22 +119,22 @@ def typed_slot(name: str, type: Any) -> AnySlot:
 
 
 def leaves(slot: AnySlot) -> list[Any]:
-    """The slots that a call below the flattening has for ``slot``."""
+    """The slots of the flattened argument."""
     return slot.leaves() if isinstance(slot, (MatrixSlot, StructSlot)) else [slot]
 
 
 def flatten(slot: AnySlot, value: Any, where: str) -> list[Any]:
-    """An argument for each leaf; they are not converted yet."""
+    """An argument for each leaf, not yet converted."""
     return slot.flatten(value, where) if isinstance(slot, (MatrixSlot, StructSlot)) else [value]
 
 
-def structured(slot: AnySlot, leaves: Iterator[Spec]) -> Spec:
-    """The spec of the whole, from those of its leaves."""
+def spec_of(slot: AnySlot, leaves: Iterator[Spec]) -> Spec:
+    """The spec of the compound argument, from those of its leaves."""
     return slot.spec(leaves) if isinstance(slot, (MatrixSlot, StructSlot)) else next(leaves)
 
 
 def rebuilt(type: Any, flat: Sequence[Any]) -> Any:
-    """The value of a dtype or type, or tuple of them, that has these numbers."""
+    """The value of a dtype, type or tuple of them, from its flattened numbers."""
     if isinstance(type, DType):
         return flat[0]
     if isinstance(type, tuple):

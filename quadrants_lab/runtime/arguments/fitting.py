@@ -1,7 +1,7 @@
-"""Python's numbers and arrays on their way into a dtype.
+"""Conversion of Python's numbers and arrays to a dtype.
 
-What the dtype cannot hold is an error and never becomes another number. Real numbers alone are rounded, to an infinity
-where they are too large, as they are in a kernel and in numpy.
+A number that the dtype cannot represent is an error. Only real numbers are rounded, to an infinity where they are too
+large, as in a kernel and in numpy.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DTYPES, DType, convert
 
-_BLOCK = 1 << 15  # elements that are looked at together: they stay in the processor's cache
-_FEW = 64  # elements that Python looks at faster than numpy
+_BLOCK = 1 << 15  # elements that are checked at a time; they stay in the processor's cache
+_FEW = 64  # up to so many elements Python is faster than numpy
 
 
 class LossError(QuadrantsRuntimeTypeError, ValueError, OverflowError):
-    """A number that the dtype of its target cannot hold."""
+    """The dtype of the target cannot represent a number."""
 
 
 def _limits(dtype: DType) -> tuple[Any, Any]:
@@ -30,20 +30,20 @@ def _limits(dtype: DType) -> tuple[Any, Any]:
     return (False, True) if dtype.kind == "b" else dtype.limits
 
 
-# by the name of a dtype, the least and greatest Python number that it takes as it is
+# by a dtype's name, the least and greatest Python number that needs no rounding to an infinity and no error
 LIMITS = {name: _limits(dtype) for name, dtype in DTYPES.items()}
-# the same by numpy's dtype, of integers and truth values
+# the same by numpy's dtype, for integers and truth values
 INTEGERS = {np.dtype(dtype.numpy): LIMITS[name] for name, dtype in DTYPES.items() if not dtype.is_float}
 
 
 def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
-    """``value`` as a Python number of the dtype: for integers one of its range, for truth values any integer. TypeError
-    or OverflowError, with the reason, where it is none. ``whole``: floats that are whole numbers are integers too."""
+    """``value`` as a Python number of the dtype; truth values are made from any integer. TypeError or OverflowError
+    with the reason where it does not fit. ``whole``: integer dtypes also take floats without a fraction."""
     if isinstance(value, (float, np.floating)) and not dtype.is_float:
         if not whole:
             raise TypeError("it takes integers, not floats")
         if not float(value).is_integer():
-            raise OverflowError(holds(dtype))
+            raise OverflowError(range_text(dtype))
         value = int(value)
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         number = int(value)
@@ -52,7 +52,7 @@ def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
         if dtype.is_int:
             low, high = LIMITS[dtype.name]
             if not low <= number <= high:
-                raise OverflowError(holds(dtype))
+                raise OverflowError(range_text(dtype))
             return number
         value = number
     elif isinstance(value, np.ndarray) and not value.ndim:
@@ -66,15 +66,15 @@ def fitting(value: Any, dtype: DType, whole: bool = False) -> Any:
     return real if dtype.bits == 64 or abs(real) <= LIMITS[dtype.name][1] else convert(real, dtype)
 
 
-def holds(dtype: DType) -> str:
-    """Which numbers the dtype has, in words."""
+def range_text(dtype: DType) -> str:
+    """The range of the dtype in words."""
     if dtype.kind == "b":
         return f"{dtype} holds truth values"
     return "{} holds integers from {} to {}".format(dtype, *LIMITS[dtype.name])
 
 
 def fitted(value: Any, dtype: DType, into: object, whole: bool = False) -> Any:
-    """The same as `fitting`; LossError where that raises. ``into``: what the number is for, an object or words."""
+    """The same as `fitting`, but raises LossError. ``into``: the target of the number, an object or words."""
     try:
         return fitting(value, dtype, whole)
     except (TypeError, OverflowError) as e:
@@ -84,8 +84,7 @@ def fitted(value: Any, dtype: DType, into: object, whole: bool = False) -> Any:
 
 
 def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> None:
-    """LossError for the first element, row by row, that the dtype cannot hold. ``whole``: floats that are whole numbers
-    are integers, too."""
+    """Raises LossError for the first element in row-major order that does not fit, see `fitting`."""
     if _all_fit(values, dtype, whole):
         return
     at = 0
@@ -106,14 +105,14 @@ def check(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = Tr
             at += 1
 
 
-def held(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> npt.NDArray[Any]:
-    """A copy as ``dtype``, which must hold every element as `check` has it."""
+def fitted_array(values: npt.NDArray[Any], dtype: DType, into: object, whole: bool = True) -> npt.NDArray[Any]:
+    """A copy as ``dtype``; LossError where an element does not fit."""
     check(values, dtype, into, whole)
     return cast(values, dtype)
 
 
 def cast(values: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """A copy as ``dtype``, which can hold every element; no warning where real numbers become infinities."""
+    """A copy as ``dtype``, in which every element fits; without numpy's warning about new infinities."""
     if not dtype.is_float:
         return values.astype(dtype.numpy)
     with np.errstate(over="ignore"):
@@ -127,16 +126,16 @@ def _always_fits(given: DType, dtype: DType) -> bool:
     return dtype.kind == "b" or (low <= least and most <= high)
 
 
-# by dtype, numpy's dtypes of which it holds every number
+# by dtype, numpy's dtypes all of whose numbers fit
 _ALWAYS = {b: {np.dtype(a.numpy) for a in DTYPES.values() if _always_fits(a, b)} for b in DTYPES.values()}
 
 
 def _all_fit(values: npt.NDArray[Any], dtype: DType, whole: bool) -> bool:
-    """Whether the dtype can hold all elements: one pass over them, none where the dtypes alone tell."""
+    """Whether all elements fit, by one pass over them, or none where their dtype is enough to know."""
     if values.dtype in _ALWAYS[dtype] or not values.size:
         return True
     kind = values.dtype.kind
-    if kind not in "iuf" or dtype.is_float or (kind == "f" and not whole):  # integers of any length, what is no number
+    if kind not in "iuf" or dtype.is_float or (kind == "f" and not whole):  # Python objects, strings
         return False
     test = _real_fit if kind == "f" else _integers_fit
     if values.size <= _BLOCK:
@@ -145,7 +144,7 @@ def _all_fit(values: npt.NDArray[Any], dtype: DType, whole: bool) -> bool:
 
 
 def _blocks(values: npt.NDArray[Any], order: Any) -> Any:
-    """The elements, some at a time."""
+    """Iterates over the elements in blocks."""
     return np.nditer(values, ["external_loop", "buffered", "refs_ok", "zerosize_ok"], order=order, buffersize=_BLOCK)
 
 
@@ -158,7 +157,7 @@ def _integers_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
 
 
 def _real_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
-    """Whether all are whole numbers of the dtype's range; neither NaN nor an infinity is one."""
+    """Whether all are whole numbers of the dtype's range, and none is NaN or infinite."""
     low, high = LIMITS[dtype.name] if dtype.is_int else (-math.inf, math.inf)
     least, most = float(x.min()), float(x.max())
     inside = low <= least and most < high + 1 and math.isfinite(least) and math.isfinite(most)
@@ -166,7 +165,7 @@ def _real_fit(x: npt.NDArray[Any], dtype: DType) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A number in a message; "" for what is none."""
+    """A number as text for a message; "" for other objects."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and value.bit_length() > 128:
@@ -175,7 +174,7 @@ def shown(value: Any) -> str:
 
 
 def cure(value: Any, dtype: DType) -> str:
-    """What to do about a number that does not fit."""
+    """Advice for a number that does not fit."""
     if isinstance(value, (float, np.floating)):
         return "convert it with int(...)"
     fits = isinstance(value, (int, np.integer)) and dtype.is_int and int(value).bit_length() <= 64

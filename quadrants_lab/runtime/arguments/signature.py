@@ -1,4 +1,4 @@
-"""What a kernel's arguments may be: checks, conversion, and the key of a specialisation."""
+"""Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.fitting import cure, fitting, shown
 from quadrants_lab.runtime.memory.memory import Memory
 
-DERIVATIVES = ("grad", "tangent", "grad.tangent")  # what stands beside the buffer of an array, by name
+DERIVATIVES = ("grad", "tangent", "grad.tangent")  # suffixes of the names of an array's derivative buffers
 
 
 class ArgumentError(QuadrantsRuntimeTypeError, ValueError):
@@ -33,8 +33,8 @@ def no_dtype(what: str, dtype: object, kind: str = "an array", cure: str = "") -
 
 @dataclass(frozen=True, slots=True)
 class ScalarSlot:
-    """A scalar argument. Takes Python's and numpy's numbers: integers that the dtype holds, and for a floating-point
-    dtype any real number."""
+    """A scalar argument. It takes Python's and numpy's numbers: integers in the range of an integer dtype, any real
+    number for a floating-point dtype."""
 
     name: str
     dtype: DType
@@ -56,10 +56,11 @@ class ScalarSlot:
 
 @dataclass(frozen=True, slots=True)
 class ArraySlot:
-    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where nothing is asked for.
+    """A numpy array or an ndarray of the language; ``dtype``, ``ndim``, ``grad``: None where the annotation leaves it
+    open.
 
-    ``element``: the shape of the elements, with None for extents that are left open; () for numbers and, where
-    ``dtype`` is None too, for anything. The last axes of a numpy array are those of its elements."""
+    ``element``: the shape of the elements, with None for open extents; () for numbers or, where ``dtype`` is None, for
+    elements of any shape. The last axes of a numpy array are those of its elements."""
 
     name: str
     dtype: DType | None
@@ -143,8 +144,8 @@ class TemplateSlot:
 Slot = ScalarSlot | ArraySlot | TemplateSlot
 
 
-class Same:
-    """Equal to what stands for the same object."""
+class Identity:
+    """A key that is equal only for the same object, which it keeps alive."""
 
     __slots__ = ("value",)
 
@@ -152,19 +153,19 @@ class Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, Identity) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)
 
 
 def template_key(value: Any) -> Any:
-    """Equal exactly where the same code results: by identity for fields, ndarrays and objects, by type and value for
-    numbers and for what holds them, which may be written to between two launches."""
+    """A key that is equal exactly where the same code results: by identity for fields, ndarrays and objects, by type
+    and value for numbers and for containers of numbers, which may change between two launches."""
     if getattr(value, "__qd_field__", False):
         return value
     if getattr(value, "__qd_data_oriented__", "") or getattr(value, "__qd_ndarray__", False):
-        return Same(value)
+        return Identity(value)
     if isinstance(value, (float, np.floating)):
         return type(value), float(value).hex()
     if isinstance(value, (tuple, list)):
@@ -183,7 +184,7 @@ def template_key(value: Any) -> Any:
 
 
 def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
-    """(key, specs) of the specialisation that serves checked ``args``."""
+    """The key and the specs of the specialisation for checked ``args``."""
     pairs = [slot.spec(arg) for slot, arg in zip(slots, args, strict=True)]
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
 
@@ -195,7 +196,7 @@ def _dtype_of(array: Any) -> DType:
 
 
 def is_wide(shape: Sequence[int]) -> bool:
-    """Whether an index along an axis may be beyond i32: such arrays get code of their own."""
+    """Whether an index may exceed i32; such arrays get other code."""
     return any(n >> 31 for n in shape)
 
 
@@ -205,7 +206,7 @@ def memory_of(value: Any) -> Memory | None:
     return memory if isinstance(memory, Memory) else None
 
 
-# of a buffer: a field's memory, or number n of the arguments, or (n, "grad") and the like for its `DERIVATIVES`
+# where a buffer's memory is found: a field's memory, or the position of an argument, or that and one of `DERIVATIVES`
 Place = Memory | int | tuple[int, str]
 
 

@@ -1,4 +1,4 @@
-"""Why a gradient is as it is: one statement of a program, the iteration that ran it, and the values it had."""
+"""The cause of a verdict on a gradient: one statement of a program, the iteration that ran it, and its operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from quadrants_lab.ir.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A statement that ran: in which launch of the program (from 1), in which iteration, with which operands."""
+    """A statement that ran: its kernel, the launch's number in the program (from 1), the iteration, and named
+    values."""
 
     stmt: N.Stmt
     kernel: str = ""
@@ -25,9 +26,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """``kind``: one word for programs, as `docs/autodiff/doctor.md` lists them; ``says``: the same for people. ``at``:
-    where, None where it is no statement; ``label``: what is said of it there. ``launch``: its number in the program,
-    from 1, 0 where it is none. ``beside``: other lines that belong to it."""
+    """``kind``: a word for programs, from the list in `docs/autodiff/doctor.md`. ``says``: the cause as a sentence.
+    ``at``: the source of the statement, None if it is not a statement; ``label``: the text under that source.
+    ``launch``: the launch's number in the program, from 1; 0 if it is not a launch. ``beside``: further source
+    lines."""
 
     kind: str
     says: str
@@ -50,7 +52,7 @@ class Cause:
 
     @property
     def step(self) -> tuple[int, tuple[int, ...], int]:
-        """For whoever shows the program step by step: the launch, its iteration, the line."""
+        """Where to find it when stepping through the program: launch, iteration, line."""
         return self.launch, self.iteration, self.line
 
     @property
@@ -70,7 +72,7 @@ class Cause:
 
 
 def cause(kind: str, says: str, event: Event | None, label: str = "", help: str = "") -> Cause:
-    """One that an event shows."""
+    """A cause at an event."""
     if event is None:
         return Cause(kind, says, help=help)
     return Cause(
@@ -79,14 +81,14 @@ def cause(kind: str, says: str, event: Event | None, label: str = "", help: str 
 
 
 def written(span: Span | None) -> str:
-    """The source of a span on one line, "" where nobody knows it."""
+    """The source of a span, "" if it is unknown or longer than one line."""
     if span is None or span.line != span.end_line:
         return ""
     return linecache.getline(span.file, span.line)[span.col : span.end_col].strip()
 
 
 def because(e: QuadrantsError) -> Cause:
-    """The same as a cause."""
+    """An error as a cause."""
     first = next((label for label in e.labels if label.span is not None), None)
     kind = "race" if "race" in e.message else "error"
     return Cause(kind, e.message, first.span if first else None, first.text if first else "", e.help)

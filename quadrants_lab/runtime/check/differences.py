@@ -1,4 +1,4 @@
-"""Differences of a loss: recorded launches made again with inputs moved a little, up and down."""
+"""Finite differences of a loss: recorded launches are repeated with an input moved a little, up and down."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Differentiable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Memory, and a copy of the gradient that is looked at, flat and f64."""
+    """Memory, and a copy of its gradient, flat and f64."""
 
     memory: Memory
     gradient: npt.NDArray[np.float64]
@@ -37,22 +37,22 @@ class Input:
 
 
 def inputs_of(fields: Mapping[str, Differentiable]) -> dict[str, Input]:
-    """By the same names, with their gradients as they are now."""
+    """The inputs by the same names, with their current gradients."""
     return {
         name: Input(x._memory, x.grad._memory.copy().reshape(-1).astype(np.float64)) for name, x in fields.items()
     }
 
 
 def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:
-    """Every launch, also those of functions with gradients of their own."""
+    """Plan and arguments of every launch, also in functions with custom gradients."""
     for step in launches.leaves():
-        launch = step.launch or step.within
+        launch = step.launch or step.inner_launch
         if launch is not None:
             yield launch[0], launch[1]
 
 
 def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:
-    """All memory of floating point that the launches use and that has a gradient, by its id, with that."""
+    """All floating-point memory with a gradient that the launches use: id -> (memory, its gradient's memory)."""
     found: dict[int, tuple[Memory, Memory]] = {}
     for plan, args in launched(launches):
         for name, memory in plan.memories(args).items():
@@ -64,14 +64,14 @@ def gradients(launches: Launches) -> dict[int, tuple[Memory, Memory]]:
 
 
 def restore(launches: Launches) -> None:
-    """Memory as it was before the first step."""
+    """Restores memory to its values before the first step."""
     for touched, before in launches.initial.values():
         writable(touched)[...] = before
 
 
 def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any]) -> float:
-    """The loss when the steps are done again with these elements in ``x``, one after the other, before the first.
-    QuadrantsAssertionError where an index then leaves its buffer, as values that the program has not may make it do."""
+    """The loss when all steps are repeated with ``values`` (flat) in ``x`` before the first step.
+    QuadrantsAssertionError if an index leaves its buffer then, because the program is not made for these values."""
     restore(launches)
     x.array.reshape(-1)[...] = values
     launches.repeat_guarded()
@@ -80,9 +80,10 @@ def loss_at(launches: Launches, loss: Memory, x: Memory, values: npt.NDArray[Any
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An input moved by ``width`` along a direction, to both sides: by how much the loss changed, and by how much the
-    gradient says that it does. ``relative``: the width over the size of the greatest element. ``bend``: by how much the
-    two ends together lie above twice the middle. ``noise``: what rounding alone may make of a difference."""
+    """A central difference: an input moved by ``width`` along a direction, to both sides. ``found``: the change of the
+    loss; ``expected``: the change by the gradient. ``relative``: the width relative to the greatest element. ``bend``:
+    the second difference, the sum of both losses minus twice the loss in the middle. ``noise``: the greatest change
+    that rounding alone can explain."""
 
     relative: float
     width: float
@@ -93,22 +94,22 @@ class Move:
 
     @property
     def apart(self) -> float:
-        """Relative difference of the two; 0 where both are rounding."""
+        """Relative difference between the two; 0 if both are rounding."""
         size = max(abs(self.found), abs(self.expected))
         return max(0.0, abs(self.found - self.expected) - self.noise) / size if size > self.noise else 0.0
 
 
 def moves(
-    launches: Launches, loss: Memory, x: Input, way: npt.NDArray[np.float64], widths: Sequence[float]
+    launches: Launches, loss: Memory, x: Input, direction: npt.NDArray[np.float64], widths: Sequence[float]
 ) -> list[Move]:
-    """One a width, relative to the greatest element, but for those by which indices leave their buffers. To be used
-    within `saved`."""
+    """A `Move` for each of the ``widths`` (relative to the greatest element) with which no index leaves its buffer.
+    To be called within `saved`."""
     start = initial(launches, x.memory).reshape(-1).copy()
     scale = float(np.abs(start[np.isfinite(start)]).max(initial=0.0)) or 1.0
     middle = loss_at(launches, loss, x.memory, start)
     out = []
     for width in widths:
-        up, down = ((start + sign * width * scale * way).astype(start.dtype) for sign in (1, -1))
+        up, down = ((start + sign * width * scale * direction).astype(start.dtype) for sign in (1, -1))
         try:
             losses = [loss_at(launches, loss, x.memory, values) for values in (up, down)]
         except QuadrantsAssertionError:
@@ -121,19 +122,19 @@ def moves(
 
 
 def initial(launches: Launches, memory: Memory) -> npt.NDArray[Any]:
-    """The field before the first step; as it is where no step touched it."""
+    """The values before the first step; the current ones if no step touched the memory."""
     return launches.initial[id(memory)][1] if id(memory) in launches.initial else memory.values()
 
 
 def writable(touched: Any) -> npt.NDArray[Any]:
-    """A numpy array, or the one of a memory."""
+    """The array itself, or the array of a memory."""
     array: npt.NDArray[Any] = touched if isinstance(touched, np.ndarray) else touched.array
     return array
 
 
 @contextmanager
 def saved(launches: Launches, fields: Sequence[Differentiable]) -> Iterator[None]:
-    """Restores every array that the steps and their gradients touch, and counts it as written."""
+    """Restores, when the with block ends, every array that the steps and their gradients touch, as a write."""
     all_of_it = {id(touched): touched for touched, _ in launches.initial.values()}
     all_of_it |= {id(m): m for x in fields for m in (x._memory, x.grad._memory)}
     all_of_it |= {id(grad): grad for _, grad in gradients(launches).values()}

@@ -1,4 +1,4 @@
-"""Which elements of a gradient are wrong: forward mode along directions that move some of them only."""
+"""Finds which elements of a gradient are wrong, by forward mode along directions that move only some elements."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """The elements were looked at in ``looked`` parts, in row-major order: ``map`` has a "#" for each with a wrong one,
-    and a "." for others. ``size``: of a part; ``first``: index of the first wrong element; ``of``: elements in all."""
+    """The elements were compared in parts of ``size`` elements, in row-major order. ``map`` has a "#" for each part
+    with a wrong element and a "." for each other part. ``first``: index of the first wrong element. ``of``: number of
+    all elements."""
 
     map: str
     size: int
@@ -30,7 +31,7 @@ class Wrong:
 
     @property
     def count(self) -> int:
-        """Wrong parts."""
+        """Number of wrong parts."""
         return self.map.count("#")
 
     def __str__(self) -> str:
@@ -43,22 +44,22 @@ class Wrong:
 
 
 def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float) -> Wrong | None:
-    """None where each part by itself agrees, or has no tangent. Takes no more parts when half of the time until
-    ``until`` is over."""
+    """None if each part by itself agrees, or a kernel has no tangent. Half of the time until ``until`` is for the
+    parts, the other half for finding the first element."""
     gradient = x.gradient
     parts = np.array_split(np.arange(gradient.size), min(PARTS, gradient.size))
     scale = float(np.abs(gradient).max(initial=0.0))
     draw = np.random.default_rng(1)
 
     def differs(where: npt.NDArray[np.intp]) -> bool:
-        way = np.zeros(gradient.size)
-        way[where] = draw.integers(32, 65, where.size) / 64
-        found = tangents.along(x.memory, way)
-        size = float(np.abs(gradient) @ way)
-        off, most = abs(found - float(gradient @ way)), tolerance * max(size, abs(found), 1e-3 * scale)
-        return not off <= most and not off - tangents.rounding(x.memory, way, found, (3,)) <= most
+        direction = np.zeros(gradient.size)
+        direction[where] = draw.integers(32, 65, where.size) / 64
+        found = tangents.along(x.memory, direction)
+        size = float(np.abs(gradient) @ direction)
+        off, most = abs(found - float(gradient @ direction)), tolerance * max(size, abs(found), 1e-3 * scale)
+        return not off <= most and not off - tangents.rounding(x.memory, direction, found, (3,)) <= most
 
-    marks, enough = "", (monotonic() + until) / 2  # the other half is for the first element
+    marks, enough = "", (monotonic() + until) / 2
     try:
         for where in parts:
             if marks and monotonic() > enough:

@@ -1,8 +1,8 @@
-"""How far a derivative gets: the recorded launches once more in the reference interpreter, statement by statement, with
-the tangent of every value that depends on an input, and the statement that ended it where there is none.
+"""How far a derivative gets from an input to the loss: the reference interpreter repeats the recorded launches, with
+the tangent of every value that depends on the input, or the statement at which its derivative ends.
 
-What a derivative does not follow is followed, too: casts to integers, comparisons, memory without a gradient, values
-that are written over, branches and loops that do not run.
+It also follows dependences that have no derivative: casts to integers, comparisons, memory without a gradient, values
+that are overwritten, and branches and loops that do not run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.check.concerned import COUNT, LISTED, MARK, listing
+from quadrants_lab.runtime.check.dependent_iterations import COUNT, LISTED, MARK, listing
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace
 from quadrants_lab.runtime.check.windows import Windows, others, windowed
 from quadrants_lab.runtime.compile.compile import forward_ir
@@ -32,29 +32,32 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
     from quadrants_lab.runtime.tape.recorder import Launches
 
-MOST_LANES = 4  # of a task, where only some are followed
+MOST_LANES = 4  # iterations of a task that `follow_one` follows
 
 
-def follow(launches: Launches, loss: Any, x: Any, way: npt.NDArray[np.float64], seconds: float) -> Trace:
-    """Follows ``x`` (memory) along a direction to the loss (memory). Raises TooLong."""
-    elements = zip(np.ndindex(x.operand.shape), way.tolist(), strict=True)
+def follow(launches: Launches, loss: Any, x: Any, direction: npt.NDArray[np.float64], seconds: float) -> Trace:
+    """Follows the memory ``x`` along a direction to the memory ``loss``. Raises TooLong after ``seconds``."""
+    elements = zip(np.ndindex(x.operand.shape), direction.tolist(), strict=True)
     return _Follower(launches, monotonic() + seconds).through(loss, x, elements)
 
 
 def follow_one(launches: Launches, loss: Any, x: Any, at: int, session: Session, seconds: float) -> Trace:
-    """Follows element number ``at`` of ``x`` alone, and of each task the first iterations that touch what depends on
-    it: machine code of the ``session`` makes the launches. Raises TooLong, and QuadrantsError."""
+    """Follows element number ``at`` of ``x`` alone, and of each task only the first iterations that touch what depends
+    on it; compiled code in ``session`` runs all others. Raises TooLong and QuadrantsError."""
     index = tuple(int(k) for k in np.unravel_index(at, x.operand.shape))
     return _Sampler(launches, monotonic() + seconds, session).through(loss, x, [(index, 1.0)])
 
 
 def forward_tasks(compiled: Compiled) -> N.Kernel:
-    """The kernel as tasks, as its gradient starts from it."""
+    """The kernel as tasks, in the form from which its gradient is made."""
     made = forward_ir(compiled.lowered.kernel, compiled.options)
     return pipeline.run(made, pipelines.TASKS, compiled.options.verify)
 
 
 class _Follower:
+    """Follows all iterations. ``state``: id of a memory -> its values; ``cells``: the elements that depend on the
+    input."""
+
     def __init__(self, launches: Launches, until: float) -> None:
         self.launches = launches
         self.until = until
@@ -63,13 +66,13 @@ class _Follower:
         self.cells: dict[Cell, Flow] = {}
         self.trace = Trace()
 
-    def through(self, loss: Any, x: Any, way: Iterable[tuple[tuple[int, ...], float]]) -> Trace:
-        """From the elements of ``x`` that the direction moves to the loss."""
-        for index, t in way:
+    def through(self, loss: Any, x: Any, direction: Iterable[tuple[tuple[int, ...], float]]) -> Trace:
+        """Follows the elements of ``x``, given with their tangents, to the loss."""
+        for index, t in direction:
             self.cells[id(x), index] = Flow(x.operand.dtype.type(t))
         number = 0
         for step in self.launches.leaves():
-            launch = step.launch or step.within
+            launch = step.launch or step.inner_launch
             if launch is not None:
                 number += 1
                 self.launch(number, *launch)
@@ -80,7 +83,7 @@ class _Follower:
         return self.trace
 
     def write(self, number: int, memory: Any, elements: list[tuple[Any, Any]]) -> None:
-        """Python's."""
+        """Applies a write from Python before launch ``number``."""
         if id(memory) not in self.state:
             return
         for where, values in elements:
@@ -108,13 +111,13 @@ class _Follower:
         run.done()
 
     def interpret(self, run: LaunchFlow, record: LaunchRecord, arrays: Arrays) -> None:
-        """A launch over ``arrays``, which it changes."""
-        random, observer, iterations = record.random, run.told, run.iterations
+        """Repeats a launch on ``arrays``, which it changes."""
+        random, observer, iterations = record.random, run.observe, run.iterations
         interpret(run.kernel, record.scalars, arrays, random=random, observer=observer, iterations=iterations)
 
 
 class _Sampler(_Follower):
-    """Follows some of the iterations that are concerned, and makes launches by machine code."""
+    """Follows only some of the dependent iterations, and runs whole launches as compiled code."""
 
     def __init__(self, launches: Launches, until: float, session: Session) -> None:
         super().__init__(launches, until)
@@ -147,7 +150,7 @@ class _Sampler(_Follower):
                         windows.restore(before)
                         for part in others(box, lane):
                             windows.run(task, part)
-                    windows.follow(task, lane, run.told, plain)
+                    windows.follow(task, lane, run.observe, plain)
             else:
                 run.skip(run.kernel.tasks[task], run.kernel.tasks[task].body)
             windows.restore({**after, COUNT: np.zeros_like(after[COUNT]), LISTED: np.zeros_like(after[LISTED])})
@@ -155,7 +158,7 @@ class _Sampler(_Follower):
             values[...] = windows.array(name)
 
     def _lanes(self, count: int, listed: npt.NDArray[Any], box: Box) -> list[Lane]:
-        """The first iterations of those that are listed; where none is, the first of all, which may lack something."""
+        """The first of the listed iterations; if none is listed, the first of all, which may miss a dependence."""
         lanes = sorted({tuple(map(int, row[: len(box)])) for row in listed[:count]})
         self.trace.partial |= len(lanes) > MOST_LANES or count > len(listed)
         return lanes[:MOST_LANES] or [tuple(axis.start for axis in box)]

@@ -1,5 +1,5 @@
-"""How far a derivative gets within a launch: tangents, and what ended them, beside the values that the reference
-interpreter tells of. Shares of derivatives come from the same table as the gradients'."""
+"""How far a derivative gets within a launch: an observer of the reference interpreter that computes tangents and finds
+what ends them. Partial derivatives come from the same table as the gradients'."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.windows import lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
-from quadrants_lab.runtime.interpret.interpreter_trace import remember
+from quadrants_lab.runtime.interpret.interpreter_trace import note_values
 
 DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-Cell = tuple[Any, Lane]  # memory, by its id or the name of a temporary, and the index
+Cell = tuple[Any, Lane]  # an element: the memory's id (or launch and name of a temporary), and the index
 
 
 class Flow(NamedTuple):
-    """Of a value that depends on the input: its ``tangent``, None where no derivative reaches it; what ``cut`` one on
-    some way to it; what made a tangent 0 (``lost``) of one that was not."""
+    """State of a value that depends on the input. ``tangent``: None if no derivative reaches the value. ``cut``: the
+    statement that ended the derivative on some path to it. ``lost``: the statement that turned a nonzero tangent to
+    0."""
 
     tangent: Any = None
     cut: Event | None = None
@@ -36,7 +37,7 @@ class Flow(NamedTuple):
 
 
 class Eager:
-    """Evaluates at once what `rules.emit` would append to a block: values stand for themselves."""
+    """A stand-in for the builder of `rules.emit` that evaluates each operation at once; values stand for their ids."""
 
     def const(self, value: Any, type: DType) -> Any:
         return type.numpy(value)
@@ -52,8 +53,8 @@ class Eager:
 
 
 def share_of(s: N.Op, tree: ast.expr, operands: Sequence[Any], value: Any, along: Any) -> Any:
-    """What a share of an operation's derivative (`rules.share`) gives, with these operands and this result, along a
-    tangent or adjoint."""
+    """The product of a partial derivative (the ``tree`` of `rules.share`) at these operands and this result with a
+    tangent or adjoint ``along``."""
     env: dict[str, Any] = dict(zip(rules.OPERANDS, operands, strict=False)) | {"r": value, "g": along}
     with np.errstate(all="ignore"):
         return rules.emit(Eager(), tree, env, s.type, s.type)  # type: ignore[arg-type]  # values for ids
@@ -61,17 +62,17 @@ def share_of(s: N.Op, tree: ast.expr, operands: Sequence[Any], value: Any, along
 
 @dataclass(slots=True)
 class Trace:
-    """What became of the input. ``loss``: of the loss, None where it does not depend on it. ``ties``: operations at a
-    kink of theirs. ``decided``: comparisons of what depends on it. ``over``: by memory, the writes over what did, and
-    the kernel that had put it there. ``skipped``: arms, loops and tasks that would have read it and did not run.
-    ``reached``: the last write of what depends on it; ``read``: whether a launch reads it at all. ``partial``: not all
-    that depends on it was followed."""
+    """What depends on the input. ``loss``: state of the loss, None if it does not depend on the input. ``ties``:
+    operations that are evaluated at a kink. ``decided``: comparisons of dependent values. ``over``: writes that
+    overwrite a dependent element with an independent value. ``skipped``: id -> branch, loop or task that would read
+    dependent values but does not run. ``reached``: the last write of a dependent value. ``read``: whether a launch
+    reads the input. ``partial``: whether some dependences were not followed."""
 
     loss: Flow | None = None
     ties: list[Event] = field(default_factory=list)
     decided: list[Event] = field(default_factory=list)
     over: list[Event] = field(default_factory=list)
-    python: list[tuple[str, int]] = field(default_factory=list)  # memory written over by Python, before which launch
+    python: list[tuple[str, int]] = field(default_factory=list)  # (memory that Python overwrote, before which launch)
     skipped: dict[int, Event] = field(default_factory=dict)
     reached: Event | None = None
     read: bool = False
@@ -79,11 +80,12 @@ class Trace:
 
 
 class TooLong(Exception):
-    """The interpreter took more time than it was given."""
+    """Raised when the interpreter takes longer than its time limit."""
 
 
 class LaunchFlow:
-    """Observes one launch."""
+    """Observes launch ``number``. ``keys``: name of a buffer -> key of its memory in ``cells``. ``flows``: the
+    dependent values by id."""
 
     def __init__(
         self, trace: Trace, cells: dict[Cell, Flow], until: float, kernel: N.Kernel, number: int, keys: dict[str, Any]
@@ -95,8 +97,7 @@ class LaunchFlow:
         self.lane: Lane = ()
         self.yielded: tuple[Flow | None, ...] = ()
         self.ended: type[N.Stmt] = N.Yield
-        self.within: set[int] = set()  # loops that have begun
-        self.ran: set[int] = set()
+        self.running_loops: set[int] = set()
         self.statements = {s.id: s for s in walk(kernel.body)}
         self.params = {p.id: p for s in self.statements.values() for p in s.params()}
         dependent = {key for key, _ in cells}
@@ -110,9 +111,9 @@ class LaunchFlow:
     def done(self) -> None:
         self.trace.read |= bool(self.dependent & {s.buffer for s in self.statements.values() if isinstance(s, N.Read)})
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
-        handler = _TOLD.get(type(s))
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
+        handler = _HANDLERS.get(type(s))
         if handler is not None:
             handler(self, s, value)
         elif isinstance(s, N.Value):
@@ -180,7 +181,7 @@ class LaunchFlow:
             if new == value and (flow or old):
                 self.trace.ties.append(self.event(s, value))
             elif new < value if s.op == "min" else new > value:
-                self.store(s, new)  # type: ignore[arg-type]  # as a store does it
+                self.store(s, new)  # type: ignore[arg-type]  # has the same effect as a store
         elif flow is not None or old is not None:
             a, b = old or Flow(), flow or Flow()
             tangent = a.tangent if b.tangent is None else b.tangent if a.tangent is None else a.tangent + b.tangent
@@ -189,7 +190,7 @@ class LaunchFlow:
             self.cells[cell] = self._kept(s, Flow(tangent, a.cut or b.cut, a.lost or b.lost))
 
     def _kept(self, s: N.Write, flow: Flow) -> Flow:
-        """What memory keeps of a flow."""
+        """The state of an element to which a value with this flow is written."""
         b = self.kernel.buffers[s.buffer]
         self.trace.reached = self.event(s)
         if flow.tangent is None or b.passing or (b.grad and b.dtype.is_float):
@@ -209,27 +210,27 @@ class LaunchFlow:
         if isinstance(value, Trip):
             if monotonic() > self.until:
                 raise TooLong
-            first = s.id not in self.within
-            self.within.add(s.id)
+            first = s.id not in self.running_loops
+            self.running_loops.add(s.id)
             flows = tuple(self.flows.get(i) for i in s.inits) if first else self.yielded
             for p, flow in zip(s.carried, flows, strict=True):
                 self._set(p.id, flow)
             return
-        if s.id not in self.within:
+        if s.id not in self.running_loops:
             flows = tuple(self.flows.get(i) for i in s.inits)
             self.skip(s, s.body)
         elif isinstance(s, N.While) and self.ended is not N.Break:
             flows = tuple(self.flows.get(p.id) for p in s.carried)
         else:
             flows = self.yielded
-        self.within.discard(s.id)
+        self.running_loops.discard(s.id)
         for p, flow in zip(s.results, flows, strict=True):
             self._set(p.id, flow)
 
     # ---------------------------------------------------------------------------------------------------------------
 
     def skip(self, s: N.Stmt, block: N.Block) -> None:
-        """Notes a block that does not run, where it would have read what depends on the input."""
+        """Notes a block that does not run if it would have read a dependent value."""
         if s.id in self.trace.skipped:
             return
         for inner in walk(block):
@@ -263,7 +264,7 @@ class LaunchFlow:
         return getattr(s, "name", "") or written(s.span)
 
 
-_TOLD: dict[type[N.Stmt], Callable[[Any, Any, Any], None]] = {
+_HANDLERS: dict[type[N.Stmt], Callable[[Any, Any, Any], None]] = {
     N.Offload: LaunchFlow.task,
     N.Op: LaunchFlow.op,
     N.Load: LaunchFlow.load,

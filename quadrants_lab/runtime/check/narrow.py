@@ -1,8 +1,8 @@
-"""From the step at which reverse and forward mode part to the element, the iteration and the statement.
+"""From the step at which reverse and forward mode disagree to the element, the iteration and the statement.
 
-Forward mode along half of the elements tells in which half the gradient is wrong, and so on to one of them. Launches of
-which half of the iterations run tell who adds what is wrong to it. The reference interpreter then follows that
-iteration, and forward mode from each of its statements on tells what the derivative by that statement is.
+Forward mode along half of the elements tells which half of a gradient is wrong, and so on down to one element. Launches
+that run half of the iterations tell which iteration adds the error to it. The reference interpreter then follows that
+iteration, and forward mode from each of its statements on gives the right derivative by that statement.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.differences import gradients
 from quadrants_lab.runtime.check.flow import forward_tasks
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace, share_of
-from quadrants_lab.runtime.check.parting import Arrays, Parting, restart
+from quadrants_lab.runtime.check.parting import Arrays, Parting, seed_gradients
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane
-from quadrants_lab.runtime.interpret.interpreter_trace import Enough, remember
+from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 SECONDS = 10.0
-MOST_PATH = 2000  # operations between an element and what the iteration writes
+MOST_PATH = 2000  # operations from the element to what the iteration writes
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """``name`` and ``index``, of memory ``key``, whose adjoint before the step is ``given`` and should be ``right``."""
+    """An element of memory ``key`` whose adjoint before the step is ``given`` but should be ``right``."""
 
     name: str
     key: int
@@ -57,7 +57,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """``event``: the statement whose derivative is wrong, or that writes what is; None where only the element is
+    """``event``: the statement whose derivative is wrong, or that writes the wrong adjoint; None if only the element is
     known."""
 
     element: Element
@@ -65,8 +65,7 @@ class Narrow:
 
 
 def narrow(tangents: Tangents, found: Parting, tolerance: float) -> Narrow | None:
-    """Where the step's gradient is wrong; None where that cannot be told. The last launch must be the last that
-    wrote."""
+    """Where the step's gradient is wrong; None if that cannot be found. Memory must be as the last launch left it."""
     steps = list(tangents.launches.leaves())[found.first : found.last + 1]
     tangents.start()
     for step in list(tangents.launches.leaves())[: found.first]:
@@ -85,7 +84,7 @@ def narrow(tangents: Tangents, found: Parting, tolerance: float) -> Narrow | Non
 
 @dataclass(slots=True)
 class _Around:
-    """A step, and ``values`` before it."""
+    """A step (with its inner launches), and the ``values`` before it."""
 
     tangents: Tangents
     steps: list[Step]
@@ -93,32 +92,32 @@ class _Around:
     values: Arrays
 
     def again(self) -> None:
-        """Values as before the step."""
+        """Restores the values before the step."""
         for key, values in self.values.items():
             self.tangents.values[key].array[...] = values
 
-    def right(self, way: Arrays) -> float:
-        """The derivative by what is before the step along ``way``."""
+    def right(self, direction: Arrays) -> float:
+        """The derivative of the loss by the values before the step along ``direction``, by forward mode."""
         self.again()
-        self.tangents.set(way)
+        self.tangents.set(direction)
         for step in self.steps:
             self.tangents.step(step)
         later = self.found.adjoints[1]
         return sum(_dot(later[key], m.array) for key, m in self.tangents.tangents.items() if key in later)
 
-    def off(self, way: Arrays) -> float:
-        """By how much the step's gradient is wrong along ``way``."""
+    def off(self, direction: Arrays) -> float:
+        """The error of the step's gradient along ``direction``."""
         before = self.found.adjoints[0]
-        return sum(_dot(before[key], t) for key, t in way.items()) - self.right(way)
+        return sum(_dot(before[key], t) for key, t in direction.items()) - self.right(direction)
 
     def element(self, tolerance: float) -> Element | None:
-        """The one that is found by halves, each time the one that is more wrong; None where what is left is not wrong
-        by more than ``tolerance``."""
-        ways = [{key: t} for key, t in self.found.tangent.items() if key in self.tangents.values and t.any()]
-        wrong = sorted(((abs(self.off(way)), n) for n, way in enumerate(ways)), reverse=True)
+        """The element that is found by bisection, always in the half with the greater error; None if its error is not
+        more than ``tolerance``."""
+        directions = [{key: t} for key, t in self.found.tangent.items() if key in self.tangents.values and t.any()]
+        wrong = sorted(((abs(self.off(direction)), n) for n, direction in enumerate(directions)), reverse=True)
         if not wrong or not np.isfinite(wrong[0][0]):
             return None
-        ((key, t),) = ways[wrong[0][1]].items()
+        ((key, t),) = directions[wrong[0][1]].items()
         where, off = np.flatnonzero(t), self.off({key: t})
         while where.size > 1:
             low, high = where[: where.size // 2], where[where.size // 2 :]
@@ -149,7 +148,8 @@ def _dot(a: Any, b: Any) -> float:
 
 
 class _Writer:
-    """Observes the gradient of a step for the first launch that changes an element's adjoint, in its ``buffer``."""
+    """Observes the gradient of a step and records the first launch that changes an element's adjoint (in
+    ``buffer``)."""
 
     def __init__(self, tangents: Tangents, found: Parting, element: Element) -> None:
         self.tangents, self.found, self.element = tangents, found, element
@@ -162,15 +162,15 @@ class _Writer:
         launches = self.tangents.launches
         self.grad = gradients(launches)[self.element.key][1]
         self.at = len(list(launches.leaves()))
-        restart(launches, self.tangents.loss)
-        with suppress(Enough), watch(self):
+        seed_gradients(launches, self.tangents.loss)
+        with suppress(StopReplay), watch(self):
             launches.differentiate(after=self.done)
         return self.kept
 
     def done(self, step: Step) -> None:
         self.at -= 1
         if self.at <= self.found.first:
-            raise Enough
+            raise StopReplay
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         name = next((n for n, m in plan.memories(args).items() if m is self.grad), "")
@@ -186,15 +186,15 @@ class _Writer:
         recorder.after(plan, args, mine, failed)
         record, at = mine[0], self.element.index
         if record.inputs is None or record.outputs is None:
-            raise Enough
+            raise StopReplay
         if record.inputs[name][at] != record.outputs[name][at] or self.found.step.launch is not None:
             self.kept, self.buffer = record, name
-            raise Enough
+            raise StopReplay
 
 
 @dataclass(slots=True)
 class _Closer:
-    """Looks into the launch ``record`` that writes the adjoint of an element to ``buffer``."""
+    """Looks for the statement in the launch ``record``, which writes the adjoint of an element to ``buffer``."""
 
     around: _Around
     element: Element
@@ -215,13 +215,13 @@ class _Closer:
             return Narrow(self.element, None if forward is None else self._reader(forward))
         seen = _Iteration(back, plan.compiled.lowered.kernel, self.buffer, self.element.index, self.until)
         event: Event | None = None
-        with suppress(TooLong):  # then at least the write, where that was reached
-            back.follow(*found, seen.told)
+        with suppress(TooLong):  # then the event is the write, if that was reached
+            back.follow(*found, seen.observe)
             event = self._statement(forward, found[1], seen, step) if forward is not None and alone else None
         return Narrow(self.element, event or seen.event)
 
     def _forward(self, step: Step) -> Windows:
-        """The launch with tangents, along the element."""
+        """The launch with tangents, along the direction that moves the element alone."""
         self.around.again()
         tangents = self.around.tangents
         key = self.element.key
@@ -231,7 +231,7 @@ class _Closer:
         return Windows(record, kernel, {name: m.array for name, m in memories.items()}, tangents.session)
 
     def _changed(self, back: Windows) -> tuple[int, Lane] | None:
-        """The first task and iteration of the gradient that changes the element."""
+        """The first task and iteration of the gradient that changes the element's adjoint."""
         was = back.array(self.buffer)[self.element.index]
         for task in range(len(back.tasks)):
             lane = back.first(task, lambda: bool(back.array(self.buffer)[self.element.index] != was))
@@ -240,7 +240,7 @@ class _Closer:
         return None
 
     def _reader(self, forward: Windows) -> Event | None:
-        """The first statement of the launch that hands on what it reads of the element."""
+        """The first statement of the launch that reads the element and whose iteration propagates its tangent."""
         buffers = forward.kernel.buffers
         mine = {name for key, name in self._duals(forward) if key == self.element.key}
         duals = [b.dual for b in buffers.values() if b.dual and b.dual not in mine]
@@ -255,7 +255,7 @@ class _Closer:
         return None
 
     def _most_wrong(self, back: Windows, forward: Windows) -> Lane:
-        """The iteration that adds most of what is wrong to the element's adjoint."""
+        """The iteration that adds most of the error to the element's adjoint, found by bisection."""
         states = back.state(), forward.state()
         later = self.around.found.adjoints[1]
         duals = self._duals(forward)
@@ -280,7 +280,7 @@ class _Closer:
         return tuple(axis.start for axis in window)
 
     def _duals(self, forward: Windows) -> list[tuple[int, str]]:
-        """Memory, by its id, and the buffer of its tangent."""
+        """Ids of memory, each with the name of the buffer of its tangent."""
         plan, args = forward.record.plan, forward.record.args
         behind = plan.behind(args)
         buffers = forward.kernel.buffers
@@ -289,8 +289,8 @@ class _Closer:
     # --- statements ----------------------------------------------------------------------------------------------
 
     def _statement(self, dual: Windows, lane: Lane, seen: _Iteration, step: Step) -> Event | None:
-        """The operation whose derivative is wrong in this iteration: of those on the way from the element, the last one
-        up to which none of what the gradient computed for an operation is right. Raises TooLong."""
+        """The operation whose derivative is wrong in this iteration: going from the element towards the result, the
+        last one before the first operation for which the gradient computed a right derivative. Raises TooLong."""
         assert step.launch is not None
         plan, args, _ = step.launch
         kernel = forward_tasks(plan.compiled)
@@ -305,9 +305,9 @@ class _Closer:
             run = LaunchFlow(Trace(), cells, self.until, kernel, 0, keys)
             count = 0
 
-            def told(s: N.Stmt, value: Any) -> None:
+            def observe(s: N.Stmt, value: Any) -> None:
                 nonlocal count
-                run.told(s, value)
+                run.observe(s, value)
                 if inject is None and isinstance(s, N.Op) and _moves(run.flows.get(s.id)):
                     moving = [_moves(run.flows.get(a)) for a in s.args]
                     if len(path) == MOST_PATH:
@@ -316,9 +316,9 @@ class _Closer:
                 elif inject is not None and s.id == inject[0]:
                     count += 1
                     if count == inject[1]:
-                        run.flows[s.id] = Flow(s.type.numpy(1))  # type: ignore[attr-defined]  # of an operation
+                        run.flows[s.id] = Flow(s.type.numpy(1))  # type: ignore[attr-defined]  # it is an operation
 
-            windows.follow(0, lane, told)
+            windows.follow(0, lane, observe)
             found = ((later[key], at, f.tangent) for (key, at), f in cells.items() if key in later and _moves(f))
             return run, sum(float(a[at]) * float(t) for a, at, t in found)
 
@@ -350,7 +350,7 @@ def _moves(flow: Flow | None) -> bool:
 def _shares(
     s: N.Op, operands: tuple[Any, ...], value: Any, adjoint: float, moving: list[bool]
 ) -> Iterator[float]:
-    """What the operation's adjoint makes of its operands'."""
+    """The contributions of the operation's adjoint to the adjoints of its operands."""
     for k, moves in enumerate(moving):
         tree = rules.share(s.prim, k)
         if moves and tree is not None:
@@ -358,21 +358,21 @@ def _shares(
 
 
 class _Iteration:
-    """Observes an iteration of a gradient: ``derivatives``, what it computes as such of a statement of the launch, by
-    its id, and ``event``, the write that changes an element. Raises TooLong at the first loop or branch after the time
-    ``until``."""
+    """Observes an iteration of a gradient. ``derivatives``: id of a statement of the launch -> the values computed as
+    its derivatives. ``event``: the write that changes the element. Raises TooLong at the first loop or branch after the
+    time ``until``."""
 
     def __init__(self, windows: Windows, forward: N.Kernel, buffer: str, index: Lane, until: float) -> None:
         self.kernel, self.buffer, self.index, self.until = windows.kernel, buffer, index, until
         self.env: dict[int, Any] = {}
         self.derivatives: dict[int, list[float]] = {}
-        self.loads: dict[str, tuple[int, Any]] = {}  # what stands in the source: its line, and what it was
+        self.loads: dict[str, tuple[int, Any]] = {}  # source text of a load -> its line, and the value
         self.lane: Lane = ()
         self.event: Event | None = None
         self.defined = {s.id: s for k in (forward, windows.kernel) for s in walk(k.body)}
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
         if isinstance(s, N.Control) and monotonic() > self.until:
             raise TooLong
         if isinstance(s, N.Offload):
@@ -385,13 +385,13 @@ class _Iteration:
             self._write(s)
 
     def read(self, buffers: list[str], s: N.Stmt, value: Any) -> None:
-        """What `told` is told, for the first load of the element from one of the buffers."""
-        self.told(s, value)
+        """An observer like `observe`, but ``event`` is the first load of the element from one of the buffers."""
+        self.observe(s, value)
         if isinstance(s, N.Load) and s.buffer in buffers and self._first(s):
             self.event = Event(s, self.kernel.name, 0, self.lane, ((written(s.span) or s.buffer, value),))
 
     def _first(self, s: N.Access) -> bool:
-        """Whether it is the first access to the element that is looked for."""
+        """Whether it is the first access to the element."""
         return self.event is None and tuple(int(self.env[i]) for i in s.index) == self.index
 
     def _write(self, s: N.Write) -> None:

@@ -1,7 +1,7 @@
-"""The first NaN or infinity of a program, on the way forwards or backwards: the statement that made it of numbers.
+"""The statement that made the first NaN or infinity of a program, in the forward or the backward pass.
 
-Launches are made again and watched; the first one that leaves a NaN or an infinity where it read none is repeated by
-the reference interpreter, on what it had read. Of all that is not finite there, what reaches memory counts: 1/inf is 0.
+Launches are repeated and observed. The first one that leaves a NaN or an infinity but read none is repeated by the
+reference interpreter. Only nonfinite values that reach memory count: 1/inf is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
 from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Lane, interpret
-from quadrants_lab.runtime.interpret.interpreter_trace import Enough, remember
+from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, Recorder
 from quadrants_lab.runtime.record.replay import shadow
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 SECONDS = 10.0  # of the interpreter
-_WHY: dict[str, tuple[str, str]] = {  # operation: what it has no finite value or slope of, what to do
+_WHY: dict[str, tuple[str, str]] = {  # operation -> why its value or slope is not finite, what to do
     "sqrt": ("the root has no finite slope at 0", "keep the operand above 0: qd.sqrt(v + 1e-12); or v.norm()"),
     "div": ("a division by 0", "keep the divisor away from 0, or select a harmless one where it is"),
     "log": ("the logarithm of what is not above 0", "keep the operand above 0: qd.log(max(v, 1e-12))"),
@@ -44,12 +44,12 @@ _WHY: dict[str, tuple[str, str]] = {  # operation: what it has no finite value o
 
 
 class _Watch(Recorder):
-    """Takes a record of each launch, and ends the run at the first that makes of numbers what is none."""
+    """Records each launch, and ends the run at the first one that makes a nonfinite value from finite ones."""
 
     record: LaunchRecord | None = None
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
-        self.last.clear()  # each has all the room for its copies
+        self.last.clear()  # so that each launch has all of the memory for its copies
         return super().before(plan, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
@@ -59,13 +59,13 @@ class _Watch(Recorder):
         for name, left in (record.outputs or {}).items():
             if left.dtype.kind == "f" and (~np.isfinite(left) & np.isfinite(before.get(name, 0.0))).any():
                 self.record = record
-                raise Enough
+                raise StopReplay
 
 
 def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Cause | None:
-    """``run`` makes launches, or the gradients ``of`` some. None where all that they leave is finite."""
+    """``run`` makes launches, or the gradients of the launches ``of``. None if all that they leave is finite."""
     watcher = _Watch()
-    with suppress(Enough), watch(watcher):
+    with suppress(StopReplay), watch(watcher):
         run()
     record = watcher.record
     if record is None:
@@ -88,34 +88,31 @@ def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Caus
 
 
 def _number(launches: Launches, gradient: LaunchRecord) -> int:
-    """Of the launch whose gradient it is, from 1; 0 where it is none of these."""
-    made = [step.launch for step in launches.leaves() if step.launch or step.within]
+    """Number of the launch that the record is the gradient of, from 1; 0 if it is none of the launches."""
+    made = [step.launch for step in launches.leaves() if step.launch or step.inner_launch]
     same = (n for n, launch in enumerate(made, 1) if launch is not None and launch[2] == gradient.draws
             and launch[0].owner.gradient is gradient.plan.owner)  # fmt: skip
     return next(same, 0)
 
 
 def origin(record: LaunchRecord) -> Event | None:
-    """The operation of the launch that made the first NaN or infinity which it wrote, its last value the result; of a
-    gradient the operation whose derivative that is. None where it took too long to find."""
+    """The operation of the launch that made the first NaN or infinity that the launch wrote; the event's last value is
+    the result. For a gradient it is the operation whose derivative that is. None if finding it takes too long."""
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
     look = _Origins(kernel, plan.compiled.lowered.kernel)
-    with suppress(Enough, QuadrantsError, ArithmeticError):
+    with suppress(StopReplay, QuadrantsError, ArithmeticError):
         if draws_random(kernel):  # its iterations do not run one by one
             arrays = {name: np.zeros(shape, kernel.buffers[name].dtype.numpy) for name, shape in record.shapes.items()}
             arrays |= {name: a.copy() for name, a in record.inputs.items()}
-            interpret(
-                kernel, record.scalars, arrays, caps=record.caps, random=record.random, observer=look.told
-            )
+            interpret(kernel, record.scalars, arrays, caps=record.caps, random=record.random, observer=look.observe)
         else:
             _look_closely(Windows(record, kernel, record.inputs, shadow(plan.session, DEFAULT)), look)
     return look.found
 
 
 def _look_closely(launch: Windows, look: _Origins) -> None:
-    """The first iteration of a task that leaves what is not finite, statement by statement, and so on with the tasks
-    after it. Raises Enough."""
+    """Follows, in each task, the first iteration that leaves a nonfinite value. Raises StopReplay when it is found."""
     written = launch.record.plan.writes
     buffers = launch.kernel.buffers
     floats = [name for name in written | launch.temporaries if buffers[name].dtype.is_float]
@@ -127,27 +124,27 @@ def _look_closely(launch: Windows, look: _Origins) -> None:
 
         lane = launch.first(task, spoilt)
         if lane is not None:
-            launch.follow(task, lane, look.told)
+            launch.follow(task, lane, look.observe)
             launch.restore(before)
             launch.run(task)
 
 
 class _Origins:
-    """Follows what is not finite from the operation that made it to memory."""
+    """Observes nonfinite values from the operation that made them to memory."""
 
     def __init__(self, kernel: N.Kernel, forward: N.Kernel) -> None:
         self.env: dict[int, Any] = {}
-        self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}  # value -> who made it, its operands and result
+        self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}  # id of a value -> its origin, operands and result
         self.latest: tuple[N.Op, tuple[Any, ...]] | None = None
         self.lane: Lane = ()
         self.found: Event | None = None
         self.until = monotonic() + SECONDS
         self.defined = {s.id: s for k in (kernel, forward) for s in walk(k.body)}
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
         if isinstance(s, (N.Offload, N.Control)) and monotonic() > self.until:
-            raise Enough
+            raise StopReplay
         match s:
             case N.Offload():
                 self.lane = lane_of(s, value)
@@ -157,7 +154,7 @@ class _Origins:
                     return
                 known = next((self.of[a] for a in s.args if a in self.of), None)
                 if known is None and any(map(_lost, (self.env[i] for i in s.args))):
-                    known = self.latest  # handed on by a loop, a stack or memory
+                    known = self.latest  # it came through a loop, a stack or memory
                 if known is None:
                     known = self.latest = s, (*(self.env[a] for a in s.args), value)
                 self.of[s.id] = known
@@ -165,10 +162,10 @@ class _Origins:
                 made = self.of.get(s.value, self.latest)
                 if made is not None:
                     self.found = self._event(*made)
-                    raise Enough
+                    raise StopReplay
 
     def _event(self, op: N.Op, values: tuple[Any, ...]) -> Event:
-        """What the user wrote: of a derivative the operation that it is of, with the operands it had."""
+        """The operation that the user wrote: for a derivative, the differentiated operation with its operands."""
         of = self.defined.get(op.adjoint_of, op)
         known = [(a, self.env[a]) for a in of.args if a in self.env] if isinstance(of, N.Op) else []
         if of is op or not isinstance(of, N.Op):

@@ -1,9 +1,9 @@
-"""The launch whose gradient is not the derivative of what it computes.
+"""Finds the launch whose gradient is not the derivative of what it computes.
 
-Between two launches let x be all that has a gradient, t its tangent and a its adjoint. a . t is the same number before
-and after each launch, for both say by how much the loss changes along the direction that the tangents began with. Where
-it is another before a launch than after it, the gradient of that launch is wrong. One way forwards and one back settle
-that for all launches; what a launch itself changes of a and t shows an error of its however small its part is.
+Between two launches let x be all memory with a gradient, t its tangent and a its adjoint. a . t must be the same before
+and after each launch: both say by how much the loss changes along the initial direction. If a . t differs, the gradient
+of that launch is wrong. One forward and one backward pass decide that for all launches. The comparison is relative to
+what the launch itself changes in a and t, so it shows an error of a launch with a small part in the loss, too.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.step import Step
 
 
-MOST_BYTES = 1 << 30  # of tangents between steps
-Arrays = dict[int, npt.NDArray[Any]]  # by the id of the memory that they are of
+MOST_BYTES = 1 << 30  # of saved changes of tangents, for all steps
+Arrays = dict[int, npt.NDArray[Any]]  # id of a memory -> values
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """``step``, which launch number ``number`` of the program begins, from 1. ``given``: by how much its gradient
-    makes a . t grow on the way back; ``right``: by how much it does so on the way forwards. ``first``, ``last``: the
-    step and the launches within it among all steps, from 0. ``adjoints``: before and after the step; ``tangent``:
-    before it."""
+    """A ``step`` whose gradient is wrong; its first launch has the ``number`` in the program, from 1. ``given`` and
+    ``right``: the change of a . t by the step in the backward and in the forward pass. ``first``, ``last``: positions
+    of the step's first launch and of the step among all steps, from 0. ``adjoints``: before and after the step.
+    ``tangent``: before the step."""
 
     step: Step
     number: int
@@ -50,25 +50,25 @@ class Parting:
     tangent: Arrays
 
 
-def restart(launches: Launches, loss: Memory) -> None:
-    """Gradients as they are before the first one runs: 1 of the loss, 0 of all else."""
+def seed_gradients(launches: Launches, loss: Memory) -> None:
+    """Sets gradients to their start of the backward pass: 1 for the loss, 0 for everything else."""
     for memory, grad in gradients(launches).values():
         grad.array[...] = memory is loss
-        grad.settle()
+        grad.flush()
         grad.version += 1
-    for f in launches.followed.values():
-        f.version = f.memory.version  # whoever made the launches again wrote what they had written
+    for f in launches.tracked.values():
+        f.version = f.memory.version  # repeated launches wrote the same values: no unseen writes
         f.written.clear()
 
 
-def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
-    """The last step of the program at which the two part by more than ``tolerance`` of what the step itself changes;
-    None where they part nowhere. Gradients are run again, so the last launch must be the last that wrote. Raises
-    TooLong where that takes more than `MOST_BYTES`."""
+def find_parting(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
+    """The last step at which the two modes differ by more than ``tolerance`` relative to what the step itself changes;
+    None if there is none. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if it takes
+    more than `MOST_BYTES`."""
     launches = tangents.launches
     grads = {key: grad for key, (_, grad) in gradients(launches).items()}
-    now: Arrays = {id(x): way.reshape(x.operand.shape).copy()}
-    undo: list[dict[int, tuple[int, npt.NDArray[Any]]]] = []  # a step -> where its tangents differ, what they were
+    now: Arrays = {id(x): direction.reshape(x.operand.shape).copy()}
+    undo: list[dict[int, tuple[int, npt.NDArray[Any]]]] = []  # per step: id -> start of the changed tangents, old ones
     room = MOST_BYTES
 
     def forwards() -> None:
@@ -90,15 +90,15 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
     def adjoints() -> Arrays:
         return {key: grad.copy() for key, grad in grads.items()}
 
-    tangents.along(x, way, forwards)
+    tangents.along(x, direction, forwards)
     steps = list(launches.leaves())
     found: list[Parting] = []
-    restart(launches, tangents.loss)
+    seed_gradients(launches, tangents.loss)
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
     later, t_later = adjoints(), {key: t.copy() for key, t in now.items()}
     moved: dict[int, slice | None] = {}  # where `now` and `t_later` may differ
-    mine: Step | None = None  # the one that a boundary is looked at for
-    end = at  # its place
+    mine: Step | None = None  # the step between the two compared boundaries
+    end = at  # its position
 
     def backwards(step: Step) -> None:
         nonlocal at, mine, end
@@ -107,10 +107,10 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
             high = low + old.size
             now[key].reshape(-1)[low:high] = old
             moved[key] = _around(slice(low, high), moved.get(key))
-        if step.within is None:
+        if step.inner_launch is None:
             mine, end = step, at
-        if at and steps[at - 1].within is not None and (step.within is not None or is_own(step)):
-            return  # the launches of a function with a gradient of its own are one step with it
+        if at and steps[at - 1].inner_launch is not None and (step.inner_launch is not None or is_own(step)):
+            return  # a function with a custom gradient and its launches count as one step
         if found:
             return
         changed: dict[int, slice] = {}
@@ -124,7 +124,7 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
                     sums.append(_sums(*(each.reshape(-1)[where] for each in (a, a_later, now[key], t_later[key]))))
         given, right, change, size = (sum(column) for column in zip(*sums, strict=True))
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
-            number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.within is not None)
+            number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.inner_launch is not None)
             tangent = {key: t.copy() for key, t in now.items()}
             found.append(Parting(mine, number, given, right, at, end, (adjoints(), later), tangent))
             return
@@ -139,35 +139,35 @@ def part(tangents: Tangents, x: Memory, way: npt.NDArray[np.float64], tolerance:
 
 
 def _apart(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> slice | None:
-    """From the first to the last of their elements that differ."""
+    """From the first to the last element that differs."""
     changed = np.flatnonzero(a != b)
     return slice(int(changed[0]), int(changed[-1]) + 1) if changed.size else None
 
 
 def _around(a: slice | None, b: slice | None) -> slice | None:
-    """What reaches over both."""
+    """The smallest slice that contains both."""
     if a is None or b is None:
         return a or b
     return slice(min(a.start, b.start), max(a.stop, b.stop))
 
 
 def _sums(*arrays: npt.NDArray[Any]) -> tuple[float, float, float, float]:
-    """Of an array's adjoint and tangent, each before and after a step: what either makes a . t grow by, how much that
-    is where nothing cancels out, and a . t itself without cancelling."""
+    """From an adjoint before and after a step, and a tangent before and after it: the changes of a . t by the two, the
+    sum of the sizes of these changes, and the sum of the sizes in a . t."""
     a, a_later, t, t_later = (each.astype(np.float64) for each in arrays)
     with np.errstate(all="ignore"):
-        given, right = (a - a_later) * t, a_later * (t_later - t)  # summed without BLAS, whose threads wait
+        given, right = (a - a_later) * t, a_later * (t_later - t)  # no BLAS, whose threads would spin
         change = float(np.abs(given).sum() + np.abs(right).sum())
         return float(given.sum()), float(right.sum()), change, float(np.abs(a_later * t_later).sum())
 
 
 def is_own(step: Step) -> bool:
-    """Whether it is a function with a gradient of its own."""
+    """Whether the step is a function with a custom gradient."""
     return step.gradient is not None and step.launch is None and step.write is None
 
 
 def why_parted(found: Parting, close: Narrow | None) -> Cause:
-    """In words, by name."""
+    """The cause: which gradient is wrong, at which statement if that was found."""
     step, off = found.step, _off(found)
     event = None if close is None else close.event
     label, values = "", () if event is None else event.values
@@ -188,9 +188,7 @@ def why_parted(found: Parting, close: Narrow | None) -> Cause:
     if event is None or event.stmt.span is None:
         return Cause(kind, says, span, label or what, kernel=kernel, launch=found.number)
     beside = (Label(span, what),) if span is not None and is_own(step) else ()
-    return Cause(
-        kind, says, event.stmt.span, label, "", kernel, found.number, event.iteration, values, beside
-    )
+    return Cause(kind, says, event.stmt.span, label, "", kernel, found.number, event.iteration, values, beside)
 
 
 def _where(fn: Any) -> Span | None:

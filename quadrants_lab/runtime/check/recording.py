@@ -1,4 +1,4 @@
-"""Records a whole program, with the gradients that it takes itself."""
+"""Records a whole program that runs its own gradients, and compares what these left."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Forward(Launches):
-    """Launches of the last session, without those of gradients, which a whole program makes for itself: ``gradients``
-    has their kernels, in turn."""
+    """Records the forward launches in the last session. ``gradients``: names of the kernels whose gradients the program
+    launched, in order."""
 
     def clear(self) -> None:
         super().clear()
@@ -39,8 +39,8 @@ class Forward(Launches):
 
 
 def why_not_ours(name: str, left: Any, ours: Any, filled: bool) -> Cause | None:
-    """Why the gradient that a program ``left`` is not the one that its launches have; None where it is. ``filled``:
-    Python wrote to it after the last gradient ran."""
+    """Why the gradient that a program ``left`` differs from ``ours``, computed from its launches; None if it does not.
+    ``filled``: Python wrote to it after the last gradient ran."""
     left, ours = left.astype(np.float64).reshape(-1), ours.astype(np.float64).reshape(-1)
     size = float(np.abs(ours).max(initial=0.0))
     if np.allclose(left, ours, rtol=1e-3, atol=1e-6 * size, equal_nan=True):
@@ -62,8 +62,8 @@ def why_not_ours(name: str, left: Any, ours: Any, filled: bool) -> Cause | None:
 
 
 def leak(name: str, launches: Launches, moved: Launches) -> Cause:
-    """Where a program hands on by Python what it computes from an input: the first launch that got another number, or
-    came after another write, when that was ``moved``."""
+    """Where a program passes what it computes from an input through Python: the first launch that got another scalar,
+    or the first write that wrote other values, when the input was ``moved``."""
     says = f"what is computed from {name} goes through Python, where no derivative flows"
     help = "hand it on from kernel to kernel, in a field with needs_grad=True"
     number = 0
@@ -74,7 +74,7 @@ def leak(name: str, launches: Launches, moved: Launches) -> Cause:
                 says += f": to {to}, which Python writes before launch {number + 1}"
                 return Cause("python", says, help=help, launch=number + 1)
             continue
-        (one, two), number = (a.launch or a.within, b.launch or b.within), number + 1
+        (one, two), number = (a.launch or a.inner_launch, b.launch or b.inner_launch), number + 1
         if one is None or two is None or one[0].owner is not two[0].owner:
             break
         plan = one[0]
@@ -89,7 +89,7 @@ def leak(name: str, launches: Launches, moved: Launches) -> Cause:
 
 @dataclass(slots=True)
 class Values:
-    """Memory with that of its gradient, whatever the user has it in."""
+    """Memory with a gradient, in the form of `Differentiable`."""
 
     _memory: Memory
     grad: Any = None
@@ -98,8 +98,8 @@ class Values:
 def touched(
     launches: Launches, loss: Memory, named: Mapping[str, Differentiable], inputs: bool = False
 ) -> dict[str, Differentiable]:
-    """``named``, and what else of floating point the launches touched that has a gradient, but for the loss, as the
-    first kernel calls it. ``inputs``: without what a launch writes before any reads it."""
+    """``named``, and all other floating-point memory with a gradient that the launches touched, except for the loss,
+    under its name in the first kernel. ``inputs``: leave out memory that a launch writes before any reads it."""
     found = dict(named)
     known = {id(loss), *(id(x._memory) for x in named.values()), *(outputs(launches) if inputs else ())}
     for memory, grad in gradients(launches).values():
@@ -111,7 +111,7 @@ def touched(
 
 
 def outputs(launches: Launches) -> set[int]:
-    """Memory, by its id, that a launch writes before any reads it."""
+    """Ids of the memory that a launch writes before any launch reads it."""
     seen: set[int] = set()
     found: set[int] = set()
     for plan, args in launched(launches):

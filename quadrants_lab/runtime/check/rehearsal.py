@@ -1,4 +1,4 @@
-"""A run of a program with all checks, before it runs without: a program that leaves its arrays would spoil others."""
+"""Runs a program with all checks on first: without them, an index out of bounds could damage other data."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class _Written(Observer):
-    """An observer that keeps what launches write to, of any mode, as it was before the first of them."""
+    """An observer that saves all memory that launches of any mode write to, before the first write."""
 
     def __init__(self) -> None:
-        self.before_any: dict[int, tuple[Any, Any, bool]] = {}  # memory or array, copy, whether Python wrote it last
+        self.before_any: dict[int, tuple[Any, Any, bool]] = {}  # id -> memory or array, copy, if Python wrote it last
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         for name, touched in plan.behind(args).items():
@@ -39,8 +39,8 @@ class _Written(Observer):
 
 
 def rehearsed(program: Callable[[], object]) -> QuadrantsError | None:
-    """What a run with all checks ends with: a race between iterations, an index out of bounds, an assert. It says
-    nothing, and memory is afterwards as it was before, but for what Python writes."""
+    """The error of a run with all checks: a race between iterations, an index out of bounds or a failed assert; None
+    if there is none. Prints and warnings are dropped, and what launches wrote is restored."""
     written = _Written()
     with warnings.catch_warnings(), redirect_stdout(StringIO()), unwatched(), watch(written):
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What a check found, as plain data that prints well in a terminal."""
+"""The report of the gradient doctor, as plain data that prints well in a terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from quadrants_lab.runtime.check.elements import Wrong
 
 @dataclass(frozen=True, slots=True)
 class Tangent:
-    """The derivative of the loss along the direction: ``found`` by forward mode, ``expected`` by the gradient;
-    ``apart``: their difference, relative to what the gradient gives where nothing of it cancels out."""
+    """The derivative of the loss along a direction: ``found`` by forward mode, ``expected`` by the gradient. ``apart``:
+    their difference, relative to the sum of the sizes of the gradient's contributions."""
 
     found: float
     expected: float
@@ -22,7 +22,7 @@ class Tangent:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The element that is off the most: its gradient, and its slope by differences."""
+    """The element with the greatest error: its index, its gradient, and its slope by differences."""
 
     index: str
     gradient: float
@@ -31,10 +31,10 @@ class Worst:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """On one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite"; ``says``: in a sentence.
-    ``good``: nothing speaks against the gradient. ``moves``: of the field as a whole. ``tangent``: None where there is
-    no forward mode. ``at``: the number of the element that is off the most, or at a kink, None where none is known.
-    ``causes``: why it is so; of a right gradient, where it is zero."""
+    """The verdict on the gradient by one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite".
+    ``says``: the same as a sentence. ``good``: nothing speaks against the gradient. ``moves``: differences with all
+    elements moved. ``tangent``: None if forward mode is not possible. ``at``: number of the element with the greatest
+    error, or of one at a kink, None if none is known. ``causes``: why the gradient is wrong, or why it is zero."""
 
     field: str
     kind: str
@@ -69,9 +69,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Of a whole program. ``says``: why there are no verdicts, else "". ``causes``: of what is wrong with the program
-    as a whole. ``stopped``: before all was looked at. ``warnings``: what was said while the program ran, shown where no
-    cause is the same."""
+    """The verdicts on a whole program. ``says``: why there are no verdicts, else "". ``causes``: problems of the
+    program as a whole. ``stopped``: the check was interrupted. ``warnings``: warnings while the program ran; those at
+    the line of a cause are not shown."""
 
     loss: str
     value: float
@@ -83,7 +83,7 @@ class Report:
 
     @property
     def right(self) -> bool:
-        """Nothing speaks against a gradient."""
+        """Whether nothing speaks against a gradient."""
         return not self.says and not self.causes and not self.stopped and all(v.good for v in self.verdicts)
 
     def __bool__(self) -> bool:
@@ -97,7 +97,7 @@ class Report:
         raise KeyError(f"no verdict on {name!r}: there are {', '.join(v.field for v in self.verdicts) or 'none'}")
 
     def raise_if_wrong(self) -> Report:
-        """Itself; QuadrantsAssertionError, whose text is the report's, where something speaks against a gradient."""
+        """Returns the report; raises QuadrantsAssertionError with its text if something speaks against a gradient."""
         __tracebackhide__ = True
         if not self.right:
             raise QuadrantsAssertionError(f"a gradient is not right\n{self}", code="QL2099")

@@ -1,7 +1,7 @@
-"""The derivative of a loss along a direction by forward mode, over launches that a tape recorded.
+"""The derivative of a loss along a direction by forward mode, over launches that a Tape recorded.
 
-They are made again on the CPU, in a session beside the recorded one: every kernel with tangents beside its values, in
-every buffer that has a gradient. So it shares the table of derivatives with the gradients, and nothing else.
+The launches are repeated on the CPU, in a second session, by kernels that compute tangents besides values for every
+buffer with a gradient. With the gradients they share the table of derivatives, and nothing else.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 class Tangents:
-    """Derivatives of ``loss`` over repeatable ``launches``. Holds memory of the session beside, of values and of
-    tangents, by the id of what they stand for, and the kernels, which serve every direction."""
+    """Derivatives of ``loss`` over repeatable ``launches``. ``values`` and ``tangents``: id of a recorded memory -> the
+    memory in the second session. ``made``: the compiled kernels, which serve every direction."""
 
     def __init__(self, launches: Launches, loss: Memory) -> None:
         self.launches = launches
@@ -41,25 +41,24 @@ class Tangents:
         self.session = shadow(self.loss.session, DEFAULT)
         self.values: dict[int, Memory] = {}
         self.tangents: dict[int, Memory] = {}
-        self.made: dict[int, tuple[N.Kernel, Executable]] = {}  # by the id of what was compiled for the session
+        self.made: dict[int, tuple[N.Kernel, Executable]] = {}  # by the id of the recorded `Compiled`
 
     @property
     def possible(self) -> bool:
-        """Whether all is known that the loss is computed by: not of a function with a gradient of its own that was
-        called before the launches were recorded."""
+        """Whether all launches are known. A function with a custom gradient that `Tape.insert` added has none."""
         before = None
         for step in self.launches.leaves():
             own = step.repeat is not None and step.launch is None and step.write is None
-            if own and (before is None or before.within is None):
+            if own and (before is None or before.inner_launch is None):
                 return False
             before = step
         return True
 
-    def along(self, x: Memory, way: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
-        """The derivative by ``x`` along ``way``, of what launches compute: a gradient of the user's has no part in it.
-        ``after`` is called after each step. Raises QuadrantsError where a kernel has no tangent."""
+    def along(self, x: Memory, direction: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
+        """The derivative by ``x`` along ``direction`` of what the launches compute; custom gradients are not used.
+        ``after`` is called after each step. Raises QuadrantsError if a kernel has no tangent."""
         self.start()
-        self._tangent(x).array.reshape(-1)[...] = way
+        self._tangent(x).array.reshape(-1)[...] = direction
         for step in self.launches.leaves():
             self.step(step)
             if after is not None:
@@ -67,14 +66,14 @@ class Tangents:
         return float(self._tangent(self.loss).array[()])
 
     def rounding(
-        self, x: Memory, way: npt.NDArray[np.float64], found: float, scales: Sequence[float] = (3, 7, 1.7)
+        self, x: Memory, direction: npt.NDArray[np.float64], found: float, scales: Sequence[float] = (3, 7, 1.7)
     ) -> float:
-        """By how much the derivative ``found`` along ``way`` may be off through rounding: 16 times the most that it
-        moves where the direction is scaled, which without rounding would scale it as much."""
-        return 16 * max(abs(n * self.along(x, way / n) - found) for n in scales)
+        """A bound for the rounding error of the derivative ``found`` along ``direction``: 16 times the greatest
+        deviation of the derivatives along the scaled direction from the scaled derivative."""
+        return 16 * max(abs(n * self.along(x, direction / n) - found) for n in scales)
 
     def start(self) -> None:
-        """Values as they were before the first step, and no tangents."""
+        """Sets the values to those before the first step, and all tangents to 0."""
         self.tangents = {}
         for touched, before in self.launches.initial.values():
             if id(touched) not in self.values:
@@ -82,8 +81,8 @@ class Tangents:
             self.values[id(touched)].array[...] = before
 
     def step(self, step: Step) -> None:
-        """What comes of values and tangents by a step."""
-        launched = step.launch or step.within
+        """Repeats one step on values and tangents."""
+        launched = step.launch or step.inner_launch
         if launched is not None:
             self._launch(*launched)
         elif step.write is not None and id(step.write[0]) in self.values:
@@ -94,10 +93,10 @@ class Tangents:
                     self.tangents[id(memory)].array[where] = 0
 
     def set(self, tangents: Mapping[int, npt.NDArray[Any]]) -> None:
-        """Tangents, by the id of the memory; all others are 0."""
+        """Sets tangents, by the id of the memory; all others become 0."""
         self.tangents = {}
-        for key, way in tangents.items():
-            self._tangent(self.values[key], key).array[...] = way
+        for key, direction in tangents.items():
+            self._tangent(self.values[key], key).array[...] = direction
 
     def _memory(self, like: npt.NDArray[Any]) -> Memory:
         dtype = from_numpy(like.dtype)
@@ -119,7 +118,8 @@ class Tangents:
     def record(
         self, plan: Plan, args: tuple[Any, ...], number: int
     ) -> tuple[LaunchRecord, N.Kernel, dict[str, Memory]]:
-        """A launch with tangents as it would be made now: its kernel, and memory of values and tangents by buffer."""
+        """A launch with tangents, not made yet: its record and kernel, and the memory of values and tangents by
+        buffer."""
         kernel, _ = self._compiled(plan.compiled)
         behind = plan.behind(args)
         memories = {name: self.values[id(one)] for name, one in behind.items() if name in kernel.buffers}
@@ -132,7 +132,7 @@ class Tangents:
     def _compiled(self, compiled: Compiled) -> tuple[N.Kernel, Executable]:
         if id(compiled) not in self.made:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the gradient was compiled, and said what there is to say
+                warnings.simplefilter("ignore")  # the gradient gave the same warnings when it was compiled
                 kernel = make_ir(with_tangents(compiled.lowered.kernel), DUAL, compiled.options)
             self.made[id(compiled)] = kernel, load_cached(kernel, compiled.options, self.session)
         return self.made[id(compiled)]

@@ -1,11 +1,11 @@
-"""A verdict on every gradient of recorded launches: beside differences of the loss and beside forward mode, and why.
+"""The gradient doctor: compares each gradient of recorded launches with finite differences and with forward mode.
 
 All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
-several widths: too wide a step is not linear, too narrow a one is rounding, so the one that agrees best counts. Where
-none agrees, the elements are moved one by one. Forward mode gives the derivative along the same direction without a
-step, as exactly as the gradient does: it sees what differences of 32-bit numbers cannot.
+several widths. Too wide a step is not linear and too narrow a one is lost in rounding, so the one that agrees best
+counts. If none agrees, elements are moved one by one. Forward mode gives the derivative along the same direction
+without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers cannot show.
 
-`%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` are this.
+`%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
-from quadrants_lab.runtime.check.parting import is_own, part, restart, why_parted
+from quadrants_lab.runtime.check.parting import find_parting, is_own, seed_gradients, why_parted
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
@@ -43,17 +43,18 @@ from quadrants_lab.runtime.tape.recorder import Launches
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
 FOLLOWED = 10.0  # seconds for which the interpreter follows launches
-# by the bits of the loss: a greater relative difference counts as one
-_AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}
-_ROUND = 3e-7  # of the widest step: narrower ones see an f32 and its neighbours apart
-_AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}
-_FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # where differences show themselves how well they can tell
+_ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
+# Tolerances, by the number of bits of the loss, for relative differences:
+_AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
+_AGREES_FORWARD = {16: 0.1, 32: 1e-3, 64: 1e-8}  # from forward mode
+_FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # least tolerance if it is taken from the scatter of the differences
 
 
 @dataclass(slots=True)
 class Check:
-    """What is checked, on the way. ``value``: of the loss. ``until``: by when it is to be done; ``say`` is told what it
-    is at. ``quiet``: memory of which nobody asks why its gradient is zero, where that is right."""
+    """State of a check. ``value``: of the loss. ``until``: the deadline. ``say`` is told what is being checked.
+    ``quiet``: ids of memory for which no cause of a zero gradient is wanted. ``backwards``: cause of a NaN in the
+    backward pass, once it is known."""
 
     launches: Launches
     loss: Memory
@@ -70,12 +71,12 @@ class Check:
 
     @property
     def own(self) -> bool:
-        """Whether there are gradients of the user's, which may be off by little."""
+        """Whether there are custom gradients, which may be wrong by little."""
         return any(map(is_own, self.launches.leaves()))
 
     @property
     def seconds(self) -> float:
-        """That are left."""
+        """Seconds that are left."""
         return max(0.5, self.until - monotonic())
 
 
@@ -87,16 +88,16 @@ def check(
     say: Callable[[str], None] = lambda text: None,
     explain: bool = False,
 ) -> Report:
-    """A verdict on each of the ``fields``, by name: all have gradients, which have run, and all are compared.
-    ``seconds``: after these no more elements are moved alone, and no launch is looked for that is to blame; a search
-    that has begun is finished, and to say why a gradient is zero, at a kink or NaN the interpreter takes up to 11 more,
-    each time. ``explain``: also why the gradient of a result is zero. Memory is afterwards as it was before."""
+    """A verdict on each of the ``fields``, by name. Their gradients must have run. All are compared, but after
+    ``seconds`` no more elements are moved alone and no new search for the faulty launch begins; to explain a gradient
+    that is zero, at a kink or NaN the interpreter takes up to 11 seconds more, each time. ``explain``: also say why the
+    gradient of a result is zero. Memory is restored."""
     memory = loss._memory
     name = launches.names.get(id(memory), "loss")
     if id(memory) not in launches.initial:
         return Report(name, math.nan, says="no launch touches the loss")
-    said, screen = io.StringIO(), sys.stdout  # the kernels have printed before
-    with D.saved(launches, [loss, *fields.values()]), redirect_stdout(said):
+    output, screen = io.StringIO(), sys.stdout  # the kernels have printed before
+    with D.saved(launches, [loss, *fields.values()]), redirect_stdout(output):
 
         def tell(text: str) -> None:
             with redirect_stdout(screen):
@@ -119,32 +120,32 @@ def check(
                 says=f"making the launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: Python writes to fields between them, or takes gradients, or they race",
             )  # fmt: skip
-        it = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
-        it.quiet = frozenset() if explain else frozenset(outputs(launches))
+        state = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
+        state.quiet = frozenset() if explain else frozenset(outputs(launches))
         found: list[Verdict] = []
         try:
             for each, x in inputs.items():
                 tell(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
-                found.append(_verdict(it, each, x))
+                found.append(_verdict(state, each, x))
         except KeyboardInterrupt:
             return Report(name, was, tuple(found), stopped=True)
         return Report(name, was, tuple(found))
 
 
 def _again(launches: Launches) -> None:
-    """The launches once more, from memory as it was before them."""
+    """Repeats the launches, from memory as it was before them."""
     D.restore(launches)
     launches.repeat()
 
 
-def _verdict(it: Check, name: str, x: D.Input) -> Verdict:
-    """By differences, by forward mode, and why."""
-    tangent = _tangent(it, x) if np.isfinite(x.gradient).all() else None
-    seen = _by_differences(it, name, x, tangent)
+def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
+    """The verdict on one input, with its causes."""
+    tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
+    seen = _by_differences(state, name, x, tangent)
     if tangent is not None:
-        agrees = tangent.apart <= _AGREES_FORWARD[it.bits]
+        agrees = tangent.apart <= _AGREES_FORWARD[state.bits]
         says, kind = seen.says, seen.kind
-        if not agrees and kind != "kink":  # at a kink each mode may take another side
+        if not agrees and kind != "kink":  # at a kink the two modes may take different sides
             says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
             kind = "wrong" if seen.good else kind
         elif seen.good and tangent.found == tangent.expected == 0:
@@ -154,27 +155,27 @@ def _verdict(it: Check, name: str, x: D.Input) -> Verdict:
             close = "to the last digit" if tangent.found == tangent.expected else "as far as rounding lets see"
             says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else close)
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
-    it.say(f"why the gradient of {name} is as it is")
-    return _explained(it, seen, x)
+    state.say(f"why the gradient of {name} is as it is")
+    return _explained(state, seen, x)
 
 
-def _explained(it: Check, seen: Verdict, x: D.Input) -> Verdict:
-    """The verdict with its causes, and with which elements are wrong."""
+def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
+    """The verdict with its causes and the map of wrong elements."""
     why: Cause | None = None
-    tolerance = _AGREES_FORWARD[it.bits]
+    tolerance = _AGREES_FORWARD[state.bits]
     if seen.kind == "nonfinite":
-        if it.backwards is None:
-            it.backwards = first_nonfinite(lambda: _backwards(it), it.launches)
-        why = it.backwards
+        if state.backwards is None:
+            state.backwards = first_nonfinite(lambda: _backwards(state), state.launches)
+        why = state.backwards
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
-        why = _parted(it, x) if monotonic() < it.until else None
-        seen = replace(seen, wrong=wrong_elements(it.tangents, x, tolerance, it.until))
-    elif seen.good and seen.tangent is not None and it.own:
-        why = _parted(it, x) if monotonic() < it.until else None
+        why = _parted(state, x) if monotonic() < state.until else None
+        seen = replace(seen, wrong=wrong_elements(state.tangents, x, tolerance, state.until))
+    elif seen.good and seen.tangent is not None and state.own:
+        why = _parted(state, x) if monotonic() < state.until else None
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
-    elif not seen.good or not (x.gradient.any() or id(x.memory) in it.quiet):
-        trace = _traced(it, x, seen)
+    elif not seen.good or not (x.gradient.any() or id(x.memory) in state.quiet):
+        trace = _traced(state, x, seen)
         if trace is not None and seen.kind == "kink":
             why = why_kink(trace)
             if why is None and not trace.partial and seen.tangent is not None and seen.tangent.apart <= tolerance:
@@ -187,86 +188,91 @@ def _explained(it: Check, seen: Verdict, x: D.Input) -> Verdict:
     return seen if why is None else replace(seen, causes=(why,))
 
 
-def _parted(it: Check, x: D.Input) -> Cause | None:
-    _again(it.launches)
-    tolerance = _AGREES_FORWARD[it.bits]
-    parted = None
+def _parted(state: Check, x: D.Input) -> Cause | None:
+    """The launch at which the gradient and forward mode disagree; None if there is none."""
+    _again(state.launches)
+    tolerance = _AGREES_FORWARD[state.bits]
+    found = None
     with suppress(TooLong):
-        parted = part(it.tangents, x.memory, _direction(x), tolerance)
-    if parted is None:
+        found = find_parting(state.tangents, x.memory, _direction(x), tolerance)
+    if found is None:
         return None
-    it.say("the statement at which they part")
-    return why_parted(parted, narrow(it.tangents, parted, tolerance))
+    state.say("the statement at which they part")
+    return why_parted(found, narrow(state.tangents, found, tolerance))
 
 
-def _traced(it: Check, x: D.Input, seen: Verdict) -> Trace | None:
-    """From all elements of the input; where that takes too long, from the one that is off the most, or at a kink."""
+def _traced(state: Check, x: D.Input, seen: Verdict) -> Trace | None:
+    """Follows all elements of the input; if that takes too long, only the most wrong one, or one at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
-        return follow(it.launches, it.loss, x.memory, _direction(x), min(FOLLOWED / 2, it.seconds))
-    at = seen.at if seen.at is not None else _bent(it, x, seen.moves) if seen.kind == "kink" else x.gradient.size // 2
+        return follow(state.launches, state.loss, x.memory, _direction(x), min(FOLLOWED / 2, state.seconds))
+    at = seen.at
+    if at is None:
+        at = _bent(state, x, seen.moves) if seen.kind == "kink" else x.gradient.size // 2
     with suppress(TooLong, QuadrantsError, ArithmeticError):
-        return follow_one(it.launches, it.loss, x.memory, at, it.tangents.session, FOLLOWED)
+        return follow_one(state.launches, state.loss, x.memory, at, state.tangents.session, FOLLOWED)
     return None
 
 
-def _backwards(it: Check) -> None:
-    """All gradients once more."""
+def _backwards(state: Check) -> None:
+    """Repeats the launches and their gradients."""
     with unwatched():
-        _again(it.launches)
-    restart(it.launches, it.loss)
-    it.launches.differentiate()
+        _again(state.launches)
+    seed_gradients(state.launches, state.loss)
+    state.launches.differentiate()
 
 
-def _tangent(it: Check, x: D.Input) -> Tangent | None:
-    if not it.tangents.possible:
+def _tangent(state: Check, x: D.Input) -> Tangent | None:
+    """The comparison with forward mode; None if that is not possible or gives no finite number."""
+    if not state.tangents.possible:
         return None
-    way = _direction(x)
+    direction = _direction(x)
     try:
-        found = it.tangents.along(x.memory, way)
-    except QuadrantsError:  # something that has a gradient and no tangent
+        found = state.tangents.along(x.memory, direction)
+    except QuadrantsError:  # a kernel has a gradient but no tangent
         return None
-    if not np.isfinite(found):  # 0 times an infinite slope, of an input that does not move: it says nothing of this one
+    if not np.isfinite(found):  # 0 times the infinite slope of another input, which does not move
         return None
-    expected = float(x.gradient @ way)
-    size = max(float(np.abs(x.gradient) @ np.abs(way)), abs(found))
-    start = np.abs(D.initial(it.launches, x.memory))
-    least = 1e-3 * float(np.finfo(it.loss.dtype.numpy).eps) * abs(it.value) / (float(start.max(initial=0.0)) or 1.0)
-    size = max(size, least) or 1.0  # what no step of the loss could ever show is no difference
+    expected = float(x.gradient @ direction)
+    size = max(float(np.abs(x.gradient) @ np.abs(direction)), abs(found))
+    greatest = float(np.abs(D.initial(state.launches, x.memory)).max(initial=0.0)) or 1.0
+    least = 1e-3 * float(np.finfo(state.loss.dtype.numpy).eps) * abs(state.value) / greatest
+    size = max(size, least) or 1.0  # a difference too small to ever change the loss is none
     off = abs(found - expected)
-    if off > _AGREES_FORWARD[it.bits] * size:
-        off = max(off - it.tangents.rounding(x.memory, way, found), 0.0)  # in this order a NaN stays one
+    if off > _AGREES_FORWARD[state.bits] * size:
+        off = max(off - state.tangents.rounding(x.memory, direction, found), 0.0)  # in this order a NaN stays NaN
     return Tangent(found, expected, off / size)
 
 
 def _direction(x: D.Input) -> npt.NDArray[np.float64]:
-    """Of sizes that differ: along 1 and -1 equal elements of a gradient would cancel out. f16 holds them exactly."""
+    """A direction with elements of different sizes, because equal elements of a gradient would cancel out along 1 and
+    -1. All sizes are exact in f16."""
     draw = np.random.default_rng(0)
     size = x.gradient.size
-    way: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
-    way *= draw.integers(32, 65, size) / 64
-    return way
+    direction: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
+    direction *= draw.integers(32, 65, size) / 64
+    return direction
 
 
-def _by_differences(it: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
-    found = tuple(D.moves(it.launches, it.loss, x, _direction(x), WIDTHS))
+def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
+    found = tuple(D.moves(state.launches, state.loss, x, _direction(x), WIDTHS))
     if not np.isfinite(x.gradient).all():
         return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
     if not found:
         says = "cannot be compared with differences: a step of any width leads an index out of bounds"
         return Verdict(name, "noisy", says)
-    limit, scatter = _AGREES[it.bits], _scatter(found)
-    if tangent is None:  # nothing else sees a small difference: as small a one as these steps can tell
-        limit = min(limit, max(_FINEST[it.bits], 4 * scatter))
+    limit, scatter = _AGREES[state.bits], _scatter(found)
+    if tangent is None:  # nothing else shows a small difference, so use the least tolerance that the scatter allows
+        limit = min(limit, max(_FINEST[state.bits], 4 * scatter))
     best = _best(found, limit)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
         says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
         return Verdict(name, "jumps", says, found)
-    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[it.bits]
+    agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
     if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
-    worst, at = _worst(it, x, limit) if best.apart > limit else (None, None)
+    worst, at = _worst(state, x, limit) if best.apart > limit else (None, None)
     if worst is not None:
         what = "is 0 there, but the loss moves" if worst.gradient == 0 else f"is {worst.gradient:.6g} there"
         says = f"is WRONG at [{worst.index}]: it {what}, by finite differences it is {worst.slope:.6g}"
@@ -287,15 +293,14 @@ def _by_differences(it: Check, name: str, x: D.Input, tangent: Tangent | None) -
 
 
 def _scatter(found: Sequence[D.Move]) -> float:
-    """By how much the slopes of two neighbouring widths differ where they do so least, relative: what the differences
-    themselves show of their noise."""
+    """The least relative difference between the slopes at two neighbouring widths: an estimate of their noise."""
     slopes = [m.found / m.width for m in found if abs(m.found) > m.noise]
     return min((abs(a - b) / max(abs(a), abs(b)) for a, b in pairwise(slopes)), default=1.0)
 
 
 def _best(found: Sequence[D.Move], limit: float) -> D.Move:
-    """The widest step of those that agree best, among steps in which rounding cannot hide a difference of ``limit``;
-    where there are not two of these, among steps that show more than rounding."""
+    """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
+    ``limit``; if there are fewer than two, among the steps that exceed rounding."""
     sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
     clear = [m for m, size in sizes if size * limit > m.noise]
     if len(clear) < 2:
@@ -304,12 +309,12 @@ def _best(found: Sequence[D.Move], limit: float) -> D.Move:
 
 
 def _narrow(found: Sequence[D.Move]) -> D.Move:
-    """The narrowest step that shows well more than rounding."""
+    """The narrowest step that clearly exceeds rounding."""
     return next((m for m in reversed(found) if abs(m.found) > 8 * m.noise), found[0])
 
 
 def _in_jumps(found: Sequence[D.Move]) -> bool:
-    """Whether the gradient is zero, and wide steps change the loss where narrow ones, which would show, do not."""
+    """Whether the gradient is zero and wide steps change the loss, but narrow ones, which would show it, do not."""
     if any(abs(m.expected) > m.noise for m in found):
         return False
     wide = next((m for m in found if abs(m.found) > m.noise), None)
@@ -320,10 +325,10 @@ def _in_jumps(found: Sequence[D.Move]) -> bool:
 
 
 def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
-    """Whether the bend shrinks as the step does, and not as its square: over three steps in a row, or, where no step
-    agrees with the gradient (``apart``), over two where it is a good part of what the loss changes by; and so on down
-    to the narrowest step at which it would show: what is round below some width is smooth. What is round only within
-    a few roundings of an f32 is a kink all the same."""
+    """Whether the loss has a kink: its bend shrinks like the step and not like its square. This must hold over three
+    steps in a row, or, if no step agrees with the gradient (``apart``), over two where the bend is a good part of the
+    change. It must last down to the narrowest step at which the bend would show, but for steps within a few roundings
+    of an f32: a loss that is smooth below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
@@ -338,10 +343,10 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     return strong or any(a and b for a, b in pairwise(alike))
 
 
-def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
-    """The element that is off the most, None where none is, but for those at a kink; its place, or that of one at a
-    kink."""
-    enough = monotonic() + 0.3 * it.seconds  # what is left is for why it is so
+def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
+    """The element with the greatest error that is not at a kink, None if there is none; and its number, or that of an
+    element at a kink."""
+    enough = monotonic() + 0.3 * state.seconds  # the rest of the time is for finding the cause
     at: int | None = None
     some = np.unique(np.linspace(0, x.gradient.size - 1, MOST_ALONE, dtype=np.intp))
     worst: tuple[float, Worst | None] = (0.0, None)
@@ -349,7 +354,7 @@ def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | Non
     for n in map(int, some):
         alone = np.zeros(x.gradient.size)
         alone[n] = 1.0
-        found = D.moves(it.launches, it.loss, x, alone, WIDTHS[1:6])
+        found = D.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
         if not found:
             continue
         best = _best(found, limit)
@@ -360,20 +365,20 @@ def _worst(it: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | Non
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n
-        if monotonic() > (enough if worst[1] is not None else it.until):
+        if monotonic() > (enough if worst[1] is not None else state.until):
             break
     return worst[1], at if worst[1] is None else place
 
 
-def _bent(it: Check, x: D.Input, found: Sequence[D.Move]) -> int:
-    """The element that bends the loss the most, by halves, at the narrowest step at which the bend shows."""
+def _bent(state: Check, x: D.Input, found: Sequence[D.Move]) -> int:
+    """The element that bends the loss the most, found by bisection at the narrowest step at which the bend shows."""
     width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
-    where, way = np.arange(x.gradient.size), _direction(x)
+    where, direction = np.arange(x.gradient.size), _direction(x)
 
     def bend(half: npt.NDArray[np.intp]) -> float:
-        some = np.zeros_like(way)
-        some[half] = way[half]
-        return max((abs(m.bend) for m in D.moves(it.launches, it.loss, x, some, (width,))), default=0.0)
+        some = np.zeros_like(direction)
+        some[half] = direction[half]
+        return max((abs(m.bend) for m in D.moves(state.launches, state.loss, x, some, (width,))), default=0.0)
 
     while where.size > 1:
         where = max(np.array_split(where, 2), key=bend)
@@ -381,8 +386,8 @@ def _bent(it: Check, x: D.Input, found: Sequence[D.Move]) -> int:
 
 
 def _on_one_side(found: Sequence[D.Move], limit: float) -> bool:
-    """Whether the gradient is the slope to one side of a kink: at two neighbouring widths, and there is another slope
-    to the other side."""
+    """Whether the gradient is the slope on one side of a kink, with another slope on the other side, at two
+    neighbouring widths."""
 
     def fits(m: D.Move, side: int) -> bool:
         off = abs(m.found + side * m.bend - m.expected)

@@ -1,4 +1,4 @@
-"""From what a trace shows (`flow`) to the cause of a gradient that is zero, or of a kink."""
+"""The cause of a zero gradient or of a kink, from a trace of the launches (`flow`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _JUMPS = frozenset({"floor", "ceil", "trunc", "round", "floordiv"})
 
 
 def why_zero(trace: Trace, name: str) -> Cause:
-    """Why no derivative gets from the input ``name`` to the loss."""
+    """Why no derivative reaches the loss from the input ``name``."""
     found = trace.loss
     if found is not None and found.tangent is not None and found.lost is not None:
         return _lost(found.lost)
@@ -38,7 +38,7 @@ def why_zero(trace: Trace, name: str) -> Cause:
 
 
 def why_kink(trace: Trace) -> Cause | None:
-    """The operation at whose kink the program stands; None where none of them does."""
+    """The operation that is evaluated at a kink; None if there is none."""
     if not trace.ties:
         return None
     event = trace.ties[0]

@@ -1,7 +1,7 @@
-"""A launch of which only some iterations run, on the CPU: how the one that is to blame is found among millions.
+"""Runs only a window of the iterations of a launch, as compiled code on the CPU, to find a faulty one among millions.
 
-A binary search over how many of a task's iterations run takes a launch a step. The reference interpreter then follows
-the iteration that is found, over memory as those before it left it, so how many there are is no matter to it.
+A binary search over the number of iterations that run takes one launch per step. The reference interpreter then follows
+the iteration that was found, on memory as the iterations before it left it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ ONCE = "(once)"  # the index of what was a serial task
 
 
 def windowed(kernel: N.Kernel) -> N.Kernel:
-    """The kernel, after all passes, with two arguments for each axis of each task: the first index that runs, and the
-    one behind the last. A serial task has one axis, of one index. Temporaries are fields, so that they can be looked
-    at. Raises QuadrantsCompilationError where it draws random numbers, which depend on how many iterations there
-    are."""
+    """The kernel (after all passes) with two more arguments for each axis of each task: the first index that runs, and
+    the end. A serial task gets one axis with one index. Temporaries become fields, so that they can be read. Raises
+    QuadrantsCompilationError if the kernel draws random numbers, which depend on the number of iterations."""
     if draws_random(kernel):
         raise QuadrantsCompilationError("iterations that draw random numbers do not run one by one")
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -63,7 +62,7 @@ def windowed(kernel: N.Kernel) -> N.Kernel:
 
 
 def others(box: Box, lane: Lane) -> Iterator[Box]:
-    """The iterations of a box but for one."""
+    """Boxes of all iterations of a box but one."""
     for k, axis in enumerate(box):
         for part in (range(axis.start, lane[k]), range(lane[k] + 1, axis.stop)):
             if part:
@@ -75,7 +74,7 @@ def draws_random(kernel: N.Kernel) -> bool:
 
 
 def lane_of(task: N.Offload, lane: Lane) -> Lane:
-    """An iteration of a task as the program knows it."""
+    """An iteration in terms of the program: () for a task that was serial."""
     return () if task.indices and task.indices[0].name == ONCE else lane
 
 
@@ -84,9 +83,9 @@ def _name(task: int, n: int, axes: int) -> str:
 
 
 class Windows:
-    """The launch of a ``record`` whose kernel, after all passes, is ``kernel``. ``memories``: what it works on, by
-    buffer, to begin with what is in ``arrays``, else 0; temporaries of the launch among them. QuadrantsError: the CPU
-    cannot run it. ``like``: another launch of the same kernel."""
+    """The launch of a ``record`` whose kernel, after all passes, is ``kernel``. ``memories``: the memory of each
+    buffer, also of temporaries, initially with the values in ``arrays``, else 0. ``like``: another launch of the same
+    kernel, whose code is reused. Raises QuadrantsError if the CPU cannot run it."""
 
     def __init__(
         self, record: LaunchRecord, kernel: N.Kernel, arrays: Arrays, session: Session, like: Windows | None = None
@@ -117,7 +116,7 @@ class Windows:
         return frame
 
     def array(self, name: str) -> Any:
-        """Of a buffer, as it is now."""
+        """The current values of a buffer."""
         return self.memories[name].array
 
     def state(self) -> Arrays:
@@ -129,7 +128,7 @@ class Windows:
                 self.memories[name].array[...] = values
 
     def box(self, task: int) -> Box:
-        """The iterations of the task, as its bounds are now."""
+        """The iterations of the task by the current values of its bounds."""
         found: list[Box] = []
 
         def note(t: N.Offload, box: Box) -> Iterable[Lane]:
@@ -141,17 +140,17 @@ class Windows:
         return found[0]
 
     def run(self, task: int, box: Box | None = None) -> None:
-        """Runs the iterations of one task that are in the box; None: all."""
+        """Runs the iterations of one task in the box; None: all."""
         frame = self.frame = self.frame or self._frame()
         for name, value in self._windows(task, box).items():
             frame.set_arg(name, value)
         launch(self.record, frame, self.session)
         for memory in self.memories.values():
-            memory.wrote()
+            memory.after_write()
 
     def first(self, task: int, holds: Callable[[], bool]) -> Lane | None:
-        """The first iteration of the task, row by row, after which something holds that did not before; memory is then
-        as it is before that iteration. None where it does not hold after all of them; then memory is as it is there."""
+        """The first iteration of the task, row by row, after which ``holds()`` is true; memory is then as it was before
+        that iteration. None if it is false after all of them; memory is then as they left it."""
         before = self.state()
         box = self.box(task)
         self.run(task)
@@ -159,7 +158,7 @@ class Windows:
             return None
         window = list(box)
         for k, axis in enumerate(box):
-            low, high = 0, len(axis)  # it holds after ``high`` of them, and not after ``low``
+            low, high = 0, len(axis)  # it holds after ``high`` iterations, and not after ``low``
             while high - low > 1:
                 middle = (low + high) // 2
                 self.restore(before)
@@ -173,8 +172,8 @@ class Windows:
         return tuple(axis.start for axis in window)
 
     def follow(self, task: int, lane: Lane, observer: Observer, kernel: N.Kernel | None = None) -> None:
-        """The iteration in the reference interpreter, on a copy of memory as it is; of another `windowed` ``kernel``
-        with the same tasks."""
+        """Runs the iteration in the reference interpreter, on copies of what it writes. ``kernel``: another `windowed`
+        kernel with the same tasks, to run instead."""
         box = tuple(range(k, k + 1) for k in lane)
         written = touched((self.tasks[task],), N.Write)
         arrays = {name: a.copy() if name in written else a for name, a in self._arrays().items()}
@@ -187,7 +186,7 @@ class Windows:
         return {**self.record.scalars, **self._windows(task, box)}
 
     def _windows(self, task: int, box: Box | None) -> dict[str, int]:
-        """The windows of all tasks; those of other ones are empty."""
+        """The values of all window arguments; the windows of other tasks are empty."""
         found: dict[str, int] = {}
         for number, t in enumerate(self.tasks):
             axes = len(t.indices)

@@ -35,7 +35,7 @@ from quadrants_lab.autodiff.second import (
 from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import WARNED, QuadrantsCompilationError
 from quadrants_lab.frontend.lower import lower
-from quadrants_lab.frontend.source import SEEN, FunctionSource
+from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import FieldAccessHook
@@ -52,10 +52,10 @@ from quadrants_lab.runtime.compile.compiled import (
     DUAL,
     FORWARD,
     REVERSE,
-    Begun,
     Clock,
     Compiled,
     Counter,
+    SharedStages,
     ir_key,
     load_cached,
 )
@@ -66,25 +66,27 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.runtime.backend import Backend
 
+
 def trace_of(compiled: Compiled) -> pipeline.Trace:
-    """What every pass did; where nobody recorded that, it compiles the IR again, once."""
-    known = compiled.recorded or compiled.looked.get(0)
-    if known is None:
-        known = compiled.looked[0] = _trace_again(compiled)
-    return known
+    """The trace of the passes; where none was recorded, the passes run again, once."""
+    if compiled.trace is not None:
+        return compiled.trace
+    if 0 not in compiled.later_traces:
+        compiled.later_traces[0] = _trace_again(compiled)
+    return compiled.later_traces[0]
 
 
 def lowering_of(compiled: Compiled, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
-    """What the lowering of its session's backend does to the kernel, or to another one that was made of it."""
-    looked = compiled.looked
-    if id(kernel) not in looked:
-        looked[id(kernel)] = lowering_trace(kernel, backend, compiled.options)  # whose first step has the kernel
-    return looked[id(kernel)]
+    """The trace of the backend's lowering of ``compiled.kernel``, or of a kernel that was derived from it."""
+    traces = compiled.later_traces
+    if id(kernel) not in traces:
+        traces[id(kernel)] = lowering_trace(kernel, backend, compiled.options)  # keeps the kernel, and so its id
+    return traces[id(kernel)]
 
 
 @room.roomy
 def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) -> pipeline.Trace:
-    """What the backend's lowering does to the kernel, which is one that it gets."""
+    """The trace of the backend's lowering of a kernel that has been through all other passes."""
     with _recorded() as trace:
         pipeline.run(kernel, backend.lowering(options), options.verify)
     return trace
@@ -93,8 +95,8 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
 @room.roomy
 def _trace_again(compiled: Compiled) -> pipeline.Trace:
     with warnings.catch_warnings(), _recorded() as trace:
-        warnings.simplefilter("ignore")  # they were given when it was compiled
-        made = compiled.lowered.kernel  # as it was: by now the source may refer to other values
+        warnings.simplefilter("ignore")  # they were given when the kernel was compiled
+        made = compiled.lowered.kernel  # not the source: its names may mean other values by now
         kernel = make_ir(made, compiled.mode, compiled.options)
         if compiled.counter is not None:
             counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
@@ -103,7 +105,7 @@ def _trace_again(compiled: Compiled) -> pipeline.Trace:
 
 @contextmanager
 def _recorded() -> Iterator[pipeline.Trace]:
-    """A trace of the passes that run in the with."""
+    """A trace of the passes that run within the with."""
     trace = pipeline.Trace()
     token = pipeline.RECORDER.set(trace)
     try:
@@ -114,21 +116,21 @@ def _recorded() -> Iterator[pipeline.Trace]:
 
 @room.roomy
 def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
-    """The front end's kernel as tasks: what a backend gets of it, and what `reverse` starts from."""
+    """The front end's kernel as tasks, simplified; reverse mode starts from this."""
     room.need(room.depth_of_block(kernel.body))
     return pipeline.run(kernel, pipelines.front(options), options.verify)
 
 
 @room.roomy
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
-    """The IR that a backend gets, from the front end's. For a gradient it checks the data-access rule (an error where a
-    value is provably gone) and warns about derivative paths that end on the way."""
+    """The IR for the backend, from the front end's. For a gradient it checks the data-access rule (an error where a
+    value is provably overwritten) and warns about derivative paths that end on the way."""
     return _in_mode(tasks_ir(kernel, options), mode, options)
 
 
 @room.roomy
 def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
-    """The front end's kernel as what every mode is made of: tasks, of which none has a race."""
+    """The front end's kernel as tasks without races, from which every mode starts."""
     kernel = forward_ir(kernel, options)
     check_races(kernel)
     return pipeline.run(kernel, pipelines.TASKS, options.verify)
@@ -161,8 +163,8 @@ def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
 
 
 def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
-    """The check of a gradient that keeps nothing: on a draft of it, and where that has the error, which later passes
-    may do away with, on the gradient itself."""
+    """Checks the data-access rule for a gradient that keeps nothing: on a draft of it, which is cheap, and only where
+    that fails on the gradient itself, in which later passes may have removed the access."""
     try:
         check_data_access(kernel, pipelines.draft(kernel))
     except QuadrantsCompilationError:
@@ -170,8 +172,8 @@ def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
 
 
 def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
-    """Of a kernel that is to be differentiated twice, its first derivative, whose gradient is the second; any other
-    kernel as it is."""
+    """For a kernel that is to be differentiated twice its first derivative, of which reverse mode takes the gradient;
+    any other kernel unchanged."""
     if not is_second(kernel):
         return kernel
     check_second(kernel)
@@ -182,7 +184,7 @@ def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 
 @room.roomy
 def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N.Kernel | None:
-    """The counting slice of a sized reverse kernel, or None; ``tasks``: see `tasks_ir`."""
+    """The counting slice of a sized reverse kernel; None where it needs none. ``tasks``: the result of `tasks_ir`."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
@@ -200,9 +202,11 @@ def lowered_kernel(
     source: FunctionSource, specs: Sequence[Spec], options: CompileOptions, constant: bool, second: bool,
     telling: FieldAccessHook | None = None,
 ) -> Lowered:  # fmt: skip
-    """What the front end makes; ``constant``: with no derivative flowing from anything that it loads; ``second``: to be
+    """The front end's result. ``constant``: nothing that the kernel loads has a derivative; ``second``: it is to be
     differentiated twice."""
     lowered = lower(source, specs, options, telling)
+    if options.aliases:
+        lowered = replace(lowered, kernel=replace(lowered.kernel, aliased=True))
     if constant:
         b = Builder(lowered.kernel.next_id)
         body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
@@ -219,24 +223,26 @@ def lowered_kernel(
 
 def compile_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
-    second: bool = False, begun: Begun | None = None,
+    second: bool = False, shared: SharedStages | None = None,
 ) -> Compiled:  # fmt: skip
-    """Compiles one specialisation for the session's device; errors leave nothing behind. ``begun``: by another mode of
-    the kernel."""
-    of = compile_options(session), constant, second
+    """Compiles one specialisation for the session's device. ``shared``: the first stages, from another mode of the same
+    kernel."""
+    settings = compile_options(session), constant, second
     with pipeline.recorded_apart(f"{source.name}, {mode}") as trace:
         at = [perf_counter()]
-        if begun is None:
-            lowered = room.call(lambda: lowered_kernel(source, specs, *of, session.telling), session.lock)
-            options = reproducible(lowered.kernel, of[0])
-            at.append(perf_counter())
-            tasks, seen = tasks_ir(lowered.kernel, options), SEEN.get()
-            begun = Begun(of, lowered, tasks, tuple(WARNED.get() or ()), None if seen is None else seen.answers())
+        if shared is None:
+            observe = session.observing_fields
+            lowered = room.call(lambda: lowered_kernel(source, specs, *settings, observe), session.lock)
         else:
-            lowered, options = begun.lowered, reproducible(begun.lowered.kernel, of[0])
-            at.append(perf_counter())
-        kernel = _in_mode(begun.tasks, mode, options)
-        counting = counting_ir(kernel, begun.tasks, options) if mode == REVERSE else None
+            lowered = shared.lowered
+        options = reproducible(lowered.kernel, settings[0])
+        at.append(perf_counter())
+        if shared is None:
+            tasks, fingerprint = tasks_ir(lowered.kernel, options), FINGERPRINT.get()
+            snapshot = None if fingerprint is None else fingerprint.snapshot()
+            shared = SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
+        kernel = _in_mode(shared.tasks, mode, options)
+        counting = counting_ir(kernel, shared.tasks, options) if mode == REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
             counter = None if counting is None else _counter(counting, DEPTH, options, session)
@@ -248,12 +254,12 @@ def compile_kernel(
     clock = Clock(front, passes, code, whole=at[-1] - at[0])
     return Compiled(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key,
-        begun=begun,
+        shared=shared,
     )  # fmt: skip
 
 
 def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:
-    """The same with every index checked that is not surely inside; itself where there is none."""
+    """The kernel with a check of every index that may be out of bounds; itself where there is no such index."""
     kernel = compiled.lowered.kernel
     if compiled.options.check_out_of_bound or check_bounds(kernel) is kernel:
         return compiled
@@ -262,13 +268,13 @@ def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:
     key = ir_key(made, session)
     return replace(
         compiled, options=options, kernel=made, executable=load_cached(made, options, session, key), key=key,
-        clock=Clock(), recorded=None, looked={},
+        clock=Clock(), trace=None, later_traces={},
     )  # fmt: skip
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
-    """Without fast_math where the gradient finds the winner of an atomic min or max by computing its value again: both
-    kernels must then round alike."""
+    """The options, without fast_math where the kernel has a differentiable atomic min or max: the gradient finds the
+    element that won by computing its value again, so both kernels must round alike."""
     if options.fast_math and any(
         isinstance(s, N.Atomic)
         and s.op in MINMAX
@@ -280,9 +286,9 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
 
 
 @room.roomy
-def compile_gates(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
-    """For the kernel of a gradient, in which conditions may keep iterations from pushing: what lists the others, and
-    the kernel that runs them apart. None where it has no such conditions, or where settling them takes a loop."""
+def compile_sparse(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
+    """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
+    iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""
     found = sparse_iterations(compiled.kernel)
     if found is None:
         return None

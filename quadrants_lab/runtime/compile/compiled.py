@@ -1,4 +1,4 @@
-"""One specialisation of a kernel, loaded: what a launch needs of it. The compiler that makes one is not imported."""
+"""A compiled specialisation of a kernel, as a launch needs it. This module does not import the compiler."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from quadrants_lab.runtime.session import Session
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable
     from quadrants_lab.errors import Given
-    from quadrants_lab.frontend.seen import Answers
+    from quadrants_lab.frontend.fingerprint import Snapshot
     from quadrants_lab.passes.pipeline import Trace
 
-LARGE = 1000  # statements of a kernel whose machine code takes a second or more
+LARGE = 1000  # statements; machine code for a larger kernel takes a second or more
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
-BOTH = "both"  # a launch and its gradient in one sweep
+BOTH = "both"  # values and gradients in one sweep
 
 
 @dataclass(slots=True)
 class Counter:
-    """A kernel that counts, loaded; ``results``: number of what is counted -> the "ret" buffer that gets the count. Of
-    the counting slice these are stack ids and depths."""
+    """A loaded kernel that counts. ``results``: for the number of each thing that is counted (in the counting slice: a
+    stack's id) the "ret" buffer that gets its count (there: the depth)."""
 
     kernel: N.Kernel
     executable: Executable
@@ -39,9 +39,9 @@ class Counter:
 
 @dataclass(slots=True)
 class Clock:
-    """Seconds on the way to a specialisation's first launch, all by one clock: the front end, the passes and checks of
-    the IR, machine code, and the ``driver``, which is handed it; ``whole``: from the first to the last. ``launched``: a
-    launch of it was recorded."""
+    """Seconds that each stage before a specialisation's first launch took: the front end, passes and checks of the IR,
+    machine code, and handing that to the ``driver``; ``whole``: from the first to the last. ``launched``: whether a
+    launch was recorded."""
 
     front: float = 0.0
     passes: float = 0.0
@@ -52,21 +52,21 @@ class Clock:
 
 
 @dataclass(slots=True)
-class Begun:
-    """What is the same in every mode of a kernel. ``of``: its options, and how derivatives flow; ``lowered``: what the
-    front end made; ``tasks``: the same as tasks without races; ``warned``: what was told on the way; ``answers``: what
-    it was made of, where that is known for certain."""
+class SharedStages:
+    """The first stages of a compile, which are the same in every mode of a kernel. ``settings``: options, constant,
+    second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that as tasks without races;
+    ``warned``: the warnings so far; ``fingerprint``: None where it is incomplete."""
 
-    of: tuple[CompileOptions, bool, bool]
+    settings: tuple[CompileOptions, bool, bool]
     lowered: Lowered
     tasks: N.Kernel
     warned: tuple[Given, ...] = ()
-    answers: Answers | None = None
+    fingerprint: Snapshot | None = None
 
 
 @dataclass(slots=True)
 class Compiled:
-    """One specialisation, loaded. ``kernel`` is the IR that became code; ``lowered`` what the front end made."""
+    """``lowered``: the front end's result; ``kernel``: the IR of the machine code; ``returns``: its "ret" buffers."""
 
     mode: str
     source: FunctionSource
@@ -78,27 +78,25 @@ class Compiled:
     returns: tuple[str, ...]
     counter: Counter | None
     clock: Clock = field(default_factory=Clock)
-    recorded: Trace | None = None  # of the passes that made it, where somebody recorded
+    trace: Trace | None = None  # of the passes, where it was recorded while they ran
     key: str = ""  # see `ir_key`
-    looked: dict[int, Trace] = field(default_factory=dict)  # what was made for who looks, by kernel's id
-    begun: Begun | None = None  # where this process compiled it
+    later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
+    shared: SharedStages | None = None  # None for a kernel from the disk cache
 
     def field(self, buffer: str) -> Any:
-        """The field behind a buffer; that of ``x.grad`` is the gradient of the one behind ``x``."""
+        """The field behind a buffer; for the gradient buffer of a field, that field's gradient."""
         bindings = self.lowered.bindings
         if buffer in bindings:
             return bindings[buffer]
         for name, b in self.lowered.kernel.buffers.items():
-            if b.grad == buffer and name in bindings:
-                return bindings[name].grad
-            if b.dual == buffer and name in bindings:
-                return bindings[name].dual
+            if buffer in (b.grad, b.dual) and name in bindings:
+                return bindings[name].grad if b.grad == buffer else bindings[name].dual
         raise KeyError(buffer)
 
 
 @room.roomy
 def ir_key(kernel: N.Kernel, session: Session) -> str:
-    """A hash of the IR, without spans; "" where nothing is kept on disk."""
+    """A hash of the IR without its source positions; "" where the session has no disk cache."""
     if session.cache.folder is None:
         return ""
     from quadrants_lab.ir.text import print_kernel
@@ -109,22 +107,22 @@ def ir_key(kernel: N.Kernel, session: Session) -> str:
 
 @room.roomy
 def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session, known: str = "") -> Executable:
-    """The loaded kernel: its object code from the disk cache, or made now and put there.
+    """The loaded kernel, with machine code from the disk cache, or made now and put there.
 
-    The key is the `ir_key` of the kernel as it goes to the backend (``known``: where it is known already), and
-    everything else that the code depends on; so a change of any pass is a change of key.
+    The key consists of the `ir_key` of the kernel (``known``, where the caller has it) and everything else that the
+    code depends on. It is a key of the final IR: where a pass makes other IR than before, the key differs, too.
     """
     room.need(room.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
         return _load(kernel, lambda: backend.load(kernel, options))
-    session.device  # noqa: B018  # asks the disk, before anybody asks LLVM, what the processor is
+    session.device  # noqa: B018  # finds the processor's name in the disk cache, before LLVM would be loaded for it
     name = disk_cache.key(known or ir_key(kernel, session), repr(options), backend.target_key())
     return _load(kernel, lambda: backend.load(kernel, options, cache.get(name), cache.keeper(name)))
 
 
 def _load(kernel: N.Kernel, load: Callable[[], Executable]) -> Executable:
-    """Of a large kernel where it can be interrupted."""
+    """Loads a large kernel in such a way that Ctrl-C ends the wait."""
     if kernel.next_id <= LARGE:
         return load()
     from quadrants_lab.runtime.compile.interruptible import interruptible

@@ -1,7 +1,7 @@
-"""Machine code made where Ctrl-C can end the wait for it.
+"""Machine code generation that Ctrl-C can interrupt.
 
-A compiler in C sees no signal before it is done, which may take a minute. So it works on a thread, and the main thread
-waits; where it is interrupted it goes on at once, and the thread's result is dropped when it comes.
+A compiler written in C notices no signal before it is done, which may take a minute. So it runs on another thread while
+the main thread waits. On Ctrl-C the main thread goes on at once, and the other thread's result is dropped.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TypeVar
 from quadrants_lab.backends import forks
 
 T = TypeVar("T")
-_one = forks.lock()  # held by the thread that works: the compiler is one at a time, whoever waits for it
+_one = forks.lock()  # held by the thread that compiles: the compiler is not reentrant
 
 
 def interruptible(work: Callable[[], T]) -> T:
-    """What ``work`` returns or raises; KeyboardInterrupt as soon as the main thread is interrupted. ``work`` takes no
-    lock that the caller holds."""
+    """What ``work`` returns or raises; KeyboardInterrupt as soon as the main thread is interrupted. ``work`` must take
+    no lock that the caller holds."""
     if threading.current_thread() is not threading.main_thread():
         return work()
     found: list[T] = []

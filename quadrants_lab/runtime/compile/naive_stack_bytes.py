@@ -1,4 +1,4 @@
-"""How many bytes a gradient would keep if it kept every value that its reverse needs: beside what it does keep."""
+"""The stack memory that a gradient would take if it kept every value that its reverse slice needs, for comparison."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 
 @roomy
 def bytes_before(plan: GradientPlan, live: Live) -> int | None:
-    """Bytes for one iteration in flight at the launch that ``live`` is of, without recomputation, without bits and
-    without narrow integers; None where the trips of a loop were not counted because nothing in it is kept."""
+    """Bytes per iteration in flight of a launch with the data ``live``, without recomputation, packed truth values and
+    narrowed integers; None where a loop's trips are not known, because nothing in it is kept and so none were
+    counted."""
     compiled = plan.compiled
     forward = forward_ir(compiled.lowered.kernel, compiled.options)
     naive = unreduced(forward)
     allocas = stack_allocas(plan.kernel)
     known = {naive.home.get(s.primal): depth for s, depth in zip(allocas, plan.depths, strict=True)}
     for loop in unrolled_loops(forward, compiled.options.ad_unroll):
-        known.pop((loop, 0), None)  # a slot is of several trips
+        known.pop((loop, 0), None)  # a slot holds values of several trips
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):
-        known = {}  # forced depths, and those of segments, are not what the loops run
+        known = {}  # forced depths, and those of segments, are no trip counts
     total = 0
     for s in stack_allocas(determine_ad_stack_size(naive.kernel)):
         assert s.size is not None
@@ -40,7 +41,7 @@ def bytes_before(plan: GradientPlan, live: Live) -> int | None:
                 return None
             try:
                 depth = evaluate(s.size, live)
-            except KeyError:  # of an argument that the launch did not look at, or that is gone
+            except KeyError:  # reads an argument that did not matter for the depths, or was freed
                 return None
         total += depth * s.type.nbytes
     return total

@@ -1,4 +1,4 @@
-"""The adstack memory of a gradient launch against the session's budget, before anything is allocated."""
+"""The error where a gradient launch needs more adstack memory than the budget or the device has."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SHOWN = 8  # stacks that the error lists
 
 
 class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
-    """The device has not so much memory for adstacks."""
+    """The device has not enough memory for the adstacks."""
 
 
 def too_much(
     kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
     cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
 ) -> QuadrantsRuntimeError:  # fmt: skip
-    """The error where a launch takes ``total`` bytes for ``lanes`` iterations in flight, at the least; ``rows``: one a
-    stack of the kernel."""
+    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
+    the kernel's stacks."""
     stacks = stack_allocas(kernel)
     order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
     labels = tuple(

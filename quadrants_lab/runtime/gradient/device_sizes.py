@@ -1,4 +1,4 @@
-"""Sizes of adstacks that go over the elements of arrays, evaluated on the device, where the host does not see its
+"""Evaluates stack sizes that depend on many elements of arrays on the device, where the host cannot access its
 memory."""
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from quadrants_lab.runtime.gradient.pre_launch import PreLaunch
 if TYPE_CHECKING:
     from quadrants_lab.runtime.gradient.plan import GradientPlan
 
-LEAST_BYTES = 1 << 16  # of arrays; fewer are copied to the host as fast as a kernel answers
+LEAST_BYTES = 1 << 16  # of arrays; copying fewer to the host is as fast as a kernel
 
 
 class DeviceSizes:
-    """``work``: what is evaluated on the device, and the sizes that are left for the host."""
+    """``work``: the ranges that the device evaluates, and what is left for the host."""
 
     def __init__(self, plan: GradientPlan, work: DeviceReduction) -> None:
         self.plan = plan
         self.work = work
 
     @forks.lazy
-    def ahead(self) -> PreLaunch:
-        """Compiled when it is first needed."""
+    def pre_launch(self) -> PreLaunch:
+        """Compiled at first use."""
         from quadrants_lab import pipelines
         from quadrants_lab.passes import pipeline
 
@@ -45,30 +45,30 @@ class DeviceSizes:
         return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
 
     def wanted(self, operands: dict[str, Any]) -> bool:
-        """Whether the arrays are so large that they are better not copied."""
+        """Whether the arrays are too large to copy them to the host."""
         return sum(int(operands[name].nbytes) for name in self.work.data) >= LEAST_BYTES
 
     def values(
         self, args: Sequence[Any], operands: dict[str, Any], value: Callable[[SE.SizeExpr], int]
     ) -> dict[int, int] | None:
-        """By the number of their `SizeCounted`; None where the arguments do not match. ``value`` evaluates what does
-        not go over elements."""
-        ahead = self.ahead
-        for arg in ahead.counter.kernel.args:
+        """The values of the ranges, by the number of their `SizeCounted`; None where the arguments do not match.
+        ``value`` evaluates expressions on the host."""
+        pre = self.pre_launch
+        for arg in pre.counter.kernel.args:
             if arg.name in self.work.given:
                 most = (1 << (arg.type.bits - 1)) - 1
-                ahead.frame.set_arg(arg.name, max(-most - 1, min(most, value(self.work.given[arg.name]))))
-        found = ahead.counts(args, operands)
+                pre.frame.set_arg(arg.name, max(-most - 1, min(most, value(self.work.given[arg.name]))))
+        found = pre.counts(args, operands)
         if found is None:
             return None
         for k, e in enumerate(self.work.ranges):
-            if e.op == "sum" and ahead.frame.ret(f"{ROUGH}{k}") >= INT64_MAX:
+            if e.op == "sum" and pre.frame.ret(f"{ROUGH}{k}") >= INT64_MAX:
                 found[k] = INT64_MAX
         return {-1 - k: n for k, n in found.items()}
 
 
 def device_sizes(plan: GradientPlan, sizes: Sequence[SE.SizeExpr]) -> DeviceSizes | None:
-    """None where nothing goes over elements of arrays, or where the host sees the device's memory."""
+    """None where no size depends on ranges of elements, or the host can access the device's memory."""
     if not getattr(plan.session.device, "remote", False):
         return None
     work = device_reduction(sizes)

@@ -1,12 +1,11 @@
-"""Gradient launches: the depths of the adstacks are settled against live data before compiled code runs."""
+"""Plans of gradient launches, which size the adstacks for the current data before they launch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
-
-import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
@@ -18,20 +17,19 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
 from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
-from quadrants_lab.runtime.launch.bounds_snapshot import other_trips
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
-from quadrants_lab.runtime.lint.stale import stale, writer_since
+from quadrants_lab.runtime.lint.stale import other_trips, stale, writer_since
 from quadrants_lab.runtime.lint.zero_seed import SeedCheck
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
@@ -42,51 +40,53 @@ if TYPE_CHECKING:
 class GradientPlan(Plan):
     """The plan of a reverse kernel.
 
-    Depths are settled anew when something that they depend on changed: a field or ndarray by its version, a scalar
-    argument or a shape by its value; arrays that are not ours are read before every launch.
+    The stack depths are evaluated again when something that they depend on has changed: a field or ndarray by its
+    version, a scalar argument or a shape by its value. Foreign arrays have no version and are read at each launch.
     """
 
     def __init__(
         self, owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
     ) -> None:
         self.find_forward = forward
-        self.forward: Plan | None = None  # once it is known and stays
+        self.forward: Plan | None = None  # what `find_forward` found, where that cannot change any more
         super().__init__(owner, session, compiled)
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
-        """What a gradient copies to other buffers than gradients is what was there before."""
+        """Only gradients count as written: a gradient restores the content of all other buffers."""
         reads, writes = super().touched()
         if self.compiled.mode == BOTH:
             return reads, writes
         return reads, writes & {b.grad for b in self.kernel.buffers.values()}
 
     def frames(self) -> list[Frame]:
-        return [self.whole[0], *(a.frame for a in self.ahead())]
+        return [self.whole[0], *(pre.frame for pre in self.pre_launches())]
 
     def preparation(self) -> Callable[..., bool] | None:
-        """Finds what the launch kept and sets depths that never change, or says how to settle the others before each
-        launch."""
-        settle = self.settling()
-        return settle if not self.scratch else lambda *args: self.take_kept(args) and (settle is None or settle(*args))
+        """Sets depths that never change, and returns what each launch has to do: find the buffers that its forward
+        launch kept, evaluate the other depths, set draws and gradients."""
+        prepare = self.stack_preparation()
+        if not self.scratch:
+            return prepare
+        return lambda *args: self.take_kept(args) and (prepare is None or prepare(*args))
 
-    def settling(self) -> Callable[..., bool] | None:
-        """The part of `preparation` that is about stacks, draws and gradients."""
+    def stack_preparation(self) -> Callable[..., bool] | None:
+        """The part of `preparation` for stacks, draws and gradients."""
         self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
         self.depths: list[int] = []
         self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
-        self.looked_at: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}
+        self.last_inputs: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
         self.counted: dict[int, int] = {}
         counter = self.compiled.counter
         self.counting = None if counter is None else PreLaunch(self, counter)
         self.whole = self.frame, self.entry
         self.compacted = CompactedLaunch(self, self.session.settings.ad_stack_threshold)
-        self.lists = False  # whether it was worth it to list the iterations that push
-        self.active: dict[int, int] = {}  # by task, how many these are, where they run apart
+        self.lists = False  # whether a launch has listed the iterations that push
+        self.active: dict[int, int] = {}  # by task, how many are on the list in a compacted launch
         self.current: Callable[..., Any] = self.entry
         if self.compacted.possible:
             self.entry = lambda *args: self.current(*args)
-        self.stamp: tuple[Any, ...] | None = None
-        self.checked = False  # whether the arguments at hand are known to match
+        self.last_dependencies: tuple[Any, ...] | None = None  # when depths were last evaluated
+        self.checked = False  # whether the current arguments are known to match
         self.without_gradient = tuple(
             n
             for n, (slot, spec) in enumerate(zip(self.slots, flat_specs(self.compiled.specs), strict=True))
@@ -102,25 +102,25 @@ class GradientPlan(Plan):
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
         else:
-            frame = self.frame  # another one may take its place
+            frame = self.frame  # `choose_frame` may replace it
             frame.defer_overflow_check(lambda: failure(frame, self.kernel.name, 0))
-        self.elsewhere = None if forced else device_sizes(self, self.sizes)
+        self.device_sizes = None if forced else device_sizes(self, self.sizes)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         if len(fixed) < len(self.sizes) or (fixed and self.compacted.wanted(self.frame, fixed)):
-            self._follow()
-            return self.settle
+            self._find_dependencies()
+            return self.prepare_stacks
         self.depths = fixed
         if self.depths:
             self.reserve()
-        return self.settle_draws if draws else self.set_gradients
+        return self.prepare_draws if draws else self.set_gradients
 
     @property
-    def alike(self) -> bool:
-        settled_anew = bool(self.data_read) or self.draws_of is not None or self.counting is not None
-        return not self.scratch and not settled_anew and self.elsewhere is None
+    def repeatable(self) -> bool:
+        depends_on_data = bool(self.data_read) or self.counting is not None or self.device_sizes is not None
+        return not self.scratch and not depends_on_data and self.draws_of is None
 
     def forward_plan(self) -> Plan | None:
-        """The plan of the kernel whose gradient this is; None where it was not launched."""
+        """The plan of the forward kernel; None where it was not launched."""
         if self.forward is not None:
             return self.forward
         plan = self.find_forward()
@@ -129,7 +129,7 @@ class GradientPlan(Plan):
         return plan
 
     def take_kept(self, args: Sequence[Any]) -> bool:
-        """Finds what the launch kept of what it overwrote, which the gradient needs."""
+        """Binds the overwritten values that the forward launch kept; an error where it did not."""
         if self.owner.kept is None and any(b.role == "kept" for b in self.scratch.buffers):
             forward = self.forward_plan()
             if forward is None or forward.scratch.origin is None:
@@ -140,24 +140,24 @@ class GradientPlan(Plan):
         return True
 
     def given(self) -> KeptBuffers:
-        """What the launch kept whose gradient comes next."""
+        """The buffers that the forward launch kept."""
         if self.owner.kept is not None:
             return self.owner.kept
         forward = self.forward_plan()
         return {} if forward is None else forward.scratch.kept()
 
     def launch_number(self) -> int:
-        """The launch whose random draws are repeated; 0 where there was none."""
+        """The number of the launch whose random draws are repeated; 0 where there was none."""
         if self.owner.replays:
             return self.owner.replays
         plan = self.forward_plan()
         return 0 if plan is None else plan.frame.launch_number
 
     def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
-        """Warns, once, where what the gradient reads was written since the kernel was launched."""
-        if PUT_BACK.get():  # a gradient of the user's launches this one
+        """Warns, once, where memory that the gradient reads was written since the forward launch."""
+        if PUT_BACK.get():  # a custom gradient launches this one under a Tape
             return
-        changed = forward.trips.changed(forward.launched, args)
+        changed = forward.read_versions.changed(forward.launched, args)
         found: list[GradientWarning] = []
         trips = [c for c, _ in changed if c.steers]
         if trips:
@@ -174,24 +174,36 @@ class GradientPlan(Plan):
             warn(found)
 
     def set_gradients(self, *args: Any) -> bool:
-        """As in a forward launch; an array with a gradient does not match code that was compiled for one without."""
+        """As in a forward launch, with checks; False where code for arrays without gradients gets one with a
+        gradient."""
         for n in self.without_gradient:
             if getattr(args[n], "grad", None) is not None:
                 return False
         for n, m in self.must_differ:
             if same_memory(args[n], args[m]):
-                raise self.aliased(n, m)
-        if not self.owner.replays:  # a Tape knows what it does
+                raise self.aliased(self.slots[n].name, self.slots[m].name)
+        if not self.owner.replays:  # a Tape needs no checks
             forward = self.forward or self.forward_plan()
-            if forward is not None and forward.launched and forward.launched != forward.trips.versions(args):
+            if forward is not None and forward.launched and forward.launched != forward.read_versions.now(*args):
                 self.compare_reads(forward, args)
             if self.seeds.looks and not self.seeds.given(args):
                 self.seeds.looks = 0
                 warn([self.seeds.warning()])
         return not self.gradient_args or super().set_gradients(*args)
 
-    def aliased(self, n: int, m: int) -> QuadrantsRuntimeError:
-        a, b = self.slots[n].name, self.slots[m].name
+    def bind_gradient(self, grad: str, memory: Memory) -> None:
+        """The code takes each gradient for memory of its own (`shared_arrays`). Where another argument has the same
+        gradient, the launch adds to zeros, and these are added to the gradient afterwards."""
+        met = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
+        if met:
+            if any(not isinstance(s, N.Atomic) for name in (met, grad) for s in self.accesses_of[name]):
+                raise self.aliased(met, grad)
+            sums = allocate(self.session, memory.dtype, memory.operand.shape)
+            self.unbind.append(partial(_add, memory, sums))
+            memory = sums
+        super().bind_gradient(grad, memory)
+
+    def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
             f"arguments {a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to "
             "it: the derivative takes them for two arrays",
@@ -201,25 +213,24 @@ class GradientPlan(Plan):
 
     @property
     def sized_by(self) -> frozenset[str]:
-        return frozenset().union(*(a.data for a in self.ahead()), *(reads(size)[2] for size in self.sizes))
+        data = (pre.data for pre in self.pre_launches())
+        return frozenset().union(*data, *(reads(size)[2] for size in self.sizes))
 
-    def settle_draws(self, *args: Any) -> bool:
-        """Without stacks to size: draws and gradients of array arguments."""
+    def prepare_draws(self, *args: Any) -> bool:
+        """`prepare_stacks` for kernels without stacks to size."""
         self.frame.replay(self.launch_number())
         return self.set_gradients(*args)
 
-    def _follow(self) -> None:
-        """What the depths depend on: fields by memory; arguments as (position, is a scalar, by its data)."""
+    def _find_dependencies(self) -> None:
+        """Finds what the depths depend on; ``follows_args`` as for `dependencies_of`."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
-        for ahead in self.ahead():
-            args |= ahead.args
-            data |= ahead.data
-            shapes |= ahead.shapes
-        self.follows_fields: tuple[Memory, ...] = tuple(
-            self.fields[b] for b in sorted(data) if b in self.fields
-        )
+        for pre in self.pre_launches():
+            args |= pre.args
+            data |= pre.data
+            shapes |= pre.shapes
+        self.follows_fields: tuple[Memory, ...] = tuple(self.fields[b] for b in sorted(data) if b in self.fields)
         self.follows_args = tuple(
             (n, isinstance(slot, ScalarSlot), slot.name in data)
             for n, slot in enumerate(self.slots)
@@ -227,40 +238,35 @@ class GradientPlan(Plan):
         )
         self.dependencies_of = dependencies_of(len(self.slots), self.follows_fields, self.follows_args)
 
-    def settle(self, *args: Any) -> bool:
-        """Sets gradients of array arguments and, where anything changed, the depths."""
+    def prepare_stacks(self, *args: Any) -> bool:
+        """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
+        match."""
         guard = self.guard
-        settled = guard.then is not None and self.stamp is not None and not self.scratch
-        if settled and not self.owner.replays and guard.of(*args) == guard.then:
+        guarded = guard.then is not None and self.last_dependencies is not None and not self.scratch
+        if guarded and not self.owner.replays and guard.now(*args) == guard.then:
             return True
         if not self.set_gradients(*args):
             return False
-        stamp = self.dependencies_of(*args)
+        dependencies = self.dependencies_of(*args)
         if self.draws_of is not None:
             number = self.draws_of()
             self.frame.replay(number)
-            stamp = None if stamp is None else (*stamp, number)
+            dependencies = None if dependencies is None else (*dependencies, number)
         if self.scratch and self.counting is not None:
-            stamp = None  # what is counted may depend on what was kept
-        if stamp is None or stamp != self.stamp:
-            self.stamp = None  # an interrupt before the depths are settled must not leave one behind
-            if not self.known(args) or not self.resize(args):
+            dependencies = None  # the counting slice may read buffers that were kept
+        if dependencies is None or dependencies != self.last_dependencies:
+            self.last_dependencies = None  # in case of an interrupt before the depths are set
+            if not self.resize(args):
                 return False
-            self.stamp = stamp
+            self.last_dependencies = dependencies
         if guard.possible:
             guard.keep(args)
         return True
 
-    def known(self, args: Sequence[Any]) -> bool:
-        """Whether what the depths depend on is of the kinds that `resize` reads."""
-        return all(
-            isinstance(args[n], (int, float)) if is_scalar else memory_of(args[n]) is not None
-            or isinstance(args[n], np.ndarray)
-            for n, is_scalar, _ in self.follows_args
-        )
-
     def resize(self, args: Sequence[Any]) -> bool:
-        """Evaluates every size, the counting slice first where there is one; False where the arguments do not match."""
+        """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
+        if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.follows_args if is_scalar):
+            return False
         operands = self.operands(args)
         for name, operand in operands.items():
             buffer = self.kernel.buffers[name]
@@ -273,32 +279,31 @@ class GradientPlan(Plan):
             self.counted = counted
         live = self.live(args)
         sizes, counted = self.sizes, self.counted
-        if self.elsewhere is not None and self.elsewhere.wanted(operands):
-            found = self.elsewhere.values(args, operands, lambda e: evaluated(e, live))
+        if self.device_sizes is not None and self.device_sizes.wanted(operands):
+            found = self.device_sizes.values(args, operands, lambda e: evaluated(e, live))
             if found is None:
                 return False
-            sizes, counted = self.elsewhere.work.sizes, counted | found
+            sizes, counted = self.device_sizes.work.sizes, counted | found
         self.depths = [evaluate(size, live, counted) for size in sizes]
-        self.looked_at = live.scalars, {name: ref(array) for name, array in operands.items()}
-        if not self.choose(args, operands, live):
+        self.last_inputs = live.scalars, {name: ref(array) for name, array in operands.items()}
+        if not self.choose_frame(args, operands, live):
             return False
         self.reserve()
         return True
 
-    def choose(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
-        """Whether iterations that push run apart in this launch; False where the arguments do not match."""
+    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
+        """Decides whether this launch is compacted; False where the arguments do not match."""
         frame, entry = self.whole
-        passing: dict[int, int] = {}
+        self.active = {}
         if self.compacted.wanted(frame, self.depths):
             if not self.lists:
                 self.lists = True
-                self._follow()
-            listed = self.compacted.settled(args, operands, live)
-            if listed is None:
+                self._find_dependencies()
+            active = self.compacted.list_iterations(args, operands, live)
+            if active is None:
                 return False
-            passing = listed
+            self.active = active
             frame, entry = self.compacted.frame, self.compacted.entry
-        self.active = passing
         if frame is not self.frame:
             self.frame, self.current = frame, entry
             self.unbind.clear()
@@ -306,23 +311,23 @@ class GradientPlan(Plan):
         return True
 
     @property
-    def ran(self) -> N.Kernel:
-        return self.kernel if self.frame is self.whole[0] else self.compacted.gates.split
+    def last_kernel(self) -> N.Kernel:
+        return self.kernel if self.frame is self.whole[0] else self.compacted.sparse.split
 
-    def ahead(self) -> list[PreLaunch]:
-        """What is launched before a gradient."""
-        found = [self.counting, self.compacted.ahead if self.lists else None]
-        return [a for a in found if a is not None]
+    def pre_launches(self) -> list[PreLaunch]:
+        """The kernels that are launched before the gradient."""
+        found = [self.counting, self.compacted.pre_launch if self.lists else None]
+        return [pre for pre in found if pre is not None]
 
-    def seen(self) -> Live:
-        """The data that the depths were last settled for, as far as it still is there."""
-        scalars, arrays = self.looked_at
+    def last_data(self) -> Live:
+        """The data for which the depths were last evaluated, without arrays that have been freed."""
+        scalars, arrays = self.last_inputs
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
         fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.fields.items()}
         return Live(scalars, fields | alive)
 
     def reserve(self) -> None:
-        """Hands the depths to the device, which grows its heap; an error where they pass the session's budget."""
+        """Passes the depths to the device, which grows its heap; an error where they exceed the session's budget."""
         budget = self.session.settings.ad_stack_budget
         try:
             if budget and self.frame.least_heap(self.depths)[1] > budget:
@@ -332,7 +337,7 @@ class GradientPlan(Plan):
             raise too_much(self.kernel, self.report(), *self.needs(), str(e), NoRoomForStacks) from None
 
     def needs(self) -> tuple[int, int]:
-        """What a launch with these depths takes at the least: iterations in flight, and bytes for them."""
+        """The least that a launch with these depths takes: iterations in flight, and bytes for them."""
         try:
             return self.frame.least_heap(self.depths)
         except MemoryError:  # more than can be addressed
@@ -355,11 +360,21 @@ class GradientPlan(Plan):
         return self.launch_number()
 
     def report(self) -> list[StackRow]:
-        """A row a stack, with the depths of the last launch."""
+        """A row for each stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
 
 
+def _overlap(a: Memory, b: Memory) -> bool:
+    return a is b or (bool(a.foreign and b.foreign) and same_memory(a.operand, b.operand))
+
+
+def _add(memory: Memory, sums: Memory) -> None:
+    memory.array[...] += sums.values()
+    memory.flush()
+
+
 def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
+    """The error where a gradient needs buffers that no launch kept for it."""
     saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
                                                for s in walk((t,))))  # fmt: skip
     return QuadrantsRuntimeError(

@@ -1,4 +1,4 @@
-"""Kernels that run before a gradient: the counting slice, and what lists the iterations that push at all."""
+"""Kernels that are launched before a gradient: the counting slice, and the one that lists the iterations that push."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class PreLaunch:
-    """``args``, ``shapes``, ``data``: the scalar arguments, and the buffers by shape and by data, that the counts
-    depend on."""
+    """A kernel that counts. Its counts depend on the scalar arguments ``args``, on the shapes of the buffers ``shapes``
+    and on the data of the buffers ``data``."""
 
     def __init__(self, plan: GradientPlan, counter: Counter) -> None:
         self.plan = plan
@@ -42,7 +42,7 @@ class PreLaunch:
         self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
-        """What is counted by number (`Counter.results`); None where the arguments do not match."""
+        """The counts, by the numbers of `Counter.results`; None where the arguments do not match."""
         plan = self.plan
         passed = [
             arg if memory_of(arg) is None else operands[slot.name]
@@ -59,10 +59,10 @@ class PreLaunch:
 
 
 class CompactedLaunch:
-    """A gradient whose iterations that push run by themselves (`adstack.sparse_iterations`): where all of them in
-    flight would take more than ``threshold`` bytes of adstacks, and on devices where many are.
+    """A gradient with a separate task for the iterations that push to stacks (`adstack.sparse_iterations`), on devices
+    with many iterations in flight, for launches whose adstacks would otherwise take more than ``threshold`` bytes.
 
-    ``frame`` and ``entry`` launch it once `settled`."""
+    ``frame`` and ``entry`` launch it after `list_iterations`."""
 
     def __init__(self, plan: GradientPlan, threshold: int) -> None:
         self.plan = plan
@@ -73,26 +73,26 @@ class CompactedLaunch:
 
     @forks.lazy
     def made(self) -> tuple[SparseIterations, PreLaunch, Frame] | None:
-        """Compiled when it is first needed; None where no condition keeps iterations out."""
-        from quadrants_lab.runtime.compile.compile import compile_gates
+        """Compiled at first use; None where no condition keeps iterations from pushing."""
+        from quadrants_lab.runtime.compile.compile import compile_sparse
 
         plan = self.plan
-        compiled = compile_gates(plan.compiled, plan.session) if self.possible else None
+        compiled = compile_sparse(plan.compiled, plan.session) if self.possible else None
         if compiled is None:
             return None
-        gates, counter, executable = compiled
-        fields = field_memories(plan.compiled, gates.split, plan.session)
+        sparse, counter, executable = compiled
+        fields = field_memories(plan.compiled, sparse.split, plan.session)
         frame = make_frame(executable, fields, plan.session)
         if not plan.compiled.options.ad_stack_size:
             frame.defer_overflow_check(lambda: failure(frame, plan.kernel.name, 0))
-        return gates, PreLaunch(plan, counter), frame
+        return sparse, PreLaunch(plan, counter), frame
 
     @property
-    def ahead(self) -> PreLaunch | None:
+    def pre_launch(self) -> PreLaunch | None:
         return self.made[1] if self.made is not None else None
 
     @property
-    def gates(self) -> SparseIterations:
+    def sparse(self) -> SparseIterations:
         assert self.made is not None
         return self.made[0]
 
@@ -107,7 +107,7 @@ class CompactedLaunch:
         return entry
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
-        """Whether a launch with these depths is worth it; ``frame``: of the gradient as it is."""
+        """Whether a launch with these depths should be compacted; ``frame``: that of the ordinary gradient."""
         if not self.possible:
             return False
         try:
@@ -115,12 +115,12 @@ class CompactedLaunch:
         except MemoryError:
             return False
 
-    def settled(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
-        """Lists the iterations that push. By the number of a task, how many it has; None where the arguments do not
-        match."""
+    def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
+        """Lists the iterations that push, and returns for each task's number how many it has; None where the arguments
+        do not match."""
         assert self.made is not None
-        gates, ahead, frame = self.made
-        for n, size in gates.boxes.items():
+        sparse, pre, frame = self.made
+        for n, size in sparse.boxes.items():
             box = evaluate(size, live)
             if box >> 31:
                 raise QuadrantsRuntimeError(
@@ -132,12 +132,12 @@ class CompactedLaunch:
             rows = self.rows.get(n)
             if rows is None or rows.operand.shape[0] < box:
                 rows = self.rows[n] = allocate(self.plan.session, i32, (max(box, 1),))
-            for each in (ahead.frame, frame):
+            for each in (pre.frame, frame):
                 each.set_buffer(f"{ROWS}{n}", rows.address)
-            ahead.frame.set_extents(f"{ROWS}{n}", (box,))
-        listed = ahead.counts(args, operands)
+            pre.frame.set_extents(f"{ROWS}{n}", (box,))
+        listed = pre.counts(args, operands)
         if listed is None:
             return None
         for n, count in listed.items():
             frame.set_extents(f"{ROWS}{n}", (count,))
-        return {task: listed[n] for n, task in gates.tasks().items()}
+        return {task: listed[n] for n, task in sparse.tasks().items()}

@@ -1,8 +1,8 @@
 """Arrays of other libraries as kernel arguments, without a copy.
 
-A torch tensor becomes an ndarray of the language over the tensor's own memory, with the tensor's `.grad` as gradient;
-one ndarray a tensor, so that a tape knows it again. Anything else that exports its memory (DLPack, numpy's array
-interface) becomes a numpy array for one launch. No library is imported for that.
+A torch tensor becomes an ndarray over the tensor's own memory, with the tensor's `.grad` as gradient. Each tensor has
+one such ndarray, so that a Tape recognises it. Anything else that exports its memory (by DLPack or numpy's array
+interface) becomes a numpy array for one launch. None of these libraries is imported here.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy.typing as npt
 from quadrants_lab.errors import render, warn
 from quadrants_lab.runtime.arguments.aliases import same_memory
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, no_dtype
-from quadrants_lab.runtime.interop import dlpack as lent
+from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.memory.memory import Imported, Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
 
-_HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU sees
-NOT_TORCH: Any = ()  # isinstance() of it is False
+_HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU can access
+NOT_TORCH: Any = ()  # isinstance(x, ()) is False
 
 
 def torch_tensor() -> Any:
-    """The class of torch's tensors, where the user has imported torch."""
+    """The class of torch's tensors, if torch is imported; `NOT_TORCH` otherwise."""
     return getattr(sys.modules.get("torch"), "Tensor", NOT_TORCH)
 
 
 def is_foreign(value: Any) -> bool:
-    """Whether `adopt` takes it: neither ours nor numpy's, but memory."""
+    """Whether `adopt` takes it: an object of another library that exports memory."""
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "_memory"):
         return False
     kind = type(value)
@@ -45,8 +45,8 @@ def is_foreign(value: Any) -> bool:
 
 
 def row_major(args: Sequence[Any]) -> list[Any] | None:
-    """The arguments with numpy arrays in Fortran order as copies in C order, which have to be copied back after the
-    launch; None where there is none, or one is memory of another argument, too."""
+    """The arguments with numpy arrays in Fortran order replaced by copies in C order, which the caller copies back
+    after the launch. None where there is no such array, or one shares memory with another argument."""
     at = [n for n, a in enumerate(args) if a.__class__ is np.ndarray and a.flags.fnc and a.flags.aligned]
     if not at or any(same_memory(args[n], a) for n in at for m, a in enumerate(args) if m != n):
         return None
@@ -57,9 +57,8 @@ def row_major(args: Sequence[Any]) -> list[Any] | None:
 
 
 class Tensor:
-    """What is known of a torch tensor: where its memory is, and which tensor its gradient is.
-
-    It does not keep the tensor alive, only its memory."""
+    """The ndarray of a torch tensor, and the state of the tensor when that was made. It keeps the tensor's memory
+    alive, but not the tensor."""
 
     __slots__ = ("count", "dtype", "grad", "key", "ndarray", "of", "session", "shape", "start")
 
@@ -73,7 +72,7 @@ class Tensor:
         self.count: Callable[[Any], None] = sys.modules["torch"].autograd.graph.increment_version
 
     def holds(self, tensor: Any, now: Session) -> bool:
-        """Whether all this is still so."""
+        """Whether the tensor still has the same memory, shape and dtype."""
         return (
             self.of() is tensor
             and self.session is now
@@ -88,7 +87,7 @@ class Tensor:
             del _KNOWN[self.key]
 
     def written(self) -> None:
-        """Lets torch's autograd know that the memory changed."""
+        """Tells torch's autograd that the memory has changed."""
         tensor = self.of()
         if tensor is not None and not tensor.is_inference():
             self.count(tensor)
@@ -98,15 +97,15 @@ _KNOWN: dict[tuple[int, int], Tensor] = {}  # by the tensor's id and the number 
 
 
 def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequence[Any]) -> Any:
-    """An ndarray (one of ``classes``, by the number of axes of an element) or numpy array over the memory of
-    ``value``, for an argument of kernel ``where``; ArgumentError where it cannot be shared."""
+    """An ndarray or numpy array over the memory of ``value``, for an argument of kernel ``where``; ArgumentError where
+    the memory cannot be shared. ``classes``: those of ndarrays, by the number of axes of an element."""
     axes = len(slot.element)
     known = _KNOWN.get((id(value), axes))
     if known is None or not known.holds(value, now):
         what = f"argument {slot.name!r} of {where}"
         if not isinstance(value, torch_tensor()):
-            if lent.exports(value):
-                return _ndarray_over(lent.of_array(value, now, what), classes[axes], axes)
+            if dlpack.is_on_device(value):
+                return _ndarray_over(dlpack.of_array(value, now, what), classes[axes], axes)
             return _shared(value, what)
         memory = tensor_memory(value, now, what)
         ndarray = _ndarray_over(memory, classes[axes], axes)
@@ -114,23 +113,23 @@ def adopt(value: Any, slot: ArraySlot, where: str, now: Session, classes: Sequen
         if value.requires_grad and value.is_leaf and value.grad is None:
             value.grad = _zeros(value)
     elif isinstance(known.ndarray._memory, Imported):
-        lent.wait_stream(known.ndarray._memory, lent.stream_of(value))
+        dlpack.wait_stream(known.ndarray._memory, dlpack.stream_of(value))
     if value.requires_grad or known.ndarray.grad is not None:
         _refresh_gradient(known, value, now)
     return known.ndarray
 
 
 def need_gradient(ndarray: Any, name: str, where: str) -> None:
-    """Makes the gradient of a tensor that requires one and has none yet; zeros, as torch itself would."""
+    """Gives a tensor that requires a gradient and has none yet a gradient of zeros."""
     memory = ndarray._memory
     known: Tensor | None = memory.foreign if isinstance(memory.foreign, Tensor) else None
     if known is None or ndarray.grad is None or ndarray.grad.placed:
         return
     tensor = known.of()
-    if tensor is None:  # its gradient only passes through
+    if tensor is None:  # an intermediate result that torch has dropped
         passing = allocate(memory.session, memory.dtype, memory.operand.shape)
         passing.foreign = True
-        ndarray.grad.lie_over(passing, ndarray.shape)
+        ndarray.grad.use_memory(passing, ndarray.shape)
         return
     if not tensor.is_leaf and not tensor.retains_grad:
         text = render(
@@ -151,25 +150,25 @@ def _zeros(tensor: Any) -> Any:
 
 
 def _ndarray_over(memory: Memory, cls: Any, axes: int) -> Any:
-    """An ndarray whose elements are the last ``axes``."""
+    """An ndarray over memory whose last ``axes`` axes are those of the elements."""
     shape = memory.operand.shape
     outer = len(shape) - axes
     ndarray = cls(memory.dtype, shape[outer:])
-    ndarray.lie_over(memory, shape[:outer])
+    ndarray.use_memory(memory, shape[:outer])
     return ndarray
 
 
 def _refresh_gradient(known: Tensor, tensor: Any, now: Session) -> None:
-    """The user may have given the tensor another gradient since, or taken it away."""
+    """Follows changes of ``tensor.grad`` since the last launch."""
     ndarray = known.ndarray
     if not tensor.requires_grad:
         ndarray.grad = known.grad = None
         return
-    looks = tensor.is_leaf or tensor.retains_grad or known.grad is not None  # torch warns of others
-    grad = tensor.grad if looks else None
+    has_grad = tensor.is_leaf or tensor.retains_grad or known.grad is not None  # for others torch warns
+    grad = tensor.grad if has_grad else None
     if grad is None:
         if ndarray.grad is None or known.grad is not None:
-            ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)  # memory comes when it is needed
+            ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)  # see `need_gradient`
         known.grad = None
     elif grad is not known.grad:
         _lay_gradient(known, tensor, now)
@@ -177,20 +176,20 @@ def _refresh_gradient(known: Tensor, tensor: Any, now: Session) -> None:
 
 def _lay_gradient(known: Tensor, tensor: Any, now: Session) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of torch, about tensors that are no leaves
+        warnings.simplefilter("ignore", UserWarning)  # torch warns of .grad of tensors that are no leaves
         grad = tensor.grad
     memory = tensor_memory(grad, now, "the .grad of a tensor")
     ndarray = known.ndarray
     if ndarray.grad is None or ndarray.grad.placed:
         ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
-    ndarray.grad.lie_over(memory, ndarray.shape)
+    ndarray.grad.use_memory(memory, ndarray.shape)
     known.grad = grad
 
 
 def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
     """The memory of a torch tensor; ArgumentError where kernels cannot use it as it is."""
     torch: Any = sys.modules["torch"]
-    on_device = tensor.is_cuda and lent.lends(now)
+    on_device = tensor.is_cuda and dlpack.can_import(now)
     if not tensor.is_cpu and not on_device:
         raise ArgumentError(
             f"{what} is a tensor on device {tensor.device}, kernels of this session read the CPU's memory",
@@ -208,7 +207,7 @@ def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
             help="pass x.contiguous(); writes to it then reach only the copy",
         )
     if on_device and not (tensor.is_neg() or tensor.is_conj()):
-        return lent.of_tensor(tensor, now, True, what)
+        return dlpack.of_tensor(tensor, now, True, what)
     try:
         array: npt.NDArray[Any] = tensor.detach().numpy()
     except (TypeError, RuntimeError) as e:
@@ -221,7 +220,7 @@ def tensor_memory(tensor: Any, now: Session, what: str) -> Memory:
 
 
 def _shared(value: Any, what: str) -> npt.NDArray[Any]:
-    """The memory of anything else as a numpy array, which its owner may have made read-only."""
+    """The memory of any other exporter as a numpy array, possibly read-only."""
     exports = hasattr(type(value), "__dlpack__")
     take: Callable[[Any], npt.NDArray[Any]] = np.from_dlpack if exports else np.asarray
     try:

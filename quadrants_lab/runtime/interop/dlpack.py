@@ -1,7 +1,7 @@
-"""Arrays of other libraries on the session's own device: their memory is used as it is, in the order of their stream.
+"""Arrays of other libraries on the session's own device, used without a copy and ordered with their stream.
 
-Each launch waits, on the device, for what the array's owner has put into its current stream, and the stream waits for
-the launch; the host waits for neither.
+Each launch waits, on the device, for the work in the current stream of the array's owner, and that stream waits for the
+launch. The host waits for neither.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ctypes as C
 import math
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,39 +21,29 @@ from quadrants_lab.runtime.memory.memory import Imported, Memory
 if TYPE_CHECKING:
     from quadrants_lab.runtime.session import Session
 
-_CUDA = 2  # DLPack's number of the kind of device
-_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # DLPack's numbers of the kinds of dtypes, as numpy calls them
+_CUDA = 2  # DLPack's kDLCUDA
+_KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's kinds
 
 
-class Lender(Protocol):
-    """What a device has besides `backends.launch.Device` that uses the memory of other libraries."""
-
-    @property
-    def stream_number(self) -> int: ...
-    def lend(self, address: int, shape: tuple[int, ...], dtype: Any, keep: Any) -> Any: ...
-    def wait_stream(self, stream: int) -> None: ...
-    def signal_stream(self, stream: int) -> None: ...
-    def finish(self) -> None: ...
+def _device(session: Session) -> Any:
+    """The device; where it `can_import` it has ``lend``, ``wait_stream``, ``signal_stream`` and ``stream_number``."""
+    return session.device
 
 
-def _lender(session: Session) -> Lender:
-    return cast("Lender", session.device)
-
-
-def lends(session: Session) -> bool:
+def can_import(session: Session) -> bool:
     """Whether the session's device can use the memory of other libraries on it."""
     return session.backend.CAPABILITIES.dlpack == _CUDA
 
 
-def exports(value: Any) -> bool:
-    """Whether ``value`` is an array in memory of an NVIDIA GPU that says so."""
-    if hasattr(value, "__cuda_array_interface__"):  # which JAX's class has, and its arrays on the host have not
+def is_on_device(value: Any) -> bool:
+    """Whether ``value`` exports memory of an NVIDIA GPU."""
+    if hasattr(value, "__cuda_array_interface__"):  # of the instance: JAX's class has it for arrays on the host, too
         return True
     return hasattr(type(value), "__dlpack_device__") and value.__dlpack_device__()[0] == _CUDA
 
 
 def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
-    """Memory over a contiguous torch tensor on the GPU. ArgumentError where it is on another one."""
+    """Memory over a contiguous torch tensor on the GPU; ArgumentError where it is on another GPU."""
     try:
         dtype = np.dtype(str(tensor.dtype).removeprefix("torch."))
     except TypeError as e:
@@ -61,21 +51,21 @@ def of_tensor(tensor: Any, session: Session, foreign: Any, what: str) -> Memory:
             f"{what} is a tensor of {tensor.dtype}: {e}", code="QL2042", help="pass x.float()"
         ) from None
     keep = tensor.untyped_storage()
-    return _over(
+    return _imported(
         session, tensor.data_ptr(), tuple(tensor.shape), dtype, keep, stream_of(tensor), foreign, what
     )
 
 
 def stream_of(tensor: Any) -> int:
-    """The stream in which torch now uses the device of a tensor."""
+    """Torch's current stream on the device of a tensor."""
     torch: Any = sys.modules["torch"]
     return int(torch.cuda.current_stream(tensor.device).cuda_stream)
 
 
 def of_array(value: Any, session: Session, what: str) -> Memory:
-    """Memory over an array that `exports`. ArgumentError where kernels cannot use it as it is."""
+    """Memory over an array that `is_on_device`; ArgumentError where kernels cannot use it as it is."""
     what = f"{what}, of type {type(value).__name__},"
-    if not lends(session):
+    if not can_import(session):
         raise ArgumentError(
             f"{what} is in memory of a GPU, which kernels of this session on {session.settings.arch} do not see",
             code="QL2052",
@@ -89,28 +79,28 @@ def of_array(value: Any, session: Session, what: str) -> Memory:
         raise ArgumentError(f"{what} is an array with a mask", code="QL2043", help="pass the data without it")
     address, read_only = about["data"]
     _must_be_contiguous(shape, about.get("strides"), dtype.itemsize, what)
-    memory = _over(session, address, shape, dtype, value, about.get("stream") or 0, True, what)
+    memory = _imported(session, address, shape, dtype, value, about.get("stream") or 0, True, what)
     memory.on_device.read_only = read_only
     return memory
 
 
 def wait_stream(memory: Memory, stream: int | None) -> None:
-    """Lets what is launched from now on wait for what is in a stream."""
+    """Makes the launches from now on wait for the work in a stream."""
     memory.on_device.stream = stream
     if stream is not None:
-        _lender(memory.session).wait_stream(stream)
+        _device(memory.session).wait_stream(stream)
 
 
 def signal_stream(memory: Memory) -> None:
-    """Lets the stream of the memory's owner wait for what was launched; where it is not known, the host waits."""
+    """Makes the stream of the memory's owner wait for the launches so far; without a stream the host waits."""
     if isinstance(memory, Imported):
         stream = memory.on_device.stream
-        device = _lender(memory.session)
+        device = _device(memory.session)
         device.finish() if stream is None else device.signal_stream(stream)
 
 
 def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
-    """ArgumentError where the memory is one that its owner lets others only read."""
+    """ArgumentError where the owner exports the memory as read-only."""
     if isinstance(memory, Imported) and memory.on_device.read_only:
         raise ArgumentError(
             f"kernel {kernel} writes to argument {name!r}, a read-only array",
@@ -119,14 +109,14 @@ def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:
         )
 
 
-def _over(
+def _imported(
     session: Session, address: int, shape: tuple[int, ...], dtype: np.dtype[Any], keep: Any, stream: int | None,
     foreign: Any, what: str,
 ) -> Memory:  # fmt: skip
     if from_numpy(dtype) is None:
         raise no_dtype(what, dtype)
     try:
-        there = _lender(session).lend(address, shape, dtype, keep)
+        there = _device(session).lend(address, shape, dtype, keep)
     except ValueError as e:
         raise ArgumentError(
             f"{what} cannot be used: {e}", code="QL2052", help="copy it to the device of the session"
@@ -137,7 +127,7 @@ def _over(
 
 
 def _must_be_contiguous(shape: Sequence[int], strides: Sequence[int] | None, unit: int, what: str) -> None:
-    """``strides`` in the unit of ``unit``."""
+    """``unit``: the stride of adjacent elements, in the unit of ``strides``."""
     if strides is None or math.prod(shape) == 0:
         return
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
@@ -154,7 +144,7 @@ def _must_be_contiguous(shape: Sequence[int], strides: Sequence[int] | None, uni
 
 
 class _Tensor(C.Structure):
-    """DLPack's DLTensor, which its DLManagedTensor begins with."""
+    """DLPack's DLTensor, the first member of a DLManagedTensor."""
 
     _fields_ = (
         ("data", C.c_void_p), ("device_type", C.c_int32), ("device_id", C.c_int32), ("ndim", C.c_int32),
@@ -164,9 +154,9 @@ class _Tensor(C.Structure):
 
 
 def _of_capsule(value: Any, session: Session, what: str) -> Memory:
-    """The exporter itself sees to the order: it is told our stream."""
+    """Memory over a DLPack exporter, which makes our stream wait for its own work."""
     try:
-        capsule = value.__dlpack__(stream=_lender(session).stream_number)
+        capsule = value.__dlpack__(stream=_device(session).stream_number)
     except Exception as e:  # whatever the other library raises
         raise ArgumentError(f"{what} does not share its memory: {e}", code="QL2052") from None
     pointer = C.pythonapi.PyCapsule_GetPointer
@@ -178,4 +168,4 @@ def _of_capsule(value: Any, session: Session, what: str) -> Memory:
     dtype = np.dtype(np.bool_) if kind == "b" else np.dtype(f"{kind}{t.bits // 8}")
     shape = tuple(t.shape[n] for n in range(t.ndim))
     _must_be_contiguous(shape, [t.strides[n] for n in range(t.ndim)] if t.strides else None, 1, what)
-    return _over(session, (t.data or 0) + t.byte_offset, shape, dtype, (value, capsule), None, True, what)
+    return _imported(session, (t.data or 0) + t.byte_offset, shape, dtype, (value, capsule), None, True, what)

@@ -1,9 +1,8 @@
 """The reference interpreter: runs IR statement by statement, in numpy scalars of each value's dtype.
 
-It is the meaning of the IR in its plainest form: the oracle of the differential tests and the replay behind
-the stepper. Tasks run one after the other, the iterations of a task in row-major order, so what races in a
-parallel task has one fixed outcome here. Any kernel will do: before or after any pass, with or without Break
-and Continue.
+It defines the meaning of the IR, is the oracle of the differential tests, and repeats launches for the stepper. Tasks
+run one after the other and the iterations of a task in row-major order, so a race has one fixed outcome here. It takes
+any kernel, before or after any pass.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ Iterations = Callable[[N.Offload, Box], Iterable[Lane]]
 
 
 class Trip(NamedTuple):
-    """What an observer is told where an iteration of a loop begins: the index of a For (None of a While), and what is
-    carried into it."""
+    """The value that an observer gets when an iteration of a loop begins: the index of a For (None for a While), and
+    the loop-carried values."""
 
     index: Any
     carried: tuple[Any, ...]
 
 
 class Stack:
-    """An adstack. Beyond the capacity the counter runs on and writes stay in the last slot."""
+    """An adstack. Beyond its capacity it still counts pushes, which overwrite the last slot."""
 
     __slots__ = ("capacity", "count", "count_only", "slots")
 
@@ -74,7 +73,7 @@ class OutOfBounds(QuadrantsAssertionError, IndexError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An assert that did not hold: its filled-in message, its kind, its place and the iteration it met."""
+    """An assert that did not hold: its filled-in message, its kind, its place and the iteration."""
 
     message: str
     kind: str
@@ -84,13 +83,13 @@ class Failure:
 
 @dataclass(slots=True)
 class Result:
-    """What a run leaves behind besides the arrays.
+    """The results of a run besides the arrays.
 
     ``rets``: "ret" buffer name -> numpy scalar. ``scratch``: scratch buffer name -> its array. ``prints``: the
     text of each Print. ``depth``: stack id -> greatest number of slots it held at once, over all iterations.
     ``pushes``: stack id -> iteration -> number of pushes. ``failure``: the first assert that did not hold: its
     iteration ended there and later tasks did not run. ``overflow``: (stack id, iteration) that first exceeded its
-    capacity; the reverse of each such iteration was skipped. Where adstacks are lowered, the stack's number.
+    capacity; the reverse of each such iteration was skipped. If adstacks are lowered it has the stack's number instead.
     """
 
     rets: dict[str, Any] = field(default_factory=dict)
@@ -116,20 +115,20 @@ def interpret(
     """Runs ``kernel`` once; ``arrays`` (buffer name -> numpy array of its dtype) are changed in place.
 
     ``caps`` gives stacks a capacity in slots by id; stacks without one are unlimited. Float results below the
-    smallest normal number flush to zero, and so do such operands, as on the devices.
+    smallest normal number, and such operands, flush to zero, as on the devices.
 
-    ``random``: the seed and the number of the launch that random draws depend on (see `ir.draws`).
+    ``random``: the seed and launch number that random draws depend on (see `ir.draws`).
 
-    ``observer(stmt, value)`` is called after every statement with what it defined or wrote (None where there
-    is nothing to tell, a tuple for the results of If, For and While), and at the start of each iteration of a
-    task with the tuple of its indices, of a For or While with a `Trip`.
+    ``observer(stmt, value)`` is called after every statement with what it defined or wrote (None if nothing, a tuple
+    for the results of If, For and While), and at the start of each iteration: of a task with the tuple of its indices,
+    of a For or While with a `Trip`.
 
-    ``iterations(task, box)`` says which iterations of a task to run, in which order; without it all are, row by row.
+    ``iterations(task, box)`` returns the iterations of a task to run, in order; without it all run, row by row.
 
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
-    room.need(room.depth_of_block(kernel.body))  # now: nothing has been changed yet
+    room.need(room.depth_of_block(kernel.body))  # raises here if at all, before anything has been changed
     return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 
@@ -170,8 +169,8 @@ class _Machine:
         self.env: dict[int, Any] = {}
         self.stacks: dict[int, Stack] = {}
         self.lane: Lane = ()
-        self.iteration = 0  # number of the lane, row by row
-        self.drawn: dict[int, int] = {}  # call site -> how often this lane drew there, less one
+        self.iteration = 0  # row-major number of the lane
+        self.drawn: dict[int, int] = {}  # call site -> how often this lane has drawn there, minus one
         stacks = [s.id for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
         self.result = Result(depth=dict.fromkeys(stacks, 0), pushes={i: {} for i in stacks}, scratch=scratch)
         self.table: dict[type[N.Stmt], _Handler] = {
@@ -203,7 +202,7 @@ class _Machine:
     def define_by(self, rule: Callable[[_Machine, Any], Any], stmt: N.Value) -> None:
         self.define(stmt, rule(self, stmt))
 
-    def tell(self, stmt: N.Stmt, value: Any = None) -> None:
+    def notify(self, stmt: N.Stmt, value: Any = None) -> None:
         if self.observer is not None:
             self.observer(stmt, value)
 
@@ -243,8 +242,8 @@ class _Machine:
 
     def _builtin(self, s: N.Builtin) -> None:
         seed, launch = self.draws
-        told = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "elected": 1}
-        self.define(s, s.type.numpy(told[s.what] & (1 << 64) - 1))
+        values = {"seed": seed, "launch": launch, "iteration": self.iteration, "lanes": 1, "elected": 1}
+        self.define(s, s.type.numpy(values[s.what] & (1 << 64) - 1))
 
     # --- memory
 
@@ -255,7 +254,7 @@ class _Machine:
         return array
 
     def words(self, s: N.Access, buffer: N.Buffer) -> np.ndarray[Any, Any]:
-        """A copy of another buffer's memory, as words."""
+        """A copy of another buffer's bytes, seen as elements of this buffer."""
         data = self.array(s, buffer.of).tobytes()
         return np.frombuffer(bytearray(data.ljust(-(-len(data) // 8) * 8, b"\0")), buffer.dtype.numpy)
 
@@ -279,7 +278,7 @@ class _Machine:
     def _store(self, s: N.Store) -> None:
         array, index = self.cell(s)
         array[index] = self.env[s.value]
-        self.tell(s, self.env[s.value])
+        self.notify(s, self.env[s.value])
 
     def _atomic(self, s: N.Atomic) -> None:
         array, index = self.cell(s)
@@ -299,7 +298,7 @@ class _Machine:
 
     def _assert(self, s: N.Assert) -> None:
         holds = bool(self.env[s.cond])
-        self.tell(s, holds)
+        self.notify(s, holds)
         if not holds:
             if self.result.failure is None:
                 message = fill(s.message, self.values(s.args))
@@ -309,14 +308,14 @@ class _Machine:
     def _print(self, s: N.Print) -> None:
         text = "".join(p if isinstance(p, str) else show(self.env[p], spec) for p, spec in s.pieces())
         self.result.prints.append(text)
-        self.tell(s, text)
+        self.notify(s, text)
 
     # --- adstacks
 
     def _alloca(self, s: N.AdStackAlloca) -> None:
         self.stacks[s.id] = Stack(self.caps.get(s.id), s.count_only)
         self.result.pushes[s.id][self.lane] = 0
-        self.tell(s)
+        self.notify(s)
 
     def _push(self, s: N.AdStackPush) -> None:
         stack, value = self.stacks[s.stack], self.env[s.value]
@@ -325,20 +324,20 @@ class _Machine:
         result.pushes[s.stack][self.lane] += 1
         if stack.count > result.depth[s.stack]:
             result.depth[s.stack] = stack.count
-        self.tell(s, value)
+        self.notify(s, value)
 
-    def held(self, s: Any) -> Stack:
-        """The stack that the statement reads, which must hold something."""
+    def launch_data(self, s: Any) -> Stack:
+        """The stack that the statement reads, which must not be empty."""
         stack = self.stacks[s.stack]
         if stack.count <= 0:
             raise QuadrantsRuntimeError(f"adstack {s.stack} is empty at %{s.id}", labels=(Label(s.span),))
         return stack
 
     def _pop(self, s: N.AdStackPop) -> None:
-        stack = self.held(s)
+        stack = self.launch_data(s)
         value = stack.slots[-1] if stack.slots else None
         stack.pop()
-        self.tell(s, value)
+        self.notify(s, value)
 
     def _guard(self, s: N.AdStackGuard) -> None:
         over = [i for i, k in self.stacks.items() if k.capacity is not None and k.count > k.capacity]
@@ -346,18 +345,18 @@ class _Machine:
             self.block(s.body)
         elif self.result.overflow is None:
             self.result.overflow = (over[0], self.lane)
-        self.tell(s, not over)
+        self.notify(s, not over)
 
     def _overflow(self, s: N.Overflow) -> None:
         if self.result.overflow is None:
             self.result.overflow = (int(self.env[s.stack]), self.lane)
-        self.tell(s, self.env[s.depth])
+        self.notify(s, self.env[s.depth])
 
     # --- control flow
 
     def _end(self, s: N.Yield) -> _Signal:
         values = self.values(s.values)
-        self.tell(s, values)
+        self.notify(s, values)
         return type(s), values
 
     def _if(self, s: N.If) -> _Signal | None:
@@ -365,7 +364,7 @@ class _Machine:
         if how is not N.Yield:
             return how, values
         self.bind(s.results, values)
-        self.tell(s, values)
+        self.notify(s, values)
         return None
 
     def _for(self, s: N.For) -> None:
@@ -375,25 +374,25 @@ class _Machine:
         for k in reversed(order) if s.reverse else order:
             self.env[s.index.id] = index = s.index.type.numpy(k)
             self.bind(s.carried, values)
-            self.tell(s, Trip(index, values))
+            self.notify(s, Trip(index, values))
             how, values = self.block(s.body)
             if how is N.Break:
                 break
         self.bind(s.results, values)
-        self.tell(s, values)
+        self.notify(s, values)
 
     def _while(self, s: N.While) -> None:
         values = self.values(s.inits)
         while True:
             self.bind(s.carried, values)
-            self.tell(s, Trip(None, values))
+            self.notify(s, Trip(None, values))
             if not self.block(s.cond)[1][0]:
                 break
             how, values = self.block(s.body)
             if how is N.Break:
                 break
         self.bind(s.results, values)
-        self.tell(s, values)
+        self.notify(s, values)
 
     def _offload(self, s: N.Offload) -> None:
         if self.result.failure is not None:
@@ -412,7 +411,7 @@ class _Machine:
         for n, lane in self.numbered(s, box):
             self.lane, self.iteration, self.stacks, self.drawn = lane, n, {}, {}
             self.bind(s.indices, tuple(p.type.numpy(i) for p, i in zip(s.indices, lane, strict=True)))
-            self.tell(s, lane)
+            self.notify(s, lane)
             try:
                 self.block(s.body)
             except _LaneEnds:
@@ -420,7 +419,7 @@ class _Machine:
         self.lane, self.stacks = outer, stacks
 
     def numbered(self, s: N.Offload, box: Box) -> Iterable[tuple[int, Lane]]:
-        """The iterations to run, each with its number in the whole box, row by row."""
+        """The iterations to run, each with its row-major number in the whole box."""
         if self.iterations is None:
             return enumerate(itertools.product(*box))
         return ((_number(box, lane), lane) for lane in self.iterations(s, box))
@@ -443,7 +442,7 @@ _HANDLERS: dict[type[N.Stmt], str] = {
 _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statement defines
     N.ArgLoad: lambda m, s: m.args[s.arg],
     N.ShapeOf: lambda m, s: s.type.numpy(m.array(s, s.buffer).shape[s.axis]),
-    N.AdStackLoadTop: lambda m, s: m.held(s).slots[-1],
+    N.AdStackLoadTop: lambda m, s: m.launch_data(s).slots[-1],
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
     N.Together: lambda m, s: m.env[s.value],
@@ -451,7 +450,7 @@ _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statem
 
 
 def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """The array behind a buffer: where the caller gave none, fresh zeros for temporaries and returns, else None."""
+    """The array of a buffer. If the caller gave none: zeros for temporaries and returned values, else None."""
     array = arrays.get(buffer.name)
     if array is None and buffer.kind in ("temp", "ret", "local"):
         return np.zeros((), buffer.dtype.numpy)
@@ -472,7 +471,7 @@ def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any
 def _scratch(
     buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]], live: Live
 ) -> np.ndarray[Any, Any]:
-    """Scratch memory: what the caller gives, else zeros of its size."""
+    """Scratch memory: the caller's array, else zeros of the size that the buffer declares."""
     if buffer.name in arrays:
         return arrays[buffer.name]
     return np.zeros([evaluate(e, live) for e in buffer.extents], buffer.dtype.numpy)

@@ -1,8 +1,8 @@
-"""One iteration of a launch, statement by statement: the reference interpreter repeats it for the stepper.
+"""The trace of one iteration of a launch, statement by statement, which the reference interpreter repeats.
 
-The kernel is the one that was launched, after all passes. Other iterations of the task that is looked at are not
-repeated; of tasks before it those that it needs (`partial`). Of an iteration of any length a window of events is kept,
-around one that is wanted, and of those before it what they leave.
+The kernel is the one that was launched, after all passes. Of the traced task only this iteration is repeated; of the
+tasks before it, the iterations whose results it reads (`partial`). The trace of a long iteration is a window of events
+around a wanted one, with a summary of the events before the window.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
 from quadrants_lab.runtime.interpret.partial import Partial
-from quadrants_lab.runtime.record.held import Held
+from quadrants_lab.runtime.record.launch_data import LaunchData
 
-WINDOW = 20_000  # events that are kept; half of them may come before the one that is wanted
-MOST_WRITES = 6  # before the window that are kept
-ASKED_EVERY = 4096  # events, whether to stop
+WINDOW = 20_000  # events in a window; at most half of them come before the wanted one
+MOST_WRITES = 6  # writes before the window that the summary keeps
+ASKED_EVERY = 4096  # events between two calls of ``stop``
 _QUIET = frozenset((N.Const, N.ArgLoad, N.ShapeOf, N.Yield, N.AdStackAlloca, N.AdStackGuard, N.If, N.Offload))
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A statement that ran. ``value``: what the interpreter tells of it: what it defined, wrote, pushed or popped, a
-    `Trip` where an iteration of a loop begins, with the number of the trip as the index of a While, the last values
-    where the loop ends. ``at``: the index that a load, store or atomic went to; ``operands``: of an operation, and what
-    an atomic brought. ``number``: in the iteration, from 0; ``back``: it is of the derivative."""
+    """A statement that ran. ``value``: the value that it defined, wrote, pushed or popped; a `Trip` when an iteration
+    of a loop begins (for a While with the number of the trip as index); the final values when the loop ends. ``at``:
+    the index of a load, store or atomic. ``operands``: of an operation, and of an atomic the second operand.
+    ``number``: of the event in the iteration, from 0. ``back``: the statement is reverse code."""
 
     stmt: N.Stmt
     value: Any
@@ -45,9 +45,9 @@ Wanted = Callable[[Event], bool]
 
 
 @dataclass(slots=True)
-class Past:
-    """What events leave: the last of each statement (of a loop two: it began, it ended), what stacks hold, by the id of
-    the stack, and the last writes."""
+class PastState:
+    """Summary of the events before the window: the last event of each statement (for a loop one of its begin and one of
+    its end), the contents of each stack by its id, and the last writes."""
 
     latest: dict[tuple[int, bool], Event] = field(default_factory=dict)
     stacks: dict[int, list[Event]] = field(default_factory=dict)
@@ -65,29 +65,29 @@ class Past:
             self.latest[s.id, type(e.value) is Trip] = e
 
     def events(self, left_out: Mapping[int, int]) -> list[Event]:
-        """In order; without so many of the lowest slots of a stack."""
-        held = [e for key, stack in self.stacks.items() for e in stack[left_out.get(key, 0) :]]
-        return sorted([*self.latest.values(), *self.writes, *held], key=lambda e: e.number)
+        """All kept events in order. ``left_out``: number of the lowest slots of each stack to leave out."""
+        slots = [e for key, stack in self.stacks.items() for e in stack[left_out.get(key, 0) :]]
+        return sorted([*self.latest.values(), *self.writes, *slots], key=lambda e: e.number)
 
 
 @dataclass(slots=True)
-class Walk:
-    """A window of the events of iteration ``lane`` of a task whose iterations are ``box``; ``cut``: there were more of
-    them. ``past``: what those before it leave. ``found``: the number of the event that was wanted, -1 where there is
-    none; ``turn``: of the first one that is of the derivative, -1 where it was not seen."""
+class TraceWindow:
+    """A window of the events of iteration ``lane`` of a task whose iterations are ``box``. ``cut``: there are events
+    after the window. ``past``: summary of the events before it. ``found``: number of the wanted event, -1 if there is
+    none. ``turn``: number of the first event of reverse code, -1 if it was not reached."""
 
     task: N.Offload
     box: Box = ()
     lane: Lane = ()
     events: deque[Event] = field(default_factory=deque)
-    past: Past = field(default_factory=Past)
+    past: PastState = field(default_factory=PastState)
     found: int = -1
     turn: int = -1
     cut: bool = False
 
     def unseen(self, slots: int) -> dict[int, int]:
-        """Of each stack, by id, how many of the slots that `past` holds cannot be seen in the window, where ``slots``
-        are shown at a time."""
+        """For each stack, by id, how many slots in `past` never become visible in the window if the top ``slots`` are
+        shown."""
         height = {key: len(stack) for key, stack in self.past.stacks.items()}
         least = dict(height)
         for e in self.events:
@@ -97,29 +97,28 @@ class Walk:
         return {key: max(low - slots, 0) for key, low in least.items()}
 
 
-class Enough(Exception):
-    """What was to be seen has been seen: ends a replay, or a run."""
+class StopReplay(Exception):
+    """Raised by an observer to end a replay or a run that has shown what was wanted."""
 
 
-def walk_iteration(
-    launch: Held, task: int, lane: Lane | None = None, wanted: Wanted = lambda e: True,
+def trace_iteration(
+    launch: LaunchData, task: int, lane: Lane | None = None, wanted: Wanted = lambda e: True,
     stop: Callable[[], bool] = lambda: False,
-) -> Walk:  # fmt: skip
+) -> TraceWindow:  # fmt: skip
     """Repeats iteration ``lane`` (None: the first one) of the launch's task number ``task`` up to the first event that
-    is ``wanted``, and some more; without one, to its end.
+    is ``wanted`` and to the end of a window around it; to the end of the iteration if there is no such event.
 
-    The data of the launch are not written to. ``stop`` is asked now and then. Raises QuadrantsRuntimeError where there
-    is no such iteration, where what it reads takes more than 300,000 statements of the tasks before it, and where it
-    was stopped.
+    The data of the launch are not changed. ``stop`` is called now and then. Raises QuadrantsRuntimeError if there is no
+    such iteration, if what it reads takes more than 300,000 statements of earlier tasks, or if ``stop`` returns true.
     """
-    watcher = _Watcher(launch.kernel, task, lane, wanted, stop)
-    with suppress(Enough):
-        Partial(launch).run(task, watcher.told, watcher.iterations)
-    return watcher.walk
+    tracer = _Tracer(launch.kernel, task, lane, wanted, stop)
+    with suppress(StopReplay):
+        Partial(launch).run(task, tracer.observe, tracer.iterations)
+    return tracer.walk
 
 
-class _Watcher:
-    """What it is told of the bounds of the task is none of its events."""
+class _Tracer:
+    """Observer that collects the window. The statements of the task's bounds are not events."""
 
     def __init__(
         self, kernel: N.Kernel, task: int, lane: Lane | None, wanted: Wanted, stop: Callable[[], bool]
@@ -127,13 +126,13 @@ class _Watcher:
         self.task = kernel.body[task]
         assert isinstance(self.task, N.Offload)
         self.name = kernel.name
-        self.walk = Walk(self.task)
+        self.walk = TraceWindow(self.task)
         self.lane, self.wanted, self.stop = lane, wanted, stop
         self.inside = False
         self.number = 0
         self.env: dict[int, Any] = {}
-        self.trips: dict[int, int] = {}  # of a While that runs
-        self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # index, operands, `Event.back`
+        self.trips: dict[int, int] = {}  # id of a running While -> number of its trip
+        self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # id -> index, operands, `Event.back`
         guarded = {s.id for g in self.task.body if isinstance(g, N.AdStackGuard) for s in walk((g,))}
         self.back = guarded | {s.id for s in walk((self.task,)) if s.adjoint_of != N.NO_ID}
 
@@ -149,8 +148,8 @@ class _Watcher:
         self.inside = True
         return (lane,)
 
-    def told(self, s: N.Stmt, value: Any) -> None:
-        remember(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any) -> None:
+        note_values(self.env, s, value)
         if self.inside and type(s) not in _QUIET:
             self._take(self._event(s, value))
 
@@ -158,7 +157,7 @@ class _Watcher:
         walk = self.walk
         if walk.found >= 0 and len(walk.events) >= WINDOW:
             walk.cut = True
-            raise Enough
+            raise StopReplay
         if e.back and walk.turn < 0:
             walk.turn = e.number
         walk.events.append(e)
@@ -185,8 +184,8 @@ class _Watcher:
         return Event(s, value, at, tuple([env[i] for i in read]) if read else (), self.number, back)
 
 
-def remember(env: dict[int, Any], s: N.Stmt, value: Any) -> None:
-    """Notes, by their ids, the values of which the interpreter tells an observer."""
+def note_values(env: dict[int, Any], s: N.Stmt, value: Any) -> None:
+    """Updates ``env``, the values by id, in an observer of the interpreter."""
     if isinstance(s, N.Value):
         env[s.id] = value
     elif isinstance(value, Trip):

@@ -1,8 +1,8 @@
-"""A few iterations of a launch, whatever its size: of the tasks before theirs only those iterations are repeated, when
-they are needed, that may have written an element which is read.
+"""Runs a few iterations of a launch, whatever its size. Of earlier tasks it only runs, on demand, the iterations that
+may have written an element which is read.
 
-Which these are the indices of the writes say (`analysis.accesses`): `b[i + 1]` is of one iteration. Where they do not,
-all iterations are. What tasks wrote and none writes later is in memory after the launch.
+The indices of the writes tell which iterations these are (`analysis.accesses`): `b[i + 1]` belongs to one iteration. If
+they do not tell, all iterations run. Elements that no later task writes are read from memory after the launch.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret.interpreter import Box, Iterations, Lane, Observer, interpret
 from quadrants_lab.runtime.launch.plan import Live
-from quadrants_lab.runtime.record.held import Held
+from quadrants_lab.runtime.record.launch_data import LaunchData
 
-MOST_BEFORE = 300_000  # statements of the tasks before
-_OF_LAUNCH = ("temp", "ret", "scratch")  # buffers that begin with zeros unless they are given
+MOST_BEFORE = 300_000  # statements of earlier tasks
+_OF_LAUNCH = ("temp", "ret", "scratch")  # kinds of buffers that start as zeros unless they are given
 
 
 class Partial:
-    """The data of the ``launch`` are not written to."""
+    """Runs iterations of the ``launch``, whose data are not changed."""
 
-    def __init__(self, launch: Held) -> None:
+    def __init__(self, launch: LaunchData) -> None:
         self.launch, self.kernel, self.before = launch, launch.kernel, dict(launch.before)
         kernel = launch.kernel
         live = Live({a.name: a.type.numpy(launch.scalars[a.name]) for a in kernel.args}, self.before)
@@ -39,9 +39,9 @@ class Partial:
             if b.kind in _OF_LAUNCH and b.name not in launch.before:
                 self.before[b.name] = np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
         self.writes = [touched((t,), N.Write) for t in kernel.body]
-        self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]  # by each task
-        self.repeated: list[set[Lane]] = [set() for _ in kernel.body]
-        self.all: set[int] = set()  # tasks of which all iterations were repeated
+        self.written: list[dict[tuple[str, Lane], Any]] = [{} for _ in kernel.body]  # per task: elements it wrote
+        self.repeated: list[set[Lane]] = [set() for _ in kernel.body]  # per task: iterations that ran
+        self.all: set[int] = set()  # tasks of which all iterations ran
         self.statements = 0
         self.accesses: Accesses | None = None
 
@@ -50,9 +50,7 @@ class Partial:
         alone = replace(self.kernel, body=(self.kernel.body[task],))
         arrays: dict[str, Any] = {name: View(self, task, name) for name in self.before}
         of = self.launch
-        interpret(
-            alone, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations
-        )
+        interpret(alone, of.scalars, arrays, caps=of.caps, random=of.random, observer=observer, iterations=iterations)
 
     def read(self, task: int, name: str, index: Lane) -> Any:
         """An element as the task finds it."""
@@ -66,7 +64,7 @@ class Partial:
         return self.before[name][index]
 
     def _repeat(self, task: int, name: str, index: Lane) -> None:
-        """Repeats the iterations that may have written the element, and have not been."""
+        """Runs the iterations of the task that may have written the element and have not run yet."""
         lanes = None if task in self.all else self._writers(task, name, index)
         if task in self.all or (lanes is not None and lanes <= self.repeated[task]):
             return
@@ -86,7 +84,7 @@ class Partial:
             done |= lanes
 
     def _writers(self, task: int, name: str, index: Lane) -> set[Lane] | None:
-        """The iterations of the task that may write the element; None where nobody can tell."""
+        """The iterations of the task that may write the element; None if that is unknown."""
         if self.accesses is None:
             self.accesses = Accesses(self.kernel)
         offload = self.kernel.body[task]
@@ -111,15 +109,15 @@ class Partial:
 
     def _too_many(self) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
-            f"what this task of kernel {self.kernel.name} reads takes more than {MOST_BEFORE:,} statements of those "
-            "before it",
+            f"computing what this task of kernel {self.kernel.name} reads takes more than {MOST_BEFORE:,} statements "
+            "of earlier tasks",
             code="QL0708",
             help="launch it on less data to follow it step by step",
         )
 
 
 class View:
-    """A buffer as a task finds it, and what the task writes to it."""
+    """A buffer as one task sees it: the values before the task, and what the task writes."""
 
     def __init__(self, launch: Partial, task: int, name: str) -> None:
         base = launch.before[name]
@@ -135,6 +133,6 @@ class View:
         self.written[self.name, index] = value
 
     def read(self) -> Any:
-        """All of it, for sizes, which are of what no launch changes."""
+        """The whole array, for size expressions, whose buffers no launch changes."""
         base = self.launch.before[self.name]
         return base if isinstance(base, np.ndarray) else base.read()

@@ -1,4 +1,4 @@
-"""From a call of a kernel to the plan that serves it."""
+"""Dispatchers: they find or make the launch plan for a call of a kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.aliases import same_memory
-from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, structured
+from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.arguments.signature import (
     ArgumentError,
     ArraySlot,
@@ -35,26 +35,24 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.route import Routes
 
 
-Reads = tuple[tuple[Any, str], ...]
-# a dispatcher, its session, a specialisation, and what finds the plan of the kernel itself where that is a gradient
+Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
+# takes a dispatcher, its session, a specialisation, and for gradients a function that finds the kernel's own plan
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
-
-
-_OF_A_SESSION = ("last", "parameters", "plans", "reads", "routes", "slots")  # of a dispatcher's attributes
+_PER_SESSION = ("last", "parameters", "plans", "reads", "routes", "slots")  # attributes of a dispatcher
 
 
 class Dispatcher:
-    """One kernel in one mode ("forward", "reverse", "dual" or "both", see `Together`) over all its specialisations.
+    """All specialisations of one kernel in one mode: "forward", "reverse", "dual" or "both" (see `ValueAndGrad`).
 
     ``call`` takes the positional arguments, flattened by `flat` where some are not scalars, arrays or templates, and
-    launches. It is a slot that holds the shortest path known: the plan's
-    own closure where one plan serves every call, a table by template arguments, or `resolve`, which checks, compiles
-    what is missing, and installs one of the former.
+    launches. It holds the fastest path known: the closure of a plan where one plan serves every call, a lookup by
+    template arguments, or `resolve`, which checks the arguments, compiles what is missing, and installs one of the
+    former.
     """
 
     __slots__ = (
-        "__weakref__", "_away", "_looks", "_session", "_table", "call", "constant", "field_class", "forward",
-        "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
+        "__weakref__", "_other_sessions", "_session", "_table", "_table_reads", "call", "constant", "field_class",
+        "forward", "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
         "parameters", "plain", "plans", "reads", "replays", "routes", "second", "slots", "source", "variants",
     )  # fmt: skip
 
@@ -67,26 +65,26 @@ class Dispatcher:
         self.mode = mode
         self.make_slots = make_slots
         self.field_class = field_class
-        self.ndarray_classes = ndarray_classes  # of numbers, vectors, matrices
+        self.ndarray_classes = ndarray_classes  # for elements that are numbers, vectors, matrices
         self.make_plan = make_plan
-        self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # what plans take as it is
+        self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # classes that plans take as they are
         self.parameters: Sequence[AnySlot] = ()
         self.slots: Sequence[Slot] = ()  # the leaves of the parameters
         self.plans: dict[Any, Plan] = {}
-        self.reads: dict[Any, Reads] = {}  # attributes of objects that a specialisation depends on, by key
-        self._looks: dict[Any, Reads] = {}  # the same by template arguments
+        self.reads: dict[Any, Reads] = {}  # by key, the attributes that a specialisation depends on
+        self._table_reads: dict[Any, Reads] = {}  # the same by template arguments
         self.last: Plan | None = None
-        self.gradient: Dispatcher | None = None  # of a forward kernel, that of its derivative
-        self.forward: Dispatcher | None = None  # of a gradient, that of its kernel
-        self.kept: KeptBuffers | None = None  # of a gradient: what the launch kept that it is of; None for the last one
-        self.replays = 0  # of a gradient: the launch whose random draws it repeats; 0 for the last one
-        self.constant = False  # what is computed has no derivative
-        self.second = False  # it is to be differentiated twice, and computes tangents; a gradient: of such a kernel
-        self.graph = False  # launches are to start as one graph, where the device has such
+        self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
+        self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
+        self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
+        self.replays = 0  # of a gradient: the number of the launch whose random draws it repeats; 0 for the last launch
+        self.constant = False  # results have no derivative
+        self.second = False  # a kernel that also computes tangents, to be differentiated twice, or the gradient of one
+        self.graph = False  # a launch starts as one graph where the device has graphs
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
-        self.routes: Routes | None = None  # of launches that tapes recorded
+        self.routes: Routes | None = None  # for launches under a Tape
         self._session: S.Session | None = None
-        self._away: dict[S.Session, dict[str, Any]] = {}  # of sessions beside that one, what is in `_OF_A_SESSION`
+        self._other_sessions: dict[S.Session, dict[str, Any]] = {}  # the values of `_PER_SESSION` there
         self._table: dict[Any, Callable[..., Any]] = {}
         self.call: Callable[..., Any] = self.resolve
 
@@ -94,7 +92,7 @@ class Dispatcher:
         """Drops the installed fast path; the next call resolves anew."""
         self.call = self.resolve
         self._table = {}
-        self._looks = {}
+        self._table_reads = {}
 
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
@@ -109,7 +107,7 @@ class Dispatcher:
         now = S.current()
         with now.lock:
             asked = MODE.get(), CONSTANT.get()
-            if self.mode == "forward" and not self.standing_in and asked != ("forward", False):
+            if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
             observers = OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
@@ -127,32 +125,38 @@ class Dispatcher:
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""
+        value = self._launch(plan, args, self._launch_refused)
+        assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
+        return value
+
+    def _launch(self, plan: Plan, args: Sequence[Any], refused: Callable[[Plan, Sequence[Any]], Any]) -> Any:
         foreign = any(memory is not None and memory.foreign for memory in map(memory_of, args))
         if foreign:
-            plan.ready_foreign(args)
+            plan.before_foreign(args)
         try:
             value = plan.call(*args)
-            return self._refused(plan, args) if value is NotImplemented else value
+            return refused(plan, args) if value is NotImplemented else value
         finally:
             if foreign:
-                plan.done_foreign(args)
+                plan.after_foreign(args)
 
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        """Launches checked arguments, with the session locked, by a plan that was found for them earlier: what is in
-        lists and attributes may call for another one by now."""
+        """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
+        kernel reads have changed since. The caller holds the session's lock."""
         self.last = plan
         return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
 
     def enter(self, now: S.Session) -> None:
-        """Puts what belongs to another session away; annotations like int mean what this session's options say."""
+        """Exchanges the attributes that belong to another session for those of ``now``. Slots are among them, because
+        the session's options say what annotations like int mean."""
         if self._session is not now:
             if self._session is not None:
-                self._away[self._session] = {name: getattr(self, name) for name in _OF_A_SESSION}
-            self._away = {session: held for session, held in self._away.items() if session.alive}
+                self._other_sessions[self._session] = {name: getattr(self, name) for name in _PER_SESSION}
+            self._other_sessions = {session: kept for session, kept in self._other_sessions.items() if session.alive}
             self._session = now
             self.forget()
-            if (held := self._away.pop(now, None)) is not None:
-                for name, value in held.items():
+            if (kept := self._other_sessions.pop(now, None)) is not None:
+                for name, value in kept.items():
                     setattr(self, name, value)
                 return
             self.plans = {}
@@ -162,7 +166,7 @@ class Dispatcher:
             self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
-        """The arguments of ``call`` from those of the kernel, of which some are vectors, matrices or structs."""
+        """The arguments of ``call``, from the kernel's, of which some are vectors, matrices or structs."""
         now = S.current()
         if self._session is not now:
             with now.lock:
@@ -174,11 +178,11 @@ class Dispatcher:
         ]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments converted to what the plans take, or the error that says what is wrong with one."""
+        """The arguments as plans take them; an error that says what is wrong with one."""
         if len(args) != len(self.slots):
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         now = S.current()
-        ours, _ = self.adopted(args, now)
+        ours = self.adopted(args, now)
         for slot, memory in zip(self.slots, map(memory_of, ours), strict=True):
             if memory is None or memory.session is now or not isinstance(slot, ArraySlot):
                 continue
@@ -186,31 +190,28 @@ class Dispatcher:
                 raise S.elsewhere(memory.session, f"argument {slot.name!r} of {self.name}")
         return tuple(s.convert(a, self.name) for s, a in zip(self.slots, ours, strict=True))
 
-    def adopted(self, args: Sequence[Any], now: S.Session) -> tuple[list[Any], bool]:
-        """The arguments with arrays of other libraries as ndarrays or numpy arrays over their memory, and whether there
-        is one."""
-        ours, foreign = list(args), False
-        for n, arg in enumerate(args):
-            if arg.__class__ not in self.plain:
-                slot = self.slots[n]
-                if isinstance(slot, ArraySlot) and is_foreign(arg):
-                    ours[n] = adopt(arg, slot, self.name, now, self.ndarray_classes)
-                    foreign = True
-        return ours, foreign
+    def adopted(self, args: Sequence[Any], now: S.Session) -> list[Any]:
+        """The arguments, with arrays of other libraries as ndarrays or numpy arrays over the same memory."""
+        return [
+            adopt(arg, slot, self.name, now, self.ndarray_classes)
+            if arg.__class__ not in self.plain and isinstance(slot, ArraySlot) and is_foreign(arg)
+            else arg
+            for slot, arg in zip(self.slots, args, strict=False)
+        ]
 
     @property
-    def standing_in(self) -> bool:
+    def is_variant(self) -> bool:
         """Whether it is a variant in mode "forward"."""
         return self.constant or self.second
 
     def variant(self, mode: str, constant: bool) -> Dispatcher:
-        """The same kernel in another mode that stands for "forward"; "second": to be differentiated twice.
-        ``constant``: what it computes, and its gradient, have no derivative."""
+        """The dispatcher that serves the kernel's forward calls in another mode; "second": to be differentiated twice.
+        ``constant``: its results and its gradient have no derivative."""
         if (mode, constant) not in self.variants:
             second = mode == "second"
             made = self._like("forward" if second else mode, constant, second)
             made.gradient, made.forward = self.gradient, self
-            if made.standing_in:
+            if made.is_variant:
                 made.gradient = self._like("reverse", constant, second)
                 made.gradient.forward = made
             self.variants[mode, constant] = made
@@ -222,7 +223,7 @@ class Dispatcher:
         return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
-        """The plan for arguments as another mode of the kernel took them."""
+        """The plan for arguments that another mode of the kernel has taken."""
         with now.lock:
             self.enter(now)
             return self.plan(now, self.checked(args))
@@ -231,26 +232,29 @@ class Dispatcher:
         """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
         options = S.compile_options(now)
-        if self.mode == "forward" and (options.check_races or options.debug) and not options.check_aliases:
+        if self.mode == "forward" and (options.check_races or options.debug) and not options.aliases:
             arrays = [a for slot, a in zip(self.slots, args, strict=True) if isinstance(slot, ArraySlot)]
             if any(same_memory(a, b) for a, b in combinations(arrays, 2)):
-                with S.checking("check_aliases"):
+                with S.checking("aliases"):
                     return self.plan(now, args)
         key = (key, options, now.placements)
-        plan = self.plans.get(self._with_state(key))
-        return self._made(now, key, specs) if plan is None else plan
+        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
+        if any(same_memory(args[n], args[m]) for n, m in plan.apart):
+            with S.checking("aliases"):
+                return self.plan(now, args)
+        return plan
 
     def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
-        """The plan, compiled."""
-        with forks.whole():  # it imports modules, and a child of a fork would wait for ever for one that is half there
+        """Compiles the plan."""
+        with forks.whole():  # no fork while modules are imported: a child would wait for ever for a half imported one
             with importing():
-                from quadrants_lab.runtime.compile.known import compiled_kernel
+                from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
             given = iter(specs)
-            whole = [structured(slot, given) for slot in self.parameters]
+            whole = [spec_of(slot, given) for slot in self.parameters]
             forward = self._forward_plan(key)
             other = None if forward is None else forward.compiled
-            compiled = compiled_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
+            compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
             start = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
             compiled.clock.driver = perf_counter() - start
@@ -261,27 +265,22 @@ class Dispatcher:
             return plan
 
     def _with_state(self, key: Any) -> Any:
-        """The key together with what the attributes that matter are now."""
+        """The key together with the current values of the attributes that the specialisation depends on."""
         reads = self.reads.get(key)
         return (key, state(reads)) if reads else key
 
     def _forward_plan(self, key: Any) -> Plan | None:
-        """Of a gradient: the plan of the kernel itself for the same arguments, where there is one."""
+        """For a gradient the plan of the kernel itself for the same arguments, if there is one."""
         return None if self.forward is None else self.forward.plans.get(self.forward._with_state(key))
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
-        """For a call that the plan's closure did not take: once more with numpy's numbers as Python's and other
-        libraries' arrays as ours, else from the start."""
+        """For calls that the plan's closure refused: tries again with numpy's numbers as Python's and other libraries'
+        arrays as ours, and resolves the call if that is refused, too."""
 
         def call(*args: Any) -> Any:
             with plan.session.lock:
-                ours, foreign = self.adopted(args, plan.session)
-                if foreign:
-                    plan.ready_foreign(ours)
-                    value = plan.call(*ours)
-                    plan.done_foreign(ours)
-                else:
-                    value = plan.call(*[a.item() if isinstance(a, np.generic) else a for a in args])
+                ours = [a.item() if isinstance(a, np.generic) else a for a in self.adopted(args, plan.session)]
+                value = self._launch(plan, ours, refuse)
             return self.resolve(*args) if value is NotImplemented else value
 
         return call
@@ -294,28 +293,28 @@ class Dispatcher:
             self.call = plan.fast
             return
         key = tuple(template_key(args[n]) for n in templates)
-        if reads or self._looks:
-            known = self._looks.get(key, ())
-            self._looks[key] = (*known, *(r for r in reads if r not in known))
-            self._table[key, state(self._looks[key])] = plan.fast
+        if reads or self._table_reads:
+            known = self._table_reads.get(key, ())
+            self._table_reads[key] = (*known, *(r for r in reads if r not in known))
+            self._table[self._full(key)] = plan.fast
         else:
             self._table[key] = plan.fast
         self.call = self._by_template(templates)
 
     def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
-        """Written out for the argument list: looks up the launch by the template arguments."""
+        """A generated function of the arguments that looks up the plan's closure by the template arguments."""
         names = [f"a{n}" for n in range(len(self.slots))]
         keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
         given = ", ".join(names)
         space: dict[str, Any] = {"field": self.field_class, "key": template_key, "table": self._table}
         space |= {"resolve": self.resolve, "full": self._full}
-        which = f"full(({keys}))" if self._looks else f"({keys})"
+        which = f"full(({keys}))" if self._table_reads else f"({keys})"
         exec(f"def call({given}): return table.get({which}, resolve)({given})", space)
         call: Callable[..., Any] = space["call"]
         return call
 
     def _full(self, key: tuple[Any, ...]) -> Any:
-        return key, state(self._looks.get(key, ()))
+        return key, state(self._table_reads.get(key, ()))
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         watchers = [(o, o.before(plan, args)) for o in OBSERVERS.get()]
@@ -328,9 +327,9 @@ class Dispatcher:
             for observer, token in watchers:
                 observer.after(plan, args, token, failed)
 
-    def _refused(self, plan: Plan, args: Sequence[Any]) -> Any:
-        """What compiled code did not take although it was checked: a read-only array, or a scalar that it takes only
-        the slow way."""
+    def _launch_refused(self, plan: Plan, args: Sequence[Any]) -> Any:
+        """Launches checked arguments that the plan's closure refused: scalars that only the frame's setters take. An
+        error for a read-only array."""
         for slot, arg in zip(self.slots, args, strict=True):
             writes = isinstance(slot, ArraySlot) and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
@@ -339,13 +338,16 @@ class Dispatcher:
                     code="QL2048",
                     help="pass a copy of it",
                 )
-        value = plan.launch_slowly(args)
-        assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
-        return value
+        return plan.launch_slowly(args)
+
+
+def refuse(*args: Any) -> Any:
+    """Stands for a launch that was not made."""
+    return NotImplemented
 
 
 def state(reads: Reads) -> tuple[Any, ...]:
-    """What attributes are now: by identity for objects, by value for numbers."""
+    """The current values of attributes: by identity for objects, by value for numbers."""
     return tuple([template_key(getattr(owner, name, None)) for owner, name in reads])
 
 

@@ -1,4 +1,4 @@
-"""What a failed launch becomes: an exception that names kernel, line, values and cause."""
+"""Exceptions of failed launches, which name kernel, line, values and cause."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
-    """The exception for the last launch of the frame, of kernel ``name``, which failed; ``forced``: the ad_stack_size
-    that it was compiled with."""
+    """The exception for the failed last launch of the frame, of kernel ``name``; ``forced``: the kernel's ad_stack_size
+    option."""
     what, status = frame.failure(), frame.status
     if isinstance(what, AssertFailed):
         return _assertion(name, what)
@@ -27,9 +27,9 @@ def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
 
 
 def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
-    """The message of the assert, with its values filled in."""
+    """The exception of a failed assert or check, with values in its message."""
     stmt = failed.stmt
-    message = fill(stmt.message, failed.values)  # the device keeps the first few values only
+    message = fill(stmt.message, failed.values)  # the device keeps only the first few values
     head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
     if stmt.kind == "race":
         return QuadrantsAssertionError(
@@ -47,7 +47,7 @@ def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
 
 
 def _overflow(kernel: str, forced: int, overflow: Overflow) -> QuadrantsError:
-    """Only a forced size, or bounds that changed while the kernel ran, can lead here."""
+    """The exception of an adstack overflow: a size was forced, or loop bounds changed while the kernel ran."""
     stack = overflow.stack
     if forced:
         cause = f"ad_stack_size={forced} forces every stack to {forced} slots"

@@ -1,4 +1,4 @@
-"""Launch frames from plans: which memory and which arguments go where."""
+"""Launch frames: they hold the memory and the arguments of a launch."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> 
     return frame
 
 
-def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> list[Callable[[], None]]:
-    """Scalars, arrays and their shapes; what is returned must be called after the launch."""
+def launch_slowly(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> None:
+    """A launch through the frame's setters."""
     after: list[Callable[[], None]] = []
     for slot, arg in zip(slots, args, strict=True):
         if isinstance(slot, ScalarSlot):
@@ -48,22 +48,14 @@ def set_arguments(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> l
             unbind = frame.bind_temp(slot.name, arg if memory is None else memory.operand)
             if unbind is not None:
                 after.append(unbind)
-    return after
-
-
-def launch_slowly(frame: Frame, slots: Sequence[Slot], args: Sequence[Any]) -> None:
-    """A launch through the frame's setters."""
-    after = set_arguments(frame, slots, args)
     frame.launch()
     for unbind in after:
         unbind()
 
 
 def entry_params(slots: Sequence[Slot]) -> list[Param]:
-    made: list[Param] = []
-    for slot in slots:
-        if isinstance(slot, ScalarSlot):
-            made.append(ScalarParam(slot.name))
-        elif isinstance(slot, ArraySlot):
-            made.append(ArrayParam(slot.name))
-    return made
+    """The parameters of an entry: all but the template arguments."""
+    return [
+        ScalarParam(slot.name) if isinstance(slot, ScalarSlot) else ArrayParam(slot.name)
+        for slot in slots if isinstance(slot, (ScalarSlot, ArraySlot))
+    ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""Whether anything has changed since the last launch of a gradient: one comparison of tuples."""
+"""The guard of a gradient's launches: one comparison of tuples tells whether anything has changed since the last
+one."""
 
 from __future__ import annotations
 
@@ -10,50 +11,47 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
-Stamp = Callable[..., tuple[Any, ...] | None]
+Dependencies = Callable[..., tuple[Any, ...] | None]
 
 
 class LaunchGuard:
-    """``then``: what ``of`` gave when a launch was settled, None where versions do not tell all that it looked at.
-    ``possible``: whether they may, for these arguments: no array comes with memory that the launch has to be told of,
-    and no draws are repeated."""
+    """``then``: the result of ``now`` at the last launch; None where versions do not tell of everything that a launch
+    depends on. ``possible``: whether they can for this kernel: no argument brings gradient memory that a launch has to
+    set, and no random draws are repeated."""
 
     def __init__(self, plan: GradientPlan) -> None:
         self.plan = plan
         self.possible = not (plan.gradient_args or plan.without_gradient or plan.must_differ or plan.draws_of)
-        self.of: Stamp = nothing
+        self.now: Dependencies = lambda *args: None
         self.then: tuple[Any, ...] | None = None
-        self._made_for: tuple[Memory | None, Stamp] | None = None
+        self._made_for: tuple[Memory | None, Dependencies] | None = None
 
     def keep(self, args: Sequence[Any]) -> None:
-        """To be called when a launch was settled."""
+        """To be called when a launch has been prepared."""
         plan = self.plan
         forward, seed = plan.forward, plan.seeds.seed
-        if forward is None or forward.trips.args or forward.trips.others or (seed is None and plan.seeds.looks):
+        if forward is None or forward.read_versions.of_arguments or (seed is None and plan.seeds.looks):
             self.then = None
             return
         if self._made_for != (seed, plan.dependencies_of):
             self._made_for = seed, plan.dependencies_of
-            fields = [*plan.follows_fields, *forward.trips.fields.values(), *([] if seed is None else [seed])]
-            self.of = dependencies_of(len(plan.slots), fields, plan.follows_args, forward)
-        self.then = self.of(*args)
-
-
-def nothing(*args: Any) -> None:
-    """The stamp before there is one."""
+            fields = [*plan.follows_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
+            self.now = dependencies_of(len(plan.slots), fields, plan.follows_args, forward)
+        self.then = self.now(*args)
 
 
 def dependencies_of(
     arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, bool, bool]], forward: Plan | None = None
-) -> Stamp:
-    """A function of the arguments, written out for them: versions of the fields, values of scalars, shapes of arrays,
-    serial and version of those whose data matters, what ``forward`` was launched for. None where nothing tells whether
-    data changed, or an argument is not what is expected. ``args``: (position, is a scalar, by its data)."""
+) -> Dependencies:
+    """A generated function of the arguments, which returns what a launch depends on: versions of the fields, values of
+    scalars, shapes of arrays or, where their data matters, serials and versions, and the ``launched`` versions of
+    ``forward``. It returns None where changes of the data cannot be noticed, or an argument has an unexpected type.
+    ``args``: (position, whether it is a scalar, whether its data matters)."""
     names = [f"a{n}" for n in range(arity)]
     space: dict[str, Any] = {f"f{n}": memory for n, memory in enumerate(fields)}
     parts = [f"f{n}.version" for n in range(len(fields))]
-    lines = [f"def stamp({', '.join(names)}):"]
-    if fields:  # others can get hold of their memory at any time
+    lines = [f"def dependencies({', '.join(names)}):"]
+    if fields:  # their memory can become foreign at any time
         lines.append(f"    if {' or '.join(f'f{n}.foreign' for n in range(len(fields)))}: return None")
     for n, is_scalar, by_data in args:
         if is_scalar:
@@ -71,5 +69,5 @@ def dependencies_of(
         parts.append("forward.launched")
     lines.append(f"    return ({', '.join(parts)},)" if parts else "    return ()")
     exec("\n".join(lines), space)
-    made: Stamp = space["stamp"]
+    made: Dependencies = space["dependencies"]
     return made

@@ -1,4 +1,4 @@
-"""Who watches launches: tapes and recorders. While nobody does, a launch pays nothing for it."""
+"""Observers of launches: tapes and recorders. Without one, a launch costs nothing more."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class Observer(Protocol):
-    """``before`` is called with the session locked, after arguments were checked and before the launch; what it
-    returns is handed to ``after``, which is called when the launch is done or has failed. One that has ``again`` and is
-    alone is asked first whether it can launch by itself, with arguments as they were given."""
+    """``before`` is called with the session locked, after the arguments were checked; its result is passed to
+    ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
+    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None
@@ -30,9 +30,9 @@ class Observer(Protocol):
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
-# while a Tape runs gradients: memory is as their launches left it, whatever its versions say
+# True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
-_watching = 0  # contexts, in any thread, in which no fast paths are to be installed
+_watching = 0  # contexts, in all threads, in which no fast paths may be installed
 
 
 def watching() -> bool:
@@ -40,28 +40,28 @@ def watching() -> bool:
 
 
 def differentiating() -> bool:
-    """Whether somebody sees what is launched in this context, to whom a copy made in Python would be a constant."""
+    """Whether launches of this context are differentiated, so that copies must not be made by Python unseen."""
     return bool(OBSERVERS.get()) or MODE.get() == "dual"
 
 
 def watch(observer: Observer) -> AbstractContextManager[None]:
-    """Shows the observer every launch of this context until the with ends."""
+    """Within the with, the observer sees every launch of this context."""
     return _without_fast_paths(OBSERVERS, (*OBSERVERS.get(), observer))
 
 
 def launching(mode: str) -> AbstractContextManager[None]:
-    """Kernels called in this context until the with ends are launched in ``mode`` instead of "forward"."""
+    """Within the with, kernels called in this context are launched in ``mode`` instead of "forward"."""
     return _without_fast_paths(MODE, mode)
 
 
 def constants() -> AbstractContextManager[None]:
-    """What kernels called in this context until the with ends compute has no derivative."""
+    """Within the with, results of kernels called in this context have no derivative."""
     return _without_fast_paths(CONSTANT, True)
 
 
 @contextmanager
 def unwatched(by: Observer | None = None) -> Iterator[None]:
-    """Hides the launches of this context, until the with ends, from those who watch it, or from that one of them."""
+    """Within the with, launches of this context are hidden from all observers, or from that one."""
     token = OBSERVERS.set(() if by is None else tuple(o for o in OBSERVERS.get() if o is not by))
     try:
         yield
@@ -72,7 +72,7 @@ def unwatched(by: Observer | None = None) -> Iterator[None]:
 @contextmanager
 def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
     global _watching
-    now = session.default()  # a later one installs none while somebody watches
+    now = session.default()  # a later session installs none while `_watching`
     with now.lock if now is not None else nullcontext():
         _watching += 1
         if now is not None:
@@ -82,5 +82,5 @@ def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
         yield
     finally:
         _watching -= 1
-        with suppress(ValueError):  # of another context, whose end is the end of it
+        with suppress(ValueError):  # the token belongs to another context, which has ended
             variable.reset(token)

@@ -1,15 +1,15 @@
-"""Launch plans: one specialisation of a kernel, loaded, with a frame, and the closure that launches it.
+"""Launch plans: a loaded specialisation of a kernel, its launch frame, and the closure that launches it.
 
-What can be settled once is settled when the plan is made: addresses of fields, which arguments are arrays, whose
-versions grow. The closure is Python source made for the kernel's argument list, so a warm launch is one call of it, one
-lock and one call into compiled code.
+What does not change from launch to launch is done when the plan is made: addresses of fields, which arguments are
+arrays, whose versions grow. The closure is Python source generated for the kernel's parameters, so a warm launch is one
+call of it, one lock and one call into compiled code.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
+from quadrants_lab.runtime.arguments.aliases import atomic_pairs, same_memory, written_pairs
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.arguments.signature import (
     DERIVATIVES,
@@ -38,8 +38,9 @@ from quadrants_lab.runtime.arguments.signature import (
 from quadrants_lab.runtime.compile.compiled import FORWARD, Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
-from quadrants_lab.runtime.launch.bounds_snapshot import Trips, Versions, field_version, memory_version, seen
+from quadrants_lab.runtime.launch.dispatch import refuse
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
+from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """What size expressions read of one launch. ``arrays``: a buffer, its array, or what has its shape; ``memories``: a
-    buffer, where its data is, if not in ``arrays``."""
+    """The data of one launch for size expressions. ``arrays``: by buffer its array, or something of the same shape;
+    ``memories``: by buffer the memory with its data, where ``arrays`` has only the shape."""
 
     def __init__(
         self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
@@ -81,9 +82,8 @@ class Plan:
     """One specialisation in one session.
 
     ``call`` launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented,
-    without launching, where an argument does not match the specialisation; ``fast`` hands such a call back to the
-    dispatcher. ``reads`` and ``writes`` name the buffers
-    that the kernel touches.
+    without a launch, where an argument does not match the specialisation. ``fast`` is the same, but passes such a call
+    on to the dispatcher. ``reads`` and ``writes`` name the buffers that the kernel touches.
     """
 
     def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled) -> None:
@@ -106,25 +106,29 @@ class Plan:
         if owner.graph:
             self.frame.as_graph()
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
-        self.unbind: list[Callable[[], None]] = []  # after a launch: borrowed gradients to their owners
-        self.trips = Trips(self)
-        self.launched: Versions = ()  # versions of what decided the trip counts of the last launch
+        self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
+        self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
+        self.read_versions = ReadVersions(self)
+        self.launched: Versions = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
         self.prepare = self.preparation()
         if self.scratch:
             self.prepare = self.scratch.before(self.prepare)
         options = compiled.options
-        if (options.check_races or options.debug) and not options.check_aliases and compiled.mode == FORWARD:
+        self.apart = () if options.aliases else atomic_pairs(self.slots, compiled.lowered.kernel)
+        if (options.check_races or options.debug) and not options.aliases and compiled.mode == FORWARD:
+            self.apart = written_pairs(self.slots, self.writes)
+        if self.apart:
             self.prepare = self.without_aliases(self.prepare)
         session.plans.add(self)
-        if any(b.wide for b in self.kernel.buffers.values()):  # arrays that need no fast way
+        if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
             self.call, self.fast = refuse, owner.retry(self)
         else:
             self.call = closure(self, self.prepare, refuse)
             self.fast = closure(self, self.prepare, owner.retry(self))
 
     def single_return(self) -> str:
-        """The "ret" buffer whose value the entry itself can return, or ""."""
+        """The "ret" buffer whose value the entry can return by itself; "" where it cannot."""
         lowered = self.compiled.lowered
         if len(lowered.returns) != 1 or lowered.returns_tuple or lowered.returns[0] is f16:
             return ""
@@ -133,42 +137,48 @@ class Plan:
         return "".join(self.compiled.returns)
 
     def preparation(self) -> Callable[..., bool] | None:
-        """What a launch does, with the arguments, before the entry is called; False: the arguments do not match."""
+        """A function that a launch calls with its arguments before the entry; it returns False where these do not
+        match."""
         return self.set_gradients if self.gradient_args else None
 
     def without_aliases(self, prepare: Callable[..., bool] | None) -> Callable[..., bool] | None:
-        """``prepare`` for arguments none of which is the memory of another one that is written to: races between those
-        are watched for in another plan."""
-        pairs = written_pairs(self.slots, self.writes)
-        if not pairs:
-            return prepare
+        """``prepare``, which also refuses arguments that are the same memory though they have to be ``apart``: another
+        plan, with the option ``aliases``, is for those."""
+        pairs = self.apart
 
-        def apart(*args: Any) -> bool:
-            met = any(same_memory(args[n], args[m]) for n, m in pairs)
-            return not met and (prepare is None or prepare(*args))
+        def prepare_distinct(*args: Any) -> bool:
+            for n, m in pairs:
+                if same_memory(args[n], args[m]):
+                    return False
+            return prepare is None or prepare(*args)
 
-        return apart
+        return prepare_distinct
 
     def set_gradients(self, *args: Any) -> bool:
-        """Gradient buffers of array arguments: the entry sets those of the data only."""
+        """Sets the gradient buffers of array arguments; the entry sets only those of the data."""
+        self.unbind.clear()  # of a launch that failed
+        self.bound.clear()
         for n, of, grad in self.gradient_args:
-            memory = memory_of(derivative(args[n], of))
-            if memory is None or memory.dtype is not self.kernel.buffers[grad].dtype:
+            memory, buffer = memory_of(derivative(args[n], of)), self.kernel.buffers[grad]
+            if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
                 return False
-            if memory.operand.ndim != self.kernel.buffers[grad].ndim:
+            if is_wide(memory.operand.shape) is not buffer.wide:
                 return False
-            if is_wide(memory.operand.shape) is not self.kernel.buffers[grad].wide:
-                return False
-            if memory.foreign:
-                unbind = self.frame.bind_temp(grad, memory.operand)
-                if unbind is not None:
-                    self.unbind.append(unbind)
-            else:
-                self.frame.set_buffer(grad, memory.address)
-                self.frame.set_extents(grad, memory.operand.shape)
+            self.bind_gradient(grad, memory)
             if grad in self.writes:
                 memory.version += 1
         return True
+
+    def bind_gradient(self, grad: str, memory: Memory) -> None:
+        """Lets the next launch find that gradient buffer in the memory."""
+        self.bound[grad] = memory
+        if memory.foreign:
+            unbind = self.frame.bind_temp(grad, memory.operand)
+            if unbind is not None:
+                self.unbind.append(unbind)
+        else:
+            self.frame.set_buffer(grad, memory.address)
+            self.frame.set_extents(grad, memory.operand.shape)
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a launch reads, and those that it changes."""
@@ -181,24 +191,24 @@ class Plan:
         return [self.frame]
 
     def live(self, args: Sequence[Any]) -> Live:
-        """What expressions of sizes read in a launch with ``args``."""
+        """The data of a launch with ``args`` for size expressions."""
         return Live(self.scalars(args), self.operands(args), self.memories(args))
 
-    def hand_back(self) -> None:
-        """Gives their owners what a launch wrote to gradients that it had borrowed."""
+    def unbind_gradients(self) -> None:
+        """Gives gradients that a launch borrowed back to their owners."""
         for unbind in self.unbind:
             unbind()
         self.unbind.clear()
 
-    def ready_foreign(self, args: Sequence[Any]) -> None:
-        """To be called before a launch some of whose arguments are the memory of other libraries."""
+    def before_foreign(self, args: Sequence[Any]) -> None:
+        """To be called before a launch with arguments that are memory of other libraries."""
         for n, _, _ in self.gradient_args:
             if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
                 need_gradient(args[n], self.slots[n].name, self.kernel.name)
         for n in self.written_args:
             must_be_writable(memory_of(args[n]), self.slots[n].name, self.kernel.name)
 
-    def done_foreign(self, args: Sequence[Any]) -> None:
+    def after_foreign(self, args: Sequence[Any]) -> None:
         """To be called after such a launch."""
         for n in self.written_args:
             memory = memory_of(args[n])
@@ -209,18 +219,18 @@ class Plan:
                 signal_stream(memory)
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
-        """Launches checked arguments through the frame's setters: for what the entry does not take, which are scalars
-        of dtype f16 and u64 from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses."""
+        """Launches checked arguments through the frame's setters, for arguments that the entry does not take: f16
+        scalars, u64 scalars from 2**63 on, and wide arrays. NotImplemented where `prepare` refuses them."""
         with self.session.lock:
             if self.prepare is not None and not self.prepare(*args):
                 return NotImplemented
             self.wrote(args)
             launch_slowly(self.frame, self.slots, args)
-            self.hand_back()
+            self.unbind_gradients()
             return self.finish()
 
     def finish(self) -> Any:
-        """The rest of a launch whose status is not 0: prints go to sys.stdout, failures are raised."""
+        """Completes a launch whose status is not 0: writes its prints to sys.stdout, and raises its failure."""
         status = self.frame.status
         if status & Status.PRINTED:
             sys.stdout.write("".join(self.frame.take_prints()))
@@ -232,7 +242,7 @@ class Plan:
         return self.returned()
 
     def returned(self) -> Any:
-        """The kernel's value after a launch that succeeded."""
+        """The kernel's return value after a successful launch."""
         names = self.compiled.returns
         if not names:
             return None
@@ -242,7 +252,7 @@ class Plan:
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def places(self, args: Sequence[Any]) -> dict[str, Place]:
-        """Where the memory of each buffer is that is ours in a launch with ``args``."""
+        """For each buffer over memory of ours, where that is found in a launch with ``args``."""
         found: dict[str, Place] = dict(self.fields)
         slots = enumerate(self.slots)
         found |= {s.name: n for n, s in slots if isinstance(s, ArraySlot) and memory_of(args[n]) is not None}
@@ -250,27 +260,26 @@ class Plan:
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
     def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
-        """That memory."""
+        """The memory of each buffer that `places` finds."""
         return {name: memory_at(place, args) for name, place in self.places(args).items()}
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
-        """What a launch with ``args`` takes for each field and ndarray buffer."""
+        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device."""
         return {name: getattr(x, "operand", x) for name, x in self.behind(args).items()}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
-        """The data behind each field and ndarray buffer in a launch with ``args``; for reading."""
+        """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
         return {name: x.values() if isinstance(x, Memory) else x for name, x in self.behind(args).items()}
 
     def behind(self, args: Sequence[Any]) -> dict[str, Any]:
-        """What is behind each field and ndarray buffer in a launch with ``args``: a memory, or an array that is not
-        ours."""
+        """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
         slots = zip(self.slots, args, strict=True)
         others = {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}
         return {**self.memories(args), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
-        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, whether the kernel touches it or
-        not."""
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel does not touch
+        it."""
         lowered = self.compiled.lowered
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for slot, arg in zip(self.slots, args, strict=True):
@@ -279,27 +288,27 @@ class Plan:
         return memory_of(lowered.bindings.get(grad))
 
     @property
-    def alike(self) -> bool:
-        """Whether two launches with the same arguments differ in nothing but what is in memory."""
+    def repeatable(self) -> bool:
+        """Whether two launches with the same arguments differ only in the content of memory."""
         return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
 
     def wrote(self, args: Sequence[Any]) -> None:
-        """Notes what a launch writes that is not made by ``call``."""
+        """Counts the writes of a launch that does not go through ``call``."""
         memories = self.memories(args)
         for name in self.writes & memories.keys():
             memories[name].version += 1
-        if self.trips:
-            self.launched = self.trips.versions(args)
+        if self.read_versions:
+            self.launched = self.read_versions.now(*args)
 
     @property
-    def ran(self) -> N.Kernel:
-        """The kernel whose code the last launch ran."""
+    def last_kernel(self) -> N.Kernel:
+        """The kernel that the last launch ran."""
         return self.kernel
 
     @forks.lazy
-    def guarded(self) -> Plan:
-        """Of a forward kernel, for data that its program may not be made for: the plan whose indices are checked;
-        itself where none can leave its buffer."""
+    def bounds_checked(self) -> Plan:
+        """The plan of this forward kernel with checked indices, for data that the program may not be made for; itself
+        where no index can be out of bounds."""
         from quadrants_lab.runtime.compile.compile import with_checked_bounds
 
         compiled = with_checked_bounds(self.compiled, self.session)
@@ -330,14 +339,14 @@ class Plan:
 
     @forks.lazy
     def known_accesses(self) -> Accesses:
-        """Where loads, stores and atomics go, as far as indices tell."""
+        """Which elements loads, stores and atomics access, as far as their indices tell."""
         from quadrants_lab.analysis.accesses import Accesses
 
         return Accesses(self.kernel)
 
     @property
     def sized_by(self) -> frozenset[str]:
-        """Buffers whose data the stacks of a gradient are sized by."""
+        """The buffers whose data the stack sizes of a gradient depend on."""
         return frozenset()
 
     @property
@@ -347,26 +356,26 @@ class Plan:
 
     @property
     def primal_reads(self) -> frozenset[str]:
-        """The buffers that are read and are no gradients."""
+        """The buffers that are read, without gradients."""
         return self.reads - {b.grad for b in self.kernel.buffers.values()}
 
     def report(self) -> list[StackRow]:
-        """A row an adstack; a forward kernel has none."""
+        """A row for each adstack; a forward kernel has none."""
         return []
 
     def given(self) -> KeptBuffers:
-        """What another launch kept that the next launch of this plan starts from."""
+        """The buffers that another launch kept for the next launch of this plan."""
         return {}
 
     def kept(self) -> list[KeptRow]:
-        """A row for everything that the last launch's gradient was given of what the launch overwrote."""
+        """A row for each buffer of overwritten values that the last launch used."""
         from quadrants_lab.adstack.report import kept_rows
 
         shapes = {name: memory.operand.shape for name, memory in self.scratch.memories.items()}
         return kept_rows(self.kernel, shapes)
 
     def drawn(self) -> int:
-        """The number of the launch whose random draws the last launch made."""
+        """The launch number that determined the random draws of the last launch."""
         return self.frame.launch_number
 
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
@@ -375,44 +384,38 @@ class Plan:
 
 
 def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that launches ``plan``, written out for its arguments; what does not match goes to ``miss``."""
+    """The function that launches ``plan``, as Python source for its arguments; ``miss`` gets calls that do not
+    match."""
     names = [f"a{n}" for n in range(len(plan.slots))]
     given = ", ".join(names)
-    space: dict[str, Any] = {"lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss}
-    space |= {"prepare": prepare, "returned": plan.returned}
+    space: dict[str, Any] = {
+        "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": prepare,
+        "returned": plan.returned, "owner": plan.owner, "plan": plan, "session": plan.session,
+        "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "unbind_gradients": plan.unbind_gradients,
+    }  # fmt: skip
     elements = [getattr(spec, "element_shape", ()) for spec in flat_specs(plan.compiled.specs)]
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []
     if any(isinstance(slot, TemplateSlot) for slot in plan.slots):
-        space |= {"owner": plan.owner, "plan": plan}
-        lines.append("        owner.last = plan")  # several plans may be installed at a time
+        lines.append("        owner.last = plan")  # the dispatcher may have installed several plans
     if prepare is not None:
         space["plain"] = plan.owner.plain
         slots = zip(plan.slots, names, strict=True)
         strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, ArraySlot)]
-        if strange:  # what they have as .grad is for `adopt` to look at
+        if strange:  # `adopt` looks at their .grad
             lines.append(f"        if {' or '.join(strange)}: return miss({given})")
         lines.append(f"        if not prepare({given}): return miss({given})")
-    followed = plan.trips.args
-    for n, (slot, name, element) in enumerate(zip(plan.slots, names, elements, strict=True)):
+    for slot, name, element in zip(plan.slots, names, elements, strict=True):
         if isinstance(slot, ArraySlot):
             ours = f"ndarray{len(element)}"
             space[ours] = plan.owner.ndarray_classes[len(element)]
             lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
             lines.append(f"            {name}_ = {name}._memory")
-            if n in followed:
-                lines.insert(-2, f"        {name}_v = seen({name}) if {name}.__class__ is not {ours} else None")
-                lines.append(f"            {name}_v = memory_version({name}_)")
-            if not plan.session.backend.CAPABILITIES.on_host:  # another device's memory
-                space["session"] = plan.session
+            if not plan.session.backend.CAPABILITIES.on_host:  # another session's memory is another device's
                 lines.append(f"            if {name}_.session is not session: return miss({given})")
             if slot.name in plan.writes:
                 lines.append(f"            {name}_.version += 1")
-            if n in plan.trips.others:
-                lines.append(f"            {name}_v = {name}_.serial, {name}_.version")
             lines.append(f"            {name}_ = {name}_.operand")
-            if n in plan.trips.others:
-                lines.append(f"        else: {name}_v = None")
             if element:  # the entry knows of no shapes
                 lines.append(f"        if getattr({name}_, 'shape', ())[-{len(element)}:] != {element}:")
                 lines.append(f"            return miss({given})")
@@ -422,34 +425,21 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     for n, written in enumerate(sorted(plan.writes & plan.fields.keys())):
         space[f"f{n}"] = plan.fields[written]
         lines.append(f"        f{n}.version += 1")
-    if plan.trips:
-        space |= {"plan": plan, "field_version": field_version, "memory_version": memory_version, "seen": seen}
-        space |= {f"t{n}": memory for n, memory in plan.trips.fields.items()}
-        own = [
-            f"(t{n}.version if not t{n}.foreign else field_version(t{n}))" if c.steers else f"t{n}.version"
-            for n, c in enumerate(plan.trips.counts)
-        ]
-        found = [f"a{at}_v" if at >= 0 else own[n] for n, at in enumerate(plan.trips.places)]
-        lines.append(f"        plan.launched = {', '.join(found)},")
+    if plan.read_versions:
+        space |= plan.read_versions.space
+        lines.append(f"        plan.launched = {', '.join(plan.read_versions.parts)},")
+    launch = f"r = entry({', '.join(passed)})"
     if plan.scratch.changes_memory:
-        space["put_back"] = plan.scratch.put_back
-        lines += ["        try:", f"            r = entry({', '.join(passed)})", "        except BaseException:"]
+        lines += ["        try:", f"            {launch}", "        except BaseException:"]
         lines += ["            put_back()", "            raise"]
     else:
-        lines.append(f"        r = entry({', '.join(passed)})")
+        lines.append(f"        {launch}")
     if prepare is not None and plan.gradient_args:
-        space |= {"borrowed": plan.unbind, "hand_back": plan.hand_back}
-        lines.append("        if borrowed: hand_back()")
+        lines.append("        if borrowed: unbind_gradients()")
     if plan.single_return():
         lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")
     else:
         lines.append(f"        if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
     lines.append(f"        return miss({given}) if r is NotImplemented else finish()")
     exec("\n".join(lines), space)
-    launch: Callable[..., Any] = space["launch"]
-    return launch
-
-
-def refuse(*args: Any) -> Any:
-    """The ``miss`` of `Plan.call`."""
-    return NotImplemented
+    return cast("Callable[..., Any]", space["launch"])

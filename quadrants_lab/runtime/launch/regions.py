@@ -1,7 +1,7 @@
-"""Which elements of an array a launch reads or writes: a box of indices, known from the compiled kernel.
+"""The elements of an array that a launch reads or writes, as a box of indices.
 
-The ends of a box are size expressions of scalar arguments and shapes (`analysis.boxes`). For launches by the hundred
-they are written out as a Python function of the arguments, once for each plan and buffer.
+The bounds of a box are size expressions of scalar arguments and shapes (`analysis.boxes`). Since a Tape evaluates them
+at every launch, they are compiled to a Python function of the arguments, once for each plan and buffer.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 _OPERATIONS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
 }  # fmt: skip
-Region = tuple[tuple[int, int], ...]  # along each axis from the first index up to, but not including, the second
+Region = tuple[tuple[int, int], ...]  # of each axis begin and end (exclusive)
 
 
 def meet(a: Region, b: Region) -> bool:
     """Whether the boxes have an element in common."""
-    for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110 - in each launch under a Tape; `all` takes twice as long
+    for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110 - runs at each launch under a Tape; `all` takes twice as long
         if x >= d or c >= y or x >= y or c >= d:
             return False
     return True
 
 
 def common(a: Region, b: Region) -> Region:
-    """The elements that both have; empty along some axis where they do not meet."""
+    """The intersection; empty along some axis where the boxes do not meet."""
     return tuple((max(x, c), min(y, d)) for (x, y), (c, d) in zip(a, b, strict=True))
 
 
@@ -64,8 +64,8 @@ def is_empty(a: Region) -> bool:
 
 
 def add(regions: list[Region], new: Region, most: int = 8) -> None:
-    """Adds a box to a list of boxes whose union matters. Boxes that make a box together become one; beyond ``most``
-    boxes the list becomes the box around them all, so its length does not grow with the history."""
+    """Adds a box to a list that stands for the union of its boxes. Two boxes whose union is a box are merged; a list of
+    more than ``most`` boxes is replaced by the box around them all, so that it does not grow without bound."""
     for r in regions:
         if holds(r, new):
             return
@@ -82,7 +82,7 @@ def add(regions: list[Region], new: Region, most: int = 8) -> None:
 
 
 def _side_by_side(a: Region, b: Region) -> bool:
-    """Whether the boxes differ along one axis only, and there touch or overlap: together they are a box."""
+    """Whether the union is a box: they differ along one axis only, and touch or overlap there."""
     other = [ends for ends in zip(a, b, strict=True) if ends[0] != ends[1]]
     if len(other) != 1:
         return False
@@ -91,24 +91,22 @@ def _side_by_side(a: Region, b: Region) -> bool:
 
 
 class Footprint:
-    """The elements of one buffer that launches of a plan touch by some accesses.
-
-    ``of``: the region of a launch with these arguments. ``everywhere``: data decides where along some axis.
-    """
+    """The elements of one buffer that some accesses of a plan's kernel touch. ``of``: a function of a launch's
+    arguments to the region; ``everywhere``: along some axis the indices depend on data."""
 
     def __init__(self, plan: Plan, info: Accesses, accesses: Sequence[Access]) -> None:
         self.box = box_of(info, accesses)
         self.everywhere = any(
             info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
         )
-        self.of = _written_out(plan, self.box)
+        self.of = _compiled(plan, self.box)
 
     def scalars(self) -> set[str]:
-        """The arguments that the region depends on."""
+        """The scalar arguments that the region depends on."""
         return set().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
 
     def live(self, live: Live) -> Region | None:
-        """The region by what is known of a launch; None where that is not enough."""
+        """The region of a launch with this data; None where that lacks something."""
         with suppress(LookupError):
             ends = zip(self.box.low, self.box.high, strict=True)
             return tuple((evaluated(low, live), evaluated(high, live)) for low, high in ends)
@@ -116,7 +114,7 @@ class Footprint:
 
 
 def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
-    """Where launches of the plan write to the buffer, or read from it; None where they do not."""
+    """The elements of the buffer that launches of the plan write, or read; None where they touch none."""
     key = buffer, writes
     if key not in plan.footprints:
         info = plan.known_accesses
@@ -125,10 +123,10 @@ def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
     return plan.footprints[key]
 
 
-def _written_out(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
+def _compiled(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
     """A function from a launch's arguments to the region."""
     at = {slot.name: n for n, slot in enumerate(plan.slots)}
-    at |= {name: n for n, _, name in plan.gradient_args}  # which have the shape of what they are of
+    at |= {name: n for n, _, name in plan.gradient_args}  # which have the array's shape
     shapes = {b for e in (*box.low, *box.high) for b in reads(e)[1]}
     arrays = {name: f"shape_of(a[{at[name]}])" for name in shapes if name in at}
     of_fields = {name: f"_{n}" for n, name in enumerate(sorted(shapes - at.keys()))}
@@ -160,7 +158,7 @@ def whole(shape: Sequence[int]) -> Region:
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
-    """Of an argument, as its kernel sees it: with the axes of its elements."""
+    """The shape of an argument as its kernel sees it: with the axes of its elements."""
     memory = memory_of(array)
     shape: tuple[int, ...] = (array if memory is None else memory.operand).shape
     return shape

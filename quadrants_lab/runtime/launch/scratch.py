@@ -1,4 +1,4 @@
-"""Scratch memory of launches: what a forward launch keeps for its gradient, and what a gradient works in."""
+"""Scratch buffers: values that a forward launch keeps for its gradient, working memory of gradients, race marks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ KeptBuffers = dict[str, Memory]
 
 
 class Scratch:
-    """The scratch buffers of a plan's kernel. ``origin``: the arguments of the last launch (`identity`)."""
+    """The memory of the scratch buffers of a plan's kernel. ``origin``: the `identity` of the last launch's
+    arguments."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -32,17 +33,17 @@ class Scratch:
         self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
         self.memories: dict[str, Memory] = {}
         self.origin: tuple[Any, ...] | None = None
-        self.fixed = not (self.buffers and _follow_arguments(self.buffers))
+        self.fixed = not _depend_on_arguments(self.buffers)
         self.changes_memory = CHANGED in plan.kernel.buffers
-        self.args: tuple[Any, ...] = ()  # of the last launch, where that changes memory
+        self.args: tuple[Any, ...] = ()  # of the last launch, where `changes_memory`
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
 
     def before(self, prepare: Callable[..., bool] | None) -> Callable[..., bool]:
-        """What `Plan.prepare` is for a kernel with scratch memory."""
+        """`Plan.prepare` for a kernel with scratch buffers, on top of its own ``prepare``."""
 
-        def ready(*args: Any) -> bool:
+        def prepare_scratch(*args: Any) -> bool:
             self.bind(args)
             if self.marks:
                 self.bind_marks(args)
@@ -51,11 +52,11 @@ class Scratch:
                 self.args = args
             return prepare is None or prepare(*args)
 
-        return ready
+        return prepare_scratch
 
     def bind(self, args: Sequence[Any]) -> None:
-        """Gives every buffer memory of its size in a launch with ``args``: that of the last launch, where it fits and
-        nobody took it."""
+        """Gives every buffer memory of its size in a launch with ``args``: that of the last launch if it fits and was
+        not taken by `take`."""
         if self.fixed and all(b.name in self.memories for b in self.buffers):
             return
         from quadrants_lab.adstack.evaluate import evaluate
@@ -68,8 +69,8 @@ class Scratch:
                 self.use(b.name, allocate(self.plan.session, b.dtype, shape))
 
     def bind_marks(self, args: Sequence[Any]) -> None:
-        """Gives each buffer of marks those of the array that it is about, for all kernels the same, and the launch its
-        epoch. Arrays of the host have none that outlast the launch."""
+        """Binds the race marks of each array, which all kernels share, and gives the launch its epoch. Marks of numpy
+        arrays last for one launch only."""
         session, memories, operands = self.plan.session, self.plan.memories(args), self.plan.operands(args)
         if session.epoch + len(self.plan.kernel.body) >= EPOCHS:
             session.epoch = 0
@@ -96,7 +97,7 @@ class Scratch:
         session.epoch += len(self.plan.kernel.body)
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
-        """Launches from now on have this memory, from element number ``at`` on and in this shape, as that buffer."""
+        """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
         self.memories[name] = memory
         for frame in self.plan.frames():
             self.set(frame, name)
@@ -110,24 +111,24 @@ class Scratch:
         frame.set_extents(name, memory.operand.shape)
 
     def kept(self) -> KeptBuffers:
-        """What the last launch kept."""
+        """The buffers that the last launch kept for its gradient."""
         return {b.name: self.memories[b.name] for b in self.buffers if b.role == "kept" and b.name in self.memories}
 
     def take(self) -> KeptBuffers:
-        """What the last launch kept, which is the caller's from now on."""
+        """`kept`, of which the caller becomes the owner."""
         kept = self.kept()
         for name in kept:
             del self.memories[name]
         return kept
 
     def give(self, kept: KeptBuffers) -> None:
-        """What the launch kept whose gradient comes next."""
+        """Binds what the launch kept whose gradient is launched next."""
         for name, memory in kept.items():
             if self.memories.get(name) is not memory:
                 self.use(name, memory)
 
     def put_back(self) -> None:
-        """After a gradient that ended early: memory becomes what the launch had left, where it is not."""
+        """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""
         plan = self.plan
         if not self.changes_memory or not self.memories[CHANGED].values():
             return
@@ -143,7 +144,7 @@ class Scratch:
         launch_slowly(frame, plan.slots, self.args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """What is equal for two launches over the same arrays with the same scalars."""
+        """A value that is equal for two launches exactly if they have the same arrays and scalars."""
         found: list[Any] = []
         for arg in args:
             memory = memory_of(arg)
@@ -152,15 +153,17 @@ class Scratch:
         return tuple(found)
 
 
-def _follow_arguments(buffers: Iterable[N.Buffer]) -> bool:
-    """Whether the size of one is that of an argument."""
+def _depend_on_arguments(buffers: Iterable[N.Buffer]) -> bool:
+    """Whether the size of one depends on an argument."""
+    if not buffers:
+        return False
     from quadrants_lab.adstack.evaluate import reads
 
     return any(args or shapes for b in buffers for args, shapes, _ in map(reads, b.extents))
 
 
 def spans(arrays: Iterable[npt.NDArray[Any]]) -> list[tuple[int, int]]:
-    """Begin and end of the memory of arrays; those that overlap are one."""
+    """The address ranges (begin, end) of arrays; ranges that overlap are merged."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((a.ctypes.data, a.ctypes.data + max(a.nbytes, 1)) for a in arrays):
         if found and begin < found[-1][1]:

@@ -1,4 +1,4 @@
-"""Chains of derivatives over several launches that end on the way, in memory without a derivative."""
+"""Warnings about derivative paths over several launches that end in memory without a derivative."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class DeadPaths:
-    """Knows which memory without a derivative has taken a value that has one. ``which``: "grad" or "dual"."""
+    """Tracks values with a derivative that launches have stored in memory without one. ``which``: "grad" or "dual"."""
 
     def __init__(self, which: str) -> None:
         self.which = which
         self.clear()
 
     def clear(self) -> None:
-        self.open: dict[Hashable, Span | None] = {}  # memory -> where it took the value
+        self.open: dict[Hashable, Span | None] = {}  # by memory, where such a value was stored
         self.warned: set[tuple[Hashable, str]] = set()
-        self.alive: list[Any] = []  # arrays in `open`, whose addresses nobody else may get
-        self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # integers -> the gradient of what they come from
-        self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # to be said where that gradient stays 0
+        self.alive: list[Any] = []  # arrays in `open`, so that their addresses are not reused
+        self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # by integer memory, the gradient of its origin
+        self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # given if that gradient stays 0
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
-        """Warns where a value with a derivative came, from an earlier launch, through memory without one."""
+        """Warns where the launch reads a value with a derivative from memory without one."""
         if plan.owner.constant:
             return
         buffers = plan.compiled.lowered.kernel.buffers
@@ -61,9 +61,9 @@ class DeadPaths:
             self._through_integers(plan, args)
 
     def _through_integers(self, plan: Plan, args: Sequence[Any]) -> None:
-        """Notes what is computed from values with a gradient by way of integers that another kernel has written."""
+        """Notes results that depend on values with a gradient through integers that another kernel wrote."""
         memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
-        own = [plan.gradient_of(name, args) for name in plan.reads]  # within one kernel the compiler has warned
+        own = [plan.gradient_of(name, args) for name in plan.reads]  # compile time has warned of paths in one kernel
         for (source, target), (read, cut) in plan.integer_flows.items():
             if source not in memories or target not in memories:
                 continue
@@ -75,6 +75,6 @@ class DeadPaths:
                 self.lost.setdefault((lost.serial, target), (lost, gets_nothing(name, target, read, cut)))
 
     def differentiated(self) -> None:
-        """To be called when the gradients have run: warns of those that are 0 because integers are on the way."""
+        """To be called after the gradients have run: warns of those that are 0 because integers are on the path."""
         warn([w for grad, w in self.lost.values() if not grad.values().any()])
         self.lost.clear()

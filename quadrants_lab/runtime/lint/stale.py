@@ -1,9 +1,8 @@
-"""What a gradient outside of a Tape reads that was written since its kernel was launched.
+"""Warnings about memory that was written between a launch and its gradient, outside of a Tape.
 
-Versions tell that memory was written, not where. Other kernels write a box of elements that their indices give
-(`runtime.launch.regions`), so that a step of time written meanwhile does not count for a gradient that reads another
-step.
-Of each kernel the last launch is known; where only an earlier one may have written, nothing is said.
+Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
+(`runtime.launch.regions`), so writes to one time step cause no warning about a gradient that reads another one. Only
+the last launch of each kernel is known; there is no warning where only an earlier launch may have written.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Sequence[Any]) -> str:
-    """Who wrote to what the launch of ``plan`` read of ``buffer``, since that had ``version``: "Python", or a kernel by
-    name; "" where nobody did, or it is not known: only the last launch of each kernel is."""
+    """The writer of elements of ``buffer`` that the launch of ``plan`` read, since the memory had ``version``:
+    "Python", or a kernel's name; "" where there is none, or it is not known."""
     if memory.python_wrote > version:
         return "Python"
     read = footprint(plan, buffer, writes=False)
@@ -38,7 +37,7 @@ def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Se
 
 
 class _Last:
-    """What is known of the last launch of a plan: the shapes of its array arguments are not."""
+    """The data of the last launch of a plan, as far as it is known: the scalar arguments."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -54,7 +53,7 @@ class _Last:
 
 
 def _written_as(plan: Plan, memory: Memory) -> str:
-    """The buffer as which a plan's launches write the memory, or may, where it is an argument; "" where they do not."""
+    """The buffer by which launches of a plan write the memory, or may, if it is an argument; "" where they do not."""
     if plan.owner.mode == "reverse":
         return ""
     for name in plan.writes:
@@ -67,8 +66,26 @@ def _written_as(plan: Plan, memory: Memory) -> str:
     return next((name for name in sorted(plan.writes) if of.get(name) == shape), "")
 
 
+def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
+    """The warning that trip counts have changed."""
+    names = ", ".join(c.buffer for c in changed)
+    verb = "was" if len(changed) == 1 else "were"
+    labels = []
+    for c in changed:
+        labels.append(Label(c.read, f"how often a loop runs is read from {c.buffer} here"))
+        if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
+            labels.append(Label(c.loop, f"this loop follows {c.buffer}"))
+    return warning(
+        "QL0410",
+        f"the gradient of kernel {kernel} runs other trips than its launch did: {names} {verb} written in between",
+        tuple(labels),
+        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
+        changed[0].read,
+    )
+
+
 def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
-    """The warning."""
+    """The warning that other values that the gradient reads have changed."""
     return warning(
         "QL0417",
         f"the gradient of kernel {kernel} reads {count.buffer}, which {writer} wrote after {kernel} was launched: it "

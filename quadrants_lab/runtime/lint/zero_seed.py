@@ -1,11 +1,9 @@
-"""What a gradient starts from: where every gradient that it reads is zero, so is everything that it adds."""
+"""A warning about gradients without a seed: where all gradients that a kernel reads are 0, it adds nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy.typing as npt
 
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warning
@@ -18,14 +16,12 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
-_CHUNK = 4096
 _LOOKS = 8
 
 
 class SeedCheck:
-    """The gradients that a reverse kernel reads, the small ones first. ``looks``: how many more launches are to look;
-    where arrays have to be searched it goes down with each. ``seed``: memory of one element that was not zero at its
-    version ``known``."""
+    """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases
+    where arrays have to be searched. ``seed``: memory of a single element that was not 0 at its version ``known``."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
@@ -42,31 +38,23 @@ class SeedCheck:
         self.seed: Memory | None = None
         self.known = 0
 
-    def __bool__(self) -> bool:
-        return bool(self.of)
-
     def given(self, args: Sequence[Any]) -> bool:
         """Whether some element is not zero."""
-        for held in self.fields:
-            if held.operand.size != 1:
+        for memory in self.fields:
+            if memory.operand.size != 1:
                 continue
-            if held is self.seed and held.version == self.known:
-                return True  # without looking, for which launches would be waited for
-            if held.values().item():
-                self.seed, self.known = None if held.foreign else held, held.version
+            if memory is self.seed and memory.version == self.known:
+                return True  # reading the value would wait for launches
+            if memory.values().item():
+                self.seed, self.known = None if memory.foreign else memory, memory.version
                 return True
         self.seed = None
         self.looks -= 1
-        if any(_any(memory.values()) for memory in self.fields):
-            return True
-        for n in self.args:
-            memory = memory_of(getattr(args[n], "grad", None))
-            if memory is None or _any(memory.values()):
-                return True
-        return False
+        gradients = (*self.fields, *(memory_of(getattr(args[n], "grad", None)) for n in self.args))
+        return any(memory is None or memory.values().any() for memory in gradients)
 
     def warning(self) -> GradientWarning:
-        """The warning that nothing was given to start from."""
+        """The warning that all seeds are 0."""
         names = [f"{name}.grad" for name in self.of.values()]
         verb = "is" if len(names) == 1 else "are"
         reads = (s for s in walk(self.kernel.body) if isinstance(s, N.Load) and self.of.get(s.buffer) is not None)
@@ -79,8 +67,3 @@ class SeedCheck:
             span,
         )
 
-
-def _any(array: npt.NDArray[Any]) -> bool:
-    """Whether an element is not zero; looks no further than the first one."""
-    flat = array.reshape(-1)
-    return any(flat[k : k + _CHUNK].any() for k in range(0, flat.size, _CHUNK))

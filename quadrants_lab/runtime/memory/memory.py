@@ -1,5 +1,6 @@
-"""Dense memory of fields and ndarrays, which counts its writes: numpy arrays that lie where the session's device sees
-them too, or, where device and host do not see each other's memory, memory of the device and a copy on the host."""
+"""Dense memory of fields and ndarrays, which counts its writes. It is a numpy array that the session's device can
+access, too, or, where device and host cannot access each other's memory, memory of the device with a copy on the
+host."""
 
 from __future__ import annotations
 
@@ -14,24 +15,36 @@ from quadrants_lab.backends.host import zeros
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
-SHARED: Any = object()  # in the place of an index: from now on others may write without telling
+SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
 
 
 class Memory:
-    """The array of one field or ndarray. ``version`` grows with every write through Python or a kernel, so whoever
-    derived something from the data can tell whether it still holds. ``address`` never changes. ``serial`` is this
-    memory's alone: unlike an id or an address, nothing made after it is freed gets it again. ``on_device``: what keeps
-    memory of a device other than the CPU. ``operand`` is what a launch takes: the array, or memory of the device.
-    ``foreign``: whether others may write to it without telling, so that ``version`` says nothing; for memory of a torch
-    tensor, what is known of the tensor.
+    """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
+    changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
+    ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes, the
+    array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
+    nothing; for memory of a torch tensor, its `Tensor`.
 
-    ``array`` is for reading and writing, and must be asked for anew after each launch; `values` is for reading only,
-    which may be cheaper.
+    ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
+    may be cheaper.
     """
 
     __slots__ = (
-        "_ahead", "_copy", "_taken", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
-        "python_wrote", "serial", "session", "version", "watchers",
+        "_copied_at",
+        "_copy",
+        "_host_newer",
+        "address",
+        "array",
+        "dtype",
+        "foreign",
+        "marks",
+        "on_device",
+        "operand",
+        "python_wrote",
+        "serial",
+        "session",
+        "version",
+        "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -41,22 +54,22 @@ class Memory:
     foreign: Any
 
     def __init__(self, session: Session, dtype: DType) -> None:
-        """Nothing yet: see `allocate`, `over` and `Imported.at`."""
+        """Without an array yet; see `allocate`, `over` and `Imported.at`."""
         self.session = session
         self.dtype = dtype
         self.on_device = None
         self.foreign = None
-        self.marks: dict[str, tuple[int, Memory]] = {}  # of launches that watch for races, with their generation
-        self.version = self.python_wrote = 0  # python_wrote: the version that Python's last write made
-        self.watchers: tuple[Callable[[Any], None], ...] = ()  # told where Python is about to write
+        self.marks: dict[str, tuple[int, Memory]] = {}  # marks of launches that watch for races, with their generation
+        self.version = self.python_wrote = 0  # python_wrote: the version after Python's last write
+        self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
-        self._taken = -1
-        self._ahead = False
+        self._copied_at = -1
+        self._host_newer = False
 
     @staticmethod
     def over(session: Session, array: npt.NDArray[Any], foreign: Any) -> Memory:
-        """Memory that is another's: a C-contiguous array of the host, which GPUs only borrow for a launch."""
+        """Memory over a C-contiguous array of the host, which GPUs copy for a launch."""
         dtype = from_numpy(array.dtype)
         assert dtype is not None
         assert array.flags.c_contiguous
@@ -66,27 +79,26 @@ class Memory:
         made.foreign = foreign
         return made
 
-    def writing(self, where: Any) -> None:
-        """To be called before Python writes: ``where`` is the index into the array, ... for all of it, or `SHARED`."""
+    def before_write(self, where: Any) -> None:
+        """To be called before Python writes; ``where``: the index, ... for the whole array, or `SHARED`."""
         for watcher in self.watchers:
             watcher(where)
 
-    def wrote(self) -> None:
-        """To be called after Python's writes."""
+    def after_write(self) -> None:
+        """To be called after Python has written."""
         self.version = self.python_wrote = self.version + 1
 
     def write(self, where: Any, values: Any) -> None:
-        """A write of Python's: ``where`` as for `writing`; ``values`` are cast."""
-        for watcher in self.watchers:
-            watcher(where)
+        """Writes from Python; ``where`` as for `before_write`; ``values`` are cast."""
+        self.before_write(where)
         if where is ...:
             self.assign(values)
         else:
             self.array[where] = values
-        self.version = self.python_wrote = self.version + 1
+        self.after_write()
 
     def values(self) -> npt.NDArray[Any]:
-        """What is in it; not to be written to."""
+        """The content, for reading only."""
         return self.array
 
     def copy(self) -> npt.NDArray[Any]:
@@ -94,19 +106,19 @@ class Memory:
         return out
 
     def assign(self, values: Any) -> None:
-        """Writes all of it; ``values`` are cast. `writing` and `wrote` are to be called as well."""
+        """Writes the whole array; ``values`` are cast. The caller also calls `before_write` and `after_write`."""
         self.array[...] = values
 
     def reader(self) -> Callable[[Any], Any]:
-        """What gives one element, a Python number, by its index."""
+        """A function from an index to the element as a Python number."""
         return self.array.item
 
-    def settle(self) -> None:
-        """To be called after writes to ``array`` that others may look for before the next launch."""
+    def flush(self) -> None:
+        """To be called after writes to ``array`` that other libraries may read before the next launch."""
 
 
 class HostVisible(Memory):
-    """Memory that host and device both see, where launches return before they are done: who looks at it waits."""
+    """Memory that host and device share, on a device whose launches are asynchronous: every access waits for them."""
 
     __slots__ = ()
 
@@ -129,10 +141,10 @@ class HostVisible(Memory):
 
 
 class HostMirrored(Memory):
-    """Memory of a device that the host does not see, and the host's copy of it, made when it is first needed.
+    """Memory of a device that the host cannot access, and a copy on the host, made at first use.
 
-    The copy is right if it was taken at this ``version`` (`_taken`), or if the host is `_ahead`: it may have been
-    written to and goes to the device before the next launch, which asks for it by `send`.
+    The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then it
+    may have been written, and the next launch first copies it to the device by `upload`.
     """
 
     __slots__ = ()
@@ -140,58 +152,59 @@ class HostMirrored(Memory):
     @property
     def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
         copy = self.values()
-        if not self._ahead:
-            self._ahead = True
+        if not self._host_newer:
+            self._host_newer = True
             self.on_device.device.ahead.append(self)
         return copy
 
     def values(self) -> npt.NDArray[Any]:
         if self._copy is None:
             self._copy = np.empty(self.on_device.shape, self.on_device.dtype)
-        if not self._ahead and self._taken != self.version:
+        if not self._host_newer and self._copied_at != self.version:
             self.on_device.read_into(self._copy)
-            self._taken = self.version
+            self._copied_at = self.version
         return self._copy
 
+    def _is_current(self) -> bool:
+        return self._host_newer or self._copied_at == self.version
+
     def copy(self) -> npt.NDArray[Any]:
-        right = self._ahead or self._taken == self.version
-        out: npt.NDArray[Any] = self.values().copy() if right else self.on_device.read()
+        out: npt.NDArray[Any] = self.values().copy() if self._is_current() else self.on_device.read()
         return out
 
     def assign(self, values: Any) -> None:
         self.on_device.write(values)
-        self._ahead = False
-        self._taken = -1
+        self._host_newer = False
+        self._copied_at = -1
 
     def reader(self) -> Callable[[Any], Any]:
         if self.on_device.nbytes <= _SMALL:
             return lambda index: self.values().item(index)
 
         def item(index: Any) -> Any:
-            """From the copy where it is right, else that one element."""
-            right = self._ahead or self._taken == self.version
-            return self.values().item(index) if right else self.on_device.item(index)
+            """From the copy if that is up to date; otherwise copies only the element."""
+            return self.values().item(index) if self._is_current() else self.on_device.item(index)
 
         return item
 
-    def send(self) -> None:
-        """Hands the device what the host may have written."""
-        if self._ahead:
+    def upload(self) -> None:
+        """Copies what the host may have written to the device."""
+        if self._host_newer:
             assert self._copy is not None
             self.on_device.write(self._copy)
-            self._ahead = False
-            self._taken = self.python_wrote  # which a launch that writes it has passed, now or soon
+            self._host_newer = False
+            self._copied_at = self.python_wrote  # the version grows with the launch that is about to write it
 
 
 class Imported(HostMirrored):
-    """Memory of another library on the session's device. The host's copy of it is never known to be right; `settle`
-    hands on what was written to it."""
+    """Memory of another library on the session's device. The library may write at any time, so the host's copy is never
+    known to be up to date, and `flush` uploads what was written."""
 
     __slots__ = ()
 
     @classmethod
     def at(cls, session: Session, on_device: Any, foreign: Any) -> Imported:
-        """Over memory of the device, which says that it is lent (`on_device.stream`)."""
+        """Over device memory of another library."""
         dtype = from_numpy(on_device.dtype)
         assert dtype is not None
         made = cls(session, dtype)
@@ -201,7 +214,7 @@ class Imported(HostMirrored):
         return made
 
     def values(self) -> npt.NDArray[Any]:
-        self._taken = -1
+        self._copied_at = -1
         return super().values()
 
     def copy(self) -> npt.NDArray[Any]:
@@ -211,18 +224,18 @@ class Imported(HostMirrored):
     def reader(self) -> Callable[[Any], Any]:
         return lambda index: self.values().item(index)
 
-    def settle(self) -> None:
-        self.send()
+    def flush(self) -> None:
+        self.upload()
 
 
-_SMALL = 4096  # bytes that are as fast to copy as one element
+_SMALL = 4096  # bytes; copying them is as fast as copying one element
 
 
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
     """Memory of zeros on the session's device."""
-    if session.backend.CAPABILITIES.on_host:  # without the device, which loads the code generator
+    if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
-    with session.lock:  # which may wait for launches, or start some
+    with session.lock:  # allocation may wait for launches, or start some
         there = session.device.allocate(shape, dtype.numpy)
     if there.array is None:
         made: Memory = HostMirrored(session, dtype)

@@ -1,1 +1,1 @@
-"""What launches were: records, their text, and launching them once more elsewhere."""
+"""Records of launches, text about compiled kernels, and repeating a recorded launch in another session."""

@@ -1,4 +1,4 @@
-"""What was compiled, as text: IR by stage, code by stage, stacks by row."""
+"""Text about compiled kernels: the IR and code of each stage, and a table of the stacks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FRONT_END = "front end"
 
 
 class Sizes(tuple["StackRow", ...]):
-    """The launch report of a gradient: a row an adstack; ``kept``: a row for each buffer of which the launch kept what
-    it overwrote; ``notes`` say why other values have no stack. ``bytes``: what one iteration in flight keeps;
-    ``bytes_before``: what it would keep without recomputation and narrowing (None: not known); ``launch_bytes``: what
-    the launch took of the heap, for ``lanes`` iterations in flight. Printing it shows a table."""
+    """The launch report of a gradient, with a row for each adstack. ``kept``: a row for each buffer whose overwritten
+    values the launch saved. ``notes`` say why other values have no stack. ``bytes``: stack bytes per iteration in
+    flight. ``bytes_before``: the same without recomputation and narrowing (None: unknown). ``launch_bytes``: heap bytes
+    of the launch, for ``lanes`` iterations in flight. Printing it shows a table."""
 
     def __new__(cls, rows: Sequence[StackRow], *_: object) -> Sizes:
         return super().__new__(cls, rows)
@@ -69,7 +69,7 @@ def _table(rows: Sequence[StackRow]) -> list[str]:
 
 
 def compiled_plan(dispatcher: Dispatcher) -> Plan:
-    """The plan of the last call; compiled now where the arguments do not matter to the code."""
+    """The plan of the last call. Without a call, compiles the kernel if its code does not depend on the arguments."""
     now = S.current()
     with now.lock:
         dispatcher.enter(now)
@@ -95,8 +95,8 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.lowered.kernel)
     from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 
-    lowering = lowering_of(compiled, plan.ran, S.current().backend).steps
-    # of a pass that ran twice, the last run
+    lowering = lowering_of(compiled, plan.last_kernel, S.current().backend).steps
+    # if a pass ran twice, this is its last run
     steps = {step.name: step.after for step in (*trace_of(compiled).steps, *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")
     if wanted not in steps:
@@ -106,20 +106,20 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
 
 @roomy
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
-    """The stage of the session's backend, of what ran last, or of another one: code needs no device."""
+    """The code of a stage, of the session's backend or of another one: making code needs no device."""
     plan, own = compiled_plan(dispatcher), S.current().settings.backend
     makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, own)
     stage = stage or S.current().backend.STAGES[-1]
     if stage not in makers:
         raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
-    kernel = plan.ran if makers[stage] == own else plan.kernel
+    kernel = plan.last_kernel if makers[stage] == own else plan.kernel
     need(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
 
 
 @roomy
 def sizes(dispatcher: Dispatcher) -> Sizes:
-    """Rows for the last gradient launch."""
+    """The report of the last gradient launch."""
     from quadrants_lab.autodiff.explain import explain
     from quadrants_lab.autodiff.unroll import unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
@@ -139,4 +139,4 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
     unstacked = [n for n in notes if not n.stacked]
-    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.seen()), launch, lanes)
+    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.last_data()), launch, lanes)

@@ -1,11 +1,11 @@
-"""Launch records: what a kernel's last forward and last gradient launch read, were sized to, and left behind; of those
-before as many as little memory holds.
+"""Launch records: inputs, stack sizes and outputs of each kernel's last forward launch and last gradient launch, and of
+as many earlier launches as fit into little memory.
 
-    with recording() as records:
+    with recording() as recorder:
         ...launches...
-    records.last[(dispatcher, "forward")]
+    recorder.last[kernel.dispatcher]
 
-Outside of a recording nothing is kept or copied. Memory that did not change is not copied again.
+Outside of a recording nothing is copied. Memory that did not change is not copied again.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.memory.memory import Memory
 
 COPY_BYTES = 256 << 20
-PAST_BYTES, MOST_PAST = 32 << 20, 2000  # copies for launches that were superseded, and how many of these
-HEAD_BYTES = 16 << 20  # of what does not fit, for all arrays of a launch
+PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
+HEAD_BYTES = 16 << 20  # of first elements, for all arrays of a launch whose copies do not fit
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(slots=True)
 class LaunchRecord:
-    """One launch. ``inputs``: copies of the buffers that it reads, as they were before, by buffer name; ``outputs``:
-    of those that it writes, as they were after it. Both are None where they did not fit into the recording's memory.
-    ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row an
-    adstack; ``kept``: a row for each buffer of which its launch kept what it overwrote. ``draws``: the number of the
-    launch whose random draws it made. ``first``: it is the first of its specialisation. ``number`` counts all launches
-    of the recording, from 0; ``of``: the number of the launch that it is the gradient of, -1 where that was not
-    recorded. ``memories``: where the data is, and the version that the launch left. ``heads``: where there are no
-    inputs, `heads`. ``copied``: bytes that no other record has. ``held``: what `held.held` made of it."""
+    """One launch. ``inputs``: copies of the buffers that it reads, from before it, by buffer name. ``outputs``: copies
+    of the buffers that it writes, from after it. Both are None if they did not fit into the recording's memory.
+    ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row for
+    each adstack. ``kept``: a row for each buffer whose overwritten values the launch saved. ``draws``: the launch
+    number of its random draws. ``first``: whether it is the first launch of its specialisation. ``number``: its
+    position in the recording, from 0. ``of``: for a gradient, the number of its launch, -1 if that was not recorded.
+    ``memories``: each buffer's memory, and its version after the launch. ``first_elements``: set by `first_elements` if
+    there are no inputs. ``copied``: bytes of copies that no other record shares. ``data``: cache of `launch_data`."""
 
     plan: Plan
     args: tuple[Any, ...]
@@ -63,9 +63,9 @@ class LaunchRecord:
     failed: bool = False
     of: int = -1
     memories: dict[str, tuple[Memory, int]] = field(default_factory=dict)
-    heads: Arrays = field(default_factory=dict)
+    first_elements: Arrays = field(default_factory=dict)
     copied: int = 0
-    held: Any = None
+    data: Any = None
 
     @property
     def kernel(self) -> str:
@@ -87,15 +87,15 @@ class LaunchRecord:
 
     @property
     def random(self) -> tuple[int, int]:
-        """What its draws depend on: the seed, and the number of the launch."""
+        """The seed and launch number that its random draws depend on."""
         return self.plan.session.settings.random_seed, self.draws
 
 
 @dataclass(slots=True)
 class Recorder:
-    """An observer; ``last`` is keyed by the kernel's dispatcher, which knows its mode; ``earlier`` are the superseded
-    launches, the latest 10,000, without data, and ``past`` the latest of their records. ``tapes``: what makes the
-    report of the last Tape over each loss, by its memory."""
+    """An observer that records launches. ``last``: the last record by the kernel's dispatcher, which knows its mode.
+    ``earlier``: the latest 10,000 superseded launches, without data. ``past``: those of the latest ones that have data.
+    ``tapes``: serial of the memory of a loss -> function that makes the report of the last Tape over it."""
 
     limit: int = COPY_BYTES
     last: dict[Any, LaunchRecord] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Recorder:
     tapes: dict[int, Callable[[], Any]] = field(default_factory=dict)
     past: deque[LaunchRecord] = field(default_factory=deque)
     _past_bytes: int = 0
-    _forward: dict[tuple[Any, int], int] = field(default_factory=dict)  # gradient and number of its launch -> record's
+    _forward: dict[tuple[Any, int], int] = field(default_factory=dict)  # (gradient, launch number) -> record number
     _known: WeakValueDictionary[int, npt.NDArray[Any]] = field(default_factory=WeakValueDictionary)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
@@ -116,9 +116,9 @@ class Recorder:
         record = LaunchRecord(plan, _frozen(args), self.launches, None, shapes)
         record.inputs = self._copies(record, arrays, memories, names)
         if record.inputs is None:
-            record.heads = heads(plan, arrays, memories.keys())
-        self._supersede(old)  # now: what did not change is not copied again
-        record.first = plan.compiled.recorded is not None and not plan.compiled.clock.launched
+            record.first_elements = first_elements(plan, arrays, memories.keys())
+        self._supersede(old)  # after copying, so that unchanged copies are shared
+        record.first = plan.compiled.trace is not None and not plan.compiled.clock.launched
         plan.compiled.clock.launched = True
         self.launches += 1
         self.last[plan.owner] = record
@@ -139,14 +139,14 @@ class Recorder:
         if plan.owner.mode == "reverse":
             record.of = self._forward.get((plan.owner, record.draws), -1)
         elif plan.owner.gradient is not None:
-            self._forward.setdefault((plan.owner.gradient, record.draws), record.number)  # else it was made again
+            self._forward.setdefault((plan.owner.gradient, record.draws), record.number)  # not for a recomputed launch
 
     def records(self) -> list[LaunchRecord]:
         """The records that are held, in the order of the launches."""
         return sorted(self.last.values(), key=lambda r: r.number)
 
     def _supersede(self, old: LaunchRecord | None) -> None:
-        """Takes leave of a record: it goes to those of the past, of which the oldest give way."""
+        """Moves a record to the past ones, of which the oldest are dropped."""
         if old is None:
             return
         self.earlier.append(
@@ -162,13 +162,13 @@ class Recorder:
         self, record: LaunchRecord, arrays: Arrays, memories: Mapping[str, Memory], names: AbstractSet[str]
     ) -> Arrays | None:
         parts = [part for r in self.last.values() for part in (r.inputs, r.outputs) if part]
-        held = {id(a): a.nbytes for part in parts for a in part.values()}
-        if sum(held.values()) + sum(a.nbytes for name, a in arrays.items() if name in names) > self.limit:
+        sizes = {id(a): a.nbytes for part in parts for a in part.values()}
+        if sum(sizes.values()) + sum(a.nbytes for name, a in arrays.items() if name in names) > self.limit:
             return None
         return {name: self._copy(record, a, memories.get(name)) for name, a in arrays.items() if name in names}
 
     def _copy(self, record: LaunchRecord, array: npt.NDArray[Any], memory: Memory | None) -> npt.NDArray[Any]:
-        """A copy, or the last one of this memory where that is the same; not to be written to."""
+        """A copy, or the last copy of this memory if it is equal. It must not be written to."""
         known = None if memory is None else self._known.get(memory.serial)
         if known is not None and _same(known, array):
             return known
@@ -180,7 +180,7 @@ class Recorder:
 
 
 def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
-    """Whether both are the same to the last bit, NaN or not."""
+    """Whether both are equal bit by bit, also for NaN."""
     if a.shape != b.shape:
         return False
     word = np.uint64 if a.nbytes % 8 == 0 else np.uint8
@@ -188,15 +188,15 @@ def _same(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> bool:
     return bool((left == right).all())
 
 
-def heads(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Arrays:
-    """The first elements, flat, of what a launch reads and nobody can look at after it: what it writes as well, and
-    what is in none of the ``memories``. All of them where they are equal."""
+def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Arrays:
+    """The first elements, flat, of the arrays that a launch reads and that cannot be read after it, because it writes
+    them too or because they are in none of the ``memories``. All elements of an array if they are equal."""
     read = {n for n in arrays if any(isinstance(s, N.Load) for s in plan.accesses_of.get(n, ()))}
     names = {n for n in read if n in plan.writes or n not in memories}
     each, found = HEAD_BYTES // max(len(names), 1), {}
     for n in names:
         flat = arrays[n].reshape(-1)
-        if flat.size and (flat == flat[0]).all():  # as what gradients are cleared to is: it takes no room
+        if flat.size and (flat == flat[0]).all():  # such as a cleared gradient: this takes no memory
             found[n] = np.broadcast_to(flat[0].copy(), flat.shape)
         else:
             found[n] = flat[: each // flat.itemsize].copy()
@@ -204,13 +204,13 @@ def heads(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Arrays:
 
 
 def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments without large foreign arrays: those are among the inputs."""
+    """The arguments, without numpy arrays: those are among the inputs."""
     return tuple(f"<numpy {a.dtype} {a.shape}>" if isinstance(a, np.ndarray) else a for a in args)
 
 
 @contextmanager
 def recording(limit: int = COPY_BYTES, compiling: Trace | None = None) -> Iterator[Recorder]:
-    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling.now`` says what is being
+    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling.now`` tells what is being
     compiled."""
     recorder = Recorder(limit)
     token = RECORDER.set(compiling or Trace())

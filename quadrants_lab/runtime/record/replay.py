@@ -1,9 +1,9 @@
-"""A recorded launch once more, on a device of its own: what another backend makes of the same kernel and data.
+"""Repeats a recorded launch in a session of its own, to compare backends on the same kernel and data.
 
     session = shadow(record.plan.session, backend)
     replay(record, session).outputs["x.grad"]
 
-Code is made from the IR that the recorded launch ran; nothing of the session that is recorded is touched.
+The code is made from the IR of the recorded launch. The recorded session is not touched.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable, Frame
     from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
-MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # of the launches that are made for their time
+MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # limits of the launches that are timed
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a replay left behind. ``outputs`` and ``returned``: as in the record. ``first``: seconds of the first
-    launch, at which drivers finish their work; ``seconds``: median of those after it, 0 where the first took too
-    long for others. ``lane_bytes``: adstacks of an iteration in flight; ``heap_bytes``: the device's whole adstack
-    heap."""
+    """The results of a replay. ``outputs`` and ``returned``: as in the record. ``first``: seconds of the first launch,
+    in which drivers finish their work. ``seconds``: median of further launches, 0 if the first one took too long for
+    any. ``lane_bytes``: bytes of adstacks per iteration in flight. ``heap_bytes``: the device's whole adstack heap."""
 
     outputs: Arrays
     returned: dict[str, Any]
@@ -49,17 +48,17 @@ class Replay:
 
 
 def shadow(home: Session, backend: str) -> Session:
-    """A session on ``backend`` with the options of ``home``, beside it."""
+    """A second session, on ``backend``, with the options of ``home``."""
     same = backend == home.settings.backend
     arch, threads = (home.settings.arch, home.settings.threads) if same else (backend, 0)
     return Session(replace(home.settings, arch=arch, backend=backend, threads=threads))
 
 
 def replay(record: LaunchRecord, session: Session) -> Replay:
-    """Launches the record's kernel on the session's device, on copies of its data; stacks are sized there anew.
+    """Launches the record's kernel in the session, on copies of its data; stacks are sized again.
 
-    The record must hold its inputs. Raises the error of a kernel that the backend cannot compile or that fails there,
-    MemoryError where the device has too little.
+    The record must hold its inputs. Raises QuadrantsError if the backend cannot compile the kernel or the launch fails,
+    MemoryError if the device has too little memory.
     """
     plan, kernel = record.plan, record.plan.kernel
     assert record.inputs is not None
@@ -79,7 +78,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
             _fill(memories, record.inputs | dict.fromkeys(marks, 0))
             took.append(launch(record, frame, session))
         for name in plan.writes & memories.keys():
-            memories[name].wrote()
+            memories[name].after_write()
         return Replay(
             {name: memories[name].copy() for name in sorted(plan.writes & memories.keys())},
             {name: frame.ret(name) for name in plan.compiled.returns},
@@ -91,7 +90,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
 
 
 def add_scratch(record: LaunchRecord, kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
-    """Adds the scratch memory that a launch of one of the record's kernels needs."""
+    """Adds the scratch memory that a launch of the kernel needs to ``memories``."""
     sizes = Live(record.scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
@@ -101,7 +100,7 @@ def add_scratch(record: LaunchRecord, kernel: N.Kernel, session: Session, memori
 def frame_of(
     record: LaunchRecord, executable: Executable, kernel: N.Kernel, session: Session, memories: dict[str, Memory]
 ) -> Frame:
-    """A frame of one of the record's kernels with its arguments set."""
+    """A frame for a launch of the kernel on ``memories``, with the scalars of the record."""
     used = {name: memory for name, memory in memories.items() if name in kernel.buffers}
     frame = make_frame(executable, used, session)
     for name in used:
@@ -123,7 +122,7 @@ def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
 def _depths(
     record: LaunchRecord, plan: GradientPlan, session: Session, memories: dict[str, Memory]
 ) -> list[int]:
-    """The depths of the stacks, from the data on this device."""
+    """The depths of the stacks, computed from the data of this session."""
     forced, counter = plan.compiled.options.ad_stack_size, plan.compiled.counter
     if forced:
         return [forced] * len(plan.sizes)
@@ -139,7 +138,7 @@ def _depths(
 
 
 def launch(record: LaunchRecord, frame: Frame, session: Session) -> float:
-    """Seconds of a launch to its end; what it prints was printed before and is dropped."""
+    """Launches, waits, and returns the seconds. Printed text is dropped, because the recorded launch printed it."""
     start = perf_counter()
     status = frame.launch()
     session.finish()

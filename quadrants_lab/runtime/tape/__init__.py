@@ -1,6 +1,6 @@
-"""What a Tape knows of a program: its launches, what they overwrote that gradients need, and the way back.
+"""What a Tape records of a program, and its backward pass.
 
-`recorder` records launches and Python's writes as steps (`step`); it knows from `route` where each launch reads and
-writes, keeps (`keeper`) in `parts` what `followed` memory loses, and joins steps to `segments` where a budget asks for
-it. `back` runs the gradients, last first, and lets them read what is kept where it lies (`stand_ins`).
+`recorder` records launches and Python's writes as steps (`step`). `route` says where each launch reads and writes.
+Values of `tracked` memory that are overwritten are saved as `parts` (`keeper`), and steps are joined to `segments` to
+stay within a budget. `back` runs the gradients, last first; they can read saved copies directly (`stand_ins`).
 """

@@ -1,4 +1,4 @@
-"""The way back over recorded steps: gradients, last first, each over the memory that its launch left."""
+"""The backward pass over recorded steps: gradients, last first, each on the memory that its launch left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from quadrants_lab.runtime.launch.regions import Region, add
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import write_again
-from quadrants_lab.runtime.tape.segments import cannot_be_made_again, item_bytes, lengths
+from quadrants_lab.runtime.tape.segments import item_bytes, lengths, not_recomputable
 from quadrants_lab.runtime.tape.stand_ins import StandIns
 from quadrants_lab.runtime.tape.step import Segment, Step
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def kept_as_it_is(launches: Launches) -> Iterator[None]:
-    """What a sweep in the with changes, but for gradients, is afterwards as it was before."""
-    final = as_it_is(launches.steps, {id(f.grad) for f in launches.followed.values()})
+def restored_afterwards(launches: Launches) -> Iterator[None]:
+    """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients."""
+    final = snapshot(launches.steps, {id(f.grad) for f in launches.tracked.values()})
     extra = sum(part.nbytes for part in final)
     launches.used += extra
     launches.most, launches.made_again = max(launches.most, launches.used), 0
@@ -36,12 +36,12 @@ def kept_as_it_is(launches: Launches) -> Iterator[None]:
         for part in final:
             part.put()
         launches.used -= extra
-        launches.up_to_date()
+        launches.mark_seen()
 
 
-def as_it_is(items: list[Step | Segment], gradients: AbstractSet[int] = frozenset()) -> list[Part]:
-    """Copies of all that a sweep over the items puts back, or writes when it makes steps again; without ``gradients``,
-    the ids of memory that is to change."""
+def snapshot(items: list[Step | Segment], gradients: AbstractSet[int] = frozenset()) -> list[Part]:
+    """Copies of all memory that a sweep over the items restores, or writes when it recomputes steps. ``gradients``: ids
+    of memory that is left out."""
     boxes: dict[int, tuple[Memory, list[Region]]] = {}
     others: list[Part] = []
     for item in items:
@@ -58,13 +58,13 @@ def as_it_is(items: list[Step | Segment], gradients: AbstractSet[int] = frozense
 
 
 def sweep(launches: Launches, forget: bool, after: Callable[[Step], None] | None = None) -> None:
-    """Runs the gradients; memory ends up as it was before the first step, as far as it will be read. ``forget``: the
-    steps on the way. ``after`` is told of each step's gradient."""
+    """Runs the gradients. Memory that gradients read ends up as it was before the first step. ``forget``: drop each
+    step after its gradient. ``after`` is called after each step's gradient."""
     now = StandIns()
     for item in reversed(launches.steps):
         if isinstance(item, Segment):
             now.settle()
-            _make_again(launches, item, after)
+            _recompute_segment(launches, item, after)
         else:
             now.differentiate(item)
             if after is not None:
@@ -76,13 +76,13 @@ def sweep(launches: Launches, forget: bool, after: Callable[[Step], None] | None
             launches.used -= item_bytes(item)
 
 
-def _make_again(launches: Launches, segment: Segment, after: Callable[[Step], None] | None) -> None:
-    """Makes the steps again, from memory as it was before them, and runs their gradients."""
+def _recompute_segment(launches: Launches, segment: Segment, after: Callable[[Step], None] | None) -> None:
+    """Recomputes the steps of a segment, from memory as it was before them, and runs their gradients."""
     for part in reversed(segment.start + segment.changes):
         part.put()
     room = None if launches.memory is None else max(0, launches.memory - launches.used)
     inner = type(launches)(memory=room, joins=False)
-    inner.times = launches.times
+    inner.recomputed_times = launches.recomputed_times
     try:
         _record(inner, segment)
         sweep(inner, forget=True, after=after)
@@ -95,36 +95,35 @@ def _make_again(launches: Launches, segment: Segment, after: Callable[[Step], No
 
 
 def _record(inner: Launches, segment: Segment) -> None:
-    """Makes a segment's steps again; `inner` keeps what its budget allows. Its first segment begins where ``segment``
-    does, and needs nothing that is not kept already."""
-    division = _division(segment, inner.memory)
+    """Recomputes a segment's steps; ``inner`` saves what its budget allows. Its first segment begins where ``segment``
+    does, so all that it needs is saved already."""
     items, known = iter(segment.steps), cast("Segment | None", segment)
-    for length in division:
+    for length in _division(segment, inner.memory):
         with inner.segment(known, by_hand=False) if length > 1 else nullcontext():
             for item in islice(items, length):
-                _do_again(inner, item)
+                _recompute(inner, item)
         known = None
 
 
 def _division(segment: Segment, room: int | None) -> list[int]:
-    """Into how many steps each to divide a segment: one where what they keep has room."""
+    """The lengths in steps into which to divide a segment: all 1 if there is room for all that the steps save."""
     costs = [max((step.cost for step in Segment([item]).leaves()), default=0) for item in segment.steps]
     if room is None or sum(costs) <= room:
         return [1] * len(costs)
     state = max(sum(part.nbytes for part in segment.start + segment.changes), max(costs))
-    together = state // max(costs) if room > state else 1  # steps that take the room of a state
+    together = state // max(costs) if room > state else 1  # so many steps save as much as one state takes
     units = -(-len(costs) // together)
     found: list[int] = []
-    for length in lengths(units, max(0, room // state - 1)):  # the last unit has the room of one
+    for length in lengths(units, max(0, room // state - 1)):  # one state is reserved for the last unit
         found += [length * together] if length > 1 else [1] * together
     return found
 
 
-def _do_again(inner: Launches, item: Step | Segment) -> None:
+def _recompute(inner: Launches, item: Step | Segment) -> None:
     if isinstance(item, Segment):
         with inner.segment():
             for step in item.steps:
-                _do_again(inner, step)
+                _recompute(inner, step)
         return
     if item.route is not None:
         assert item.launch is not None
@@ -133,8 +132,8 @@ def _do_again(inner: Launches, item: Step | Segment) -> None:
     elif item.write is not None:
         write_again(inner, item)
     else:
-        raise cannot_be_made_again("of them failed")
-    made = inner.under_way[-1]
-    assert isinstance(made, Step)
-    made.number = item.number
-    inner.times[item.number] += 1
+        raise not_recomputable("of them failed")
+    repeated = inner.under_way[-1]
+    assert isinstance(repeated, Step)
+    repeated.number = item.number
+    inner.recomputed_times[item.number] += 1

@@ -1,8 +1,8 @@
-"""Values that were in a part of an array before something wrote over them, to be put back.
+"""Copies of a part of an array, saved before the part is overwritten.
 
-A `Part` has ``size`` elements of ``memory``, in ``nbytes``; ``region``: the box that they are all of, or None. `put`
-writes them back; `keep` takes them as they are now, and `again` does so into a second copy. `changed`: what is enough
-to keep once others wrote there.
+A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
+None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
+part of only those elements that differ by now, if that is smaller.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
 
 
 class HostPart:
-    """The elements ``where`` (an index into the array), kept on the host."""
+    """The elements ``where`` (an index into the array), copied to the host."""
 
-    def __init__(
-        self, memory: Memory, where: Any, values: npt.NDArray[Any], region: Region | None = None
-    ) -> None:
+    def __init__(self, memory: Memory, where: Any, values: npt.NDArray[Any], region: Region | None = None) -> None:
         self.memory = memory
         self.where = where
         self.values = values
@@ -35,7 +33,7 @@ class HostPart:
 
     def put(self) -> None:
         self.memory.array[self.where] = self.values
-        self.memory.settle()
+        self.memory.flush()
         self.memory.version += 1
 
     def keep(self) -> None:
@@ -45,7 +43,7 @@ class HostPart:
         return HostPart(self.memory, self.where, np.array(self.memory.values()[self.where]), self.region)
 
     def changed(self) -> HostPart:
-        """The elements alone that are no longer what they were, where that takes less memory. The part is a box."""
+        """A part of only those elements that differ by now, or this part if that is smaller. This part is a box."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.values()[self.where].view(bits))
         assert self.region is not None
@@ -55,26 +53,26 @@ class HostPart:
 
 
 class DevicePart:
-    """What memory of a device has from element ``at`` on, kept there: all that is in between, where a box is no range
-    of elements."""
+    """``size`` consecutive elements of device memory from ``at`` on, copied on the device. If a box is not contiguous,
+    this includes the elements between its rows."""
 
     def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None) -> None:
         self.memory = memory
         self.at = at
         self.size = size
         self.region = region
-        memory.send()
-        self.values = memory.on_device.piece(at, size)
+        memory.upload()
+        self.values = memory.on_device.save(at, size)
         self.nbytes = int(self.values.nbytes)
 
     def put(self) -> None:
-        self.memory.send()
-        self.memory.on_device.put(self.at, self.values)
+        self.memory.upload()
+        self.memory.on_device.restore(self.at, self.values)
         self.memory.version += 1
 
     def keep(self) -> None:
-        self.memory.send()
-        self.memory.on_device.take(self.at, self.values)
+        self.memory.upload()
+        self.memory.on_device.save_into(self.at, self.values)
 
     def again(self) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region)
@@ -84,7 +82,7 @@ class DevicePart:
 
 
 class WholePart(HostPart):
-    """A copy of all of the memory, aligned as that is."""
+    """A copy of the whole memory on the host, with the alignment that kernels need."""
 
     def __init__(self, memory: Memory) -> None:
         values = empty(memory.operand.shape, memory.dtype.numpy)
@@ -100,7 +98,7 @@ Part = HostPart | DevicePart
 
 
 def part_of(memory: Memory, region: Region) -> Part:
-    """A copy of the region's elements; on the host of all elements, where these are hardly more."""
+    """A copy of the region's elements, or of all elements if the memory is on the host and hardly larger."""
     on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
     if on_host and 8 * volume(region) >= 7 * memory.operand.size:
         return WholePart(memory)
@@ -112,7 +110,7 @@ def part_of(memory: Memory, region: Region) -> Part:
 
 
 def span(shape: Sequence[int], region: Region) -> tuple[int, int]:
-    """The first element of a region, and how many there are from it to the last one, as they lie in memory."""
+    """Number of the region's first element, and how many elements the region spans, in memory order."""
     first = last = 0
     for n, (low, high) in zip(shape, region, strict=True):
         first, last = first * n + low, last * n + high - 1

@@ -1,8 +1,8 @@
-"""Programs that are recorded once: a Python function that does nothing but launch kernels, the same ones each time.
+"""`qd.ad.program`: records the launches of a Python function and repeats them without running the function.
 
-`Program` keeps the launches that a call made, by all that the function reads, and makes them again without the Python
-between them: one by one on the CPU, on CUDA in one go. What Python does with fields in the function cannot be made
-again, so a function that does so is not recorded.
+A `Program` keeps the launches of a call under a key of all that the function reads, and repeats them when the key is
+the same: one by one on the CPU, as one captured graph on CUDA. A function that reads or writes fields in Python is not
+recorded, because that could not be repeated.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
+from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
-from quadrants_lab.runtime.launch.one_go import OneGo
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.route import context
 from quadrants_lab.runtime.tape.surroundings import surroundings
@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
 Call = tuple["Dispatcher", "Plan", tuple[Any, ...]]
 
-MOST = 16  # recordings of a program
+MOST = 16  # recordings that a program keeps
+_HELP = "a program launches kernels and does nothing else with fields; set and read them outside, or by kernels"
 
 
 class Calls(Observer):
-    """An observer that takes down launches. ``why_not``: why they cannot stand for the function that made them."""
+    """An observer that lists launches. ``why_not``: the reason why repeating them is not the same as calling the
+    function, "" if it is."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -54,34 +56,34 @@ class Calls(Observer):
         self.calls.append((plan.owner, plan, args))
 
     def touched(self, what: object) -> None:
-        """Python reads or writes a field or ndarray."""
+        """Called when Python reads or writes a field or ndarray."""
         if get_ident() == self.thread:
             self.why_not = f"it reads or writes {what!r} in Python"
 
 
 class Recording:
-    """The launches of one call, with what else decides what they do."""
+    """The launches of one call, and the globals that their kernels read."""
 
     def __init__(self, calls: list[Call]) -> None:
         self.calls = calls
         reads = [read for _, plan, _ in calls for read in plan.compiled.lowered.reads]
         self.reads: Reads = tuple({(id(owner), name): (owner, name) for owner, name in reads}.values())
         self.state = state(self.reads)
-        self.one_go = OneGo(calls[0][1].session, all(plan.alike for _, plan, _ in calls))
+        self.graph_capture = GraphCapture(calls[0][1].session, all(plan.repeatable for _, plan, _ in calls))
 
     def holds(self) -> bool:
         return not self.reads or state(self.reads) == self.state
 
     def run(self) -> None:
-        """Outside of a Tape."""
-        if self.one_go.start(lambda: self._launch, []):
+        """Repeats the launches outside of a Tape."""
+        if self.graph_capture.start(lambda: self._launch, []):
             for _, plan, args in self.calls:
                 plan.wrote(args)
             return
         for dispatcher, plan, args in self.calls:
             dispatcher.last = plan
-            if plan.call(*args) is NotImplemented:  # it takes its arguments another way
-                self.one_go.capture = None
+            if plan.call(*args) is NotImplemented:  # the plan no longer takes these arguments
+                self.graph_capture.capture = None
                 dispatcher.call(*args)
 
     def _launch(self) -> None:
@@ -89,19 +91,20 @@ class Recording:
             plan.call(*args)
 
     def under(self, tape: Launches) -> None:
+        """Repeats the launches under a Tape."""
         for dispatcher, _, args in self.calls:
             if tape.again(dispatcher, args) is NotImplemented:
                 dispatcher.call(*args)
 
 
 class Program:
-    """``fn``, and the launches of its calls by what it reads (`surroundings`)."""
+    """``fn``, and the launches of its calls by all that it reads (`surroundings`)."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
         self.known: dict[Hashable, Recording | None] = {}
-        self.session = -1  # that they are of
-        self.names: set[str] = set()  # see `surroundings`
+        self.session = -1  # serial of the session of the recordings
+        self.names: set[str] = set()  # argument of `surroundings`
         self.warned = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -129,7 +132,7 @@ class Program:
 
     def _record(self, key: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         calls = Calls()
-        with watch(calls), S.current().telling(calls.touched):
+        with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
         if not why_not and surroundings((self.fn, args, kwargs), self.names) != key[-1]:
@@ -139,19 +142,10 @@ class Program:
         self.known[key] = Recording(calls.calls) if calls.calls and not why_not else None
         if why_not and not self.warned:
             self.warned = True
-            warnings.warn(_told(self.fn.__name__, why_not), QuadrantsWarning, stacklevel=4)
+            says = f"qd.ad.program: {self.fn.__name__} is run by Python each time, for {why_not}"
+            warnings.warn(render("QL2102", says, (), _HELP, kind="warning"), QuadrantsWarning, stacklevel=4)
         return value
 
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) or is_foreign(value)
-
-
-def _told(name: str, why_not: str) -> str:
-    return render(
-        "QL2102",
-        f"qd.ad.program: {name} is run by Python each time, for {why_not}",
-        (),
-        "a program launches kernels and does nothing else with fields; set and read them outside, or by kernels",
-        kind="warning",
-    )

@@ -1,4 +1,4 @@
-"""What Python writes under a Tape, between launches: constants, over values that gradients may read."""
+"""Records what Python writes under a Tape between launches. Such values are constants."""
 
 from __future__ import annotations
 
@@ -11,80 +11,82 @@ import numpy as np
 from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import HostPart
 from quadrants_lab.runtime.tape.step import Step
-from quadrants_lab.runtime.tape.writes import written_over
+from quadrants_lab.runtime.tape.tracked import Tracked
+from quadrants_lab.runtime.tape.written import overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 
-def notice(launches: Launches) -> None:
-    """Notes what was written between launches."""
+def record_python_writes(launches: Launches) -> None:
+    """Records what was written since the last launch."""
     if launches.rerun is not None:
         launches.rerun.end()
-    for followed in launches.followed.values():
-        if followed.shadow is not None:
-            followed.compare()
-        if followed.written or followed.memory.version != followed.version:
-            _wrote(launches, followed)
+    for tracked in launches.tracked.values():
+        if tracked.shadow is not None:
+            tracked.compare()
+        if tracked.written or tracked.memory.version != tracked.version:
+            _wrote(launches, tracked)
 
 
-def _wrote(launches: Launches, followed: Followed) -> None:
-    memory, step = followed.memory, Step()
-    unseen = memory.version - followed.version - len(followed.written)
-    if unseen > 0 and followed.shadow is None and (followed.regions or followed.grad is not None):
+def _wrote(launches: Launches, tracked: Tracked) -> None:
+    """Records what was written to one memory as a step."""
+    memory, step = tracked.memory, Step()
+    unseen = memory.version - tracked.version - len(tracked.written)
+    if unseen > 0 and tracked.shadow is None and (tracked.regions or tracked.grad is not None):
         raise QuadrantsRuntimeError(
-            f"{followed.name} was written under a Tape by a launch that the Tape did not see",
+            f"{tracked.name} was written under a Tape by a launch that the Tape did not see",
             code="QL2094",
             help="launch in the thread that opened the Tape, or before it",
         )
-    written, followed.written = followed.written, []
-    followed.version = memory.version
+    written, tracked.written = tracked.written, []
+    tracked.version = memory.version
     for where, old in written:
-        if old is not None and followed.reader:
-            launches.keep(step, followed, HostPart(memory, where, old), "Python", None)
+        if old is not None and tracked.reader:
+            launches.keep(step, tracked, HostPart(memory, where, old), "Python", None)
     if not launches.paused:
         now = memory.values()
         step.write = memory, [(where, np.array(now[where])) for where, _ in written]
         step.repeat = partial(write_elements, *step.write)
-        if followed.grad is not None:
+        if tracked.grad is not None:
             if id(memory) not in launches.writes.written and memory.serial not in launches.constants:
                 launches.constants.add(memory.serial)
-                warn([written_over(followed.name, "grad")])
-            step.gradient = partial(write_elements, followed.grad, [(where, 0) for where, _ in written], True)
+                warn([overwrite_warning(tracked.name, "grad")])
+            step.gradient = partial(write_elements, tracked.grad, [(where, 0) for where, _ in written], True)
     launches.add(step)
-    if followed.tangent is not None:
-        _no_tangent(launches, followed.tangent, [where for where, _ in written])
+    if tracked.tangent is not None:
+        _no_tangent(launches, tracked.tangent, [where for where, _ in written])
 
 
-def _no_tangent(launches: Launches, followed: Followed, written: list[Any]) -> None:
-    """What Python wrote to memory with that tangent is a constant."""
-    tangent = followed.memory
-    launches.constants.add(tangent.serial)  # what there is to say of it was said
+def _no_tangent(launches: Launches, tracked: Tracked, written: list[Any]) -> None:
+    """Clears the tangent of elements that Python wrote: they are constants."""
+    tangent = tracked.memory
+    launches.constants.add(tangent.serial)  # the warning was given for the values already
     for where in written:
         tangent.write(where, 0)
-    _wrote(launches, followed)
+    _wrote(launches, tracked)
 
 
 def write_again(launches: Launches, step: Step) -> None:
-    """Does again what Python did, and records it."""
+    """Repeats the writes of a step, and records them."""
     assert step.write is not None
     memory, elements = step.write
-    made = Step(step.gradient, step.repeat, [], None, step.write)
-    followed = launches.followed.get(id(memory))
-    if followed is not None and followed.regions:
+    repeated = Step(step.gradient, step.repeat, [], None, step.write)
+    tracked = launches.tracked.get(id(memory))
+    if tracked is not None and tracked.regions:
         for where, _ in elements:
-            launches.keep(made, followed, HostPart(memory, where, np.array(memory.values()[where])), "Python", None)
+            launches.keep(repeated, tracked, HostPart(memory, where, np.array(memory.values()[where])), "Python", None)
     write_elements(memory, elements, counts=True)
-    if followed is not None:
-        followed.version = memory.version
-    launches.add(made)
+    if tracked is not None:
+        tracked.version = memory.version
+    launches.add(repeated)
+
 
 def write_elements(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
     for where, values in elements:
         memory.array[where] = values
-    memory.settle()
+    memory.flush()
     if counts:
         memory.version += 1

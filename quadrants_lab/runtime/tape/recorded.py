@@ -1,5 +1,5 @@
-"""The launches of one call of a function over torch tensors, whose gradients run later, perhaps in another thread,
-perhaps more than once."""
+"""Launches of one call of a function on torch tensors. Their gradients run later, maybe in another thread and maybe
+more than once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import memory_of
-from quadrants_lab.runtime.interop import dlpack as lent
+from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.arrays import Tensor
-from quadrants_lab.runtime.launch.bounds_snapshot import memory_version
 from quadrants_lab.runtime.launch.observe import Observer, unwatched
+from quadrants_lab.runtime.launch.read_versions import field_version
 from quadrants_lab.runtime.memory.memory import Imported, Memory
-from quadrants_lab.runtime.tape.python_writes import notice
+from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Fields(Observer):
-    """An observer that remembers the memory that launches used: by which name, its version before the first launch, and
-    whether one of them wrote to it."""
+    """An observer that remembers the memory that launches used: its name, its version before the first launch, and
+    whether a launch wrote to it."""
 
     def __init__(self) -> None:
         self.used: dict[int, tuple[Memory, str, Any]] = {}
@@ -39,16 +39,16 @@ class Fields(Observer):
                 self.written.add(id(memory))
 
     def changed(self) -> str:
-        """The name of one that was only read and has been written since; "" where there is none."""
+        """The name of a memory that launches only read and that was written since; "" if there is none."""
         read = (used for key, used in self.used.items() if key not in self.written)
         return next((name for memory, name, then in read if was_written(memory, then)), "")
 
 
 class Recorded(Launches):
-    """Launches of ``function`` that `backward` differentiates. ``inputs``: tensors by parameter.
+    """Launches of ``function``, which `backward` differentiates. ``inputs``: tensors by parameter name.
 
-    torch counts the writes to its tensors, so they are not copied to be compared: a write by torch between two launches
-    is an error. So is a view of an input as an argument, since the gradient would not reach the input.
+    torch counts the writes to its tensors, so no copy is needed to detect them: a write by torch between two launches
+    is an error. A view of an input as an argument is an error, too: the gradient would not reach the input.
     """
 
     trusted = (Tensor,)
@@ -60,8 +60,8 @@ class Recorded(Launches):
 
     def clear(self) -> None:
         super().clear()
-        self.counts: dict[int, Any] = {}  # by memory of tensors: torch's count of its writes
-        self.versions: list[tuple[Memory, str, Any]] = []  # of what gradients read, when the function returned
+        self.counts: dict[int, Any] = {}  # id of a tensor's memory -> how many writes torch has counted
+        self.versions: list[tuple[Memory, str, Any]] = []  # memory that gradients read, its name, its `version`
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         self._compare_counts()
@@ -75,8 +75,8 @@ class Recorded(Launches):
                 self._no_view(memory.foreign.of(), memory.address, plan.kernel.name, slot.name)
             elif isinstance(arg, np.ndarray):
                 self._no_view(None, arg.ctypes.data, plan.kernel.name, slot.name)
-        tensors = (f.memory for f in self.followed.values() if isinstance(f.memory.foreign, Tensor))
-        self.counts = {id(memory): version(memory) for memory in tensors}  # now: torch has counted the launch's writes
+        tensors = (f.memory for f in self.tracked.values() if isinstance(f.memory.foreign, Tensor))
+        self.counts = {id(memory): version(memory) for memory in tensors}  # after the launch, whose writes torch counts
 
     def _no_view(self, tensor: Any, address: int, kernel: str, argument: str) -> None:
         for name, given in self.inputs.items():
@@ -90,10 +90,10 @@ class Recorded(Launches):
 
     def _compare_counts(self) -> None:
         for key, count in self.counts.items():
-            followed = self.followed[key]
-            if was_written(followed.memory, count):
+            tracked = self.tracked[key]
+            if was_written(tracked.memory, count):
                 raise QuadrantsRuntimeError(
-                    f"{followed.name}, a tensor that kernels of {self.function} use, was written between two of its "
+                    f"{tracked.name}, a tensor that kernels of {self.function} use, was written between two of its "
                     "launches: the derivative of what was written is lost",
                     code="QL2125",
                     help="write to it in a kernel, or before the call",
@@ -102,76 +102,77 @@ class Recorded(Launches):
     # --- the gradient ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """To be called when the function has returned: nobody tells it of writes any more."""
+        """Ends recording when the function has returned. Later writes are detected by `changed`."""
         self._compare_counts()
-        notice(self)
+        record_python_writes(self)
         self._unwatch()
-        self._stamp()
+        self._note_versions()
 
-    def _stamp(self) -> None:
-        self.versions = [(f.memory, f.name, version(f.memory)) for f in self.followed.values() if f.regions]
-        self.up_to_date()
+    def _note_versions(self) -> None:
+        self.versions = [(f.memory, f.name, version(f.memory)) for f in self.tracked.values() if f.regions]
+        self.mark_seen()
 
     def reads(self, tensor: Any) -> bool:
         """Whether gradients read the tensor's memory."""
-        return any(f.regions and _inside(tensor, f.memory.address) for f in self.followed.values())
+        return any(f.regions and _inside(tensor, f.memory.address) for f in self.tracked.values())
 
     def changed(self) -> str:
-        """The name of what gradients read and was written since the function returned; "" where there is nothing."""
+        """The name of a memory that gradients read and that was written since the function returned; "" if none."""
         return next((name for memory, name, then in self.versions if was_written(memory, then)), "")
 
     def backward(self, outputs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-        """The gradients of the inputs, fresh tensors, from ``outputs``: tensors that the function wrote to, each with
-        the gradient of what follows, or None. The gradients of fields that the function uses begin with 0."""
+        """The gradients of the inputs, as new tensors. ``outputs``: each tensor that the function wrote to, with the
+        incoming gradient or None. The gradients of fields that the function uses start from 0."""
         with session.current().lock, unwatched():
-            for followed in self.followed.values():
-                if followed.grad is not None:
-                    _follow(followed.grad, self.inputs.values())
-                    followed.grad.write(..., 0)
-                    lent.signal_stream(followed.grad)
+            for tracked in self.tracked.values():
+                if tracked.grad is not None:
+                    _wait_for_torch(tracked.grad, self.inputs.values())
+                    tracked.grad.write(..., 0)
+                    dlpack.signal_stream(tracked.grad)
             for tensor, given in outputs:
                 if given is not None and tensor.grad is not None:
                     tensor.grad.copy_(given)
-            for followed in self.followed.values():
-                if followed.grad is not None:
-                    _follow(followed.grad, self.inputs.values())
-            self._stamp()
+            for tracked in self.tracked.values():
+                if tracked.grad is not None:
+                    _wait_for_torch(tracked.grad, self.inputs.values())
+            self._note_versions()
             try:
                 self.differentiate()
                 self.dead_paths.differentiated()
             finally:
-                self._stamp()
+                self._note_versions()
         return {name: x.grad.clone() for name, x in self.inputs.items() if x.grad is not None}
 
     def restore(self) -> None:
-        """Writes what fields and ndarrays of ours held before the first launch, where one wrote; it was made
-        ``repeatable``."""
+        """Restores the fields and ndarrays of the language that launches wrote to their values before the first launch.
+        Needs ``repeatable``."""
         for key, (one, values) in self.initial.items():
             if key in self.writes.written and not one.foreign:
                 one.write(..., values)
 
 
 def version(memory: Memory) -> Any:
-    """What is another after each write; None where nobody knows: the tensor is gone, or made in inference mode."""
+    """A value that changes with each write; None if it is unknown: the tensor is gone, or made in inference mode."""
     if not isinstance(memory.foreign, Tensor):
-        return memory_version(memory) if memory.foreign else memory.version
+        return field_version(memory)
     tensor = memory.foreign.of()
     return None if tensor is None or tensor.is_inference() else tensor._version
 
 
 def was_written(memory: Memory, then: Any) -> bool:
-    """Whether it was since `version` was ``then``."""
+    """Whether the memory was written since its `version` was ``then``."""
     now = version(memory)
     return now is not None and now != then
 
 
 def _inside(tensor: Any, address: int) -> bool:
+    """Whether the address lies in the tensor's storage."""
     storage = tensor.untyped_storage()
     start = storage.data_ptr()
     return bool(start <= address < start + storage.nbytes())
 
 
-def _follow(memory: Memory, tensors: Iterable[Any]) -> None:
-    """On a GPU: what is launched next comes after what torch has put into its stream."""
+def _wait_for_torch(memory: Memory, tensors: Iterable[Any]) -> None:
+    """On a GPU, lets the next launch wait for the work that torch has queued in its stream."""
     if isinstance(memory, Imported):
-        lent.wait_stream(memory, next(lent.stream_of(t) for t in tensors if t.is_cuda))
+        dlpack.wait_stream(memory, next(dlpack.stream_of(t) for t in tensors if t.is_cuda))

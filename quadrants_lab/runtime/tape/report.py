@@ -1,4 +1,4 @@
-"""What a Tape kept, what it made again, and why: a row a step, in the order of the program."""
+"""The report of a Tape: what it saved, what it recomputed, and why. One row per step, in the order of the program."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.segments import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
+from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """``what``: the kernel, or "Python" for its writes. ``bytes``: kept for this step alone. ``stretch``: which one of
-    the report's it belongs to, -1 for none. ``times``: how often it was made again. ``why``: it kept that, or was."""
+    """``what``: the kernel, or "Python" for writes from Python. ``bytes``: saved for this step alone. ``stretch``: its
+    index in the report's `Stretch` list, -1 for none. ``times``: how often it was recomputed. ``why``: the reason for
+    either."""
 
     what: str
     bytes: int
@@ -29,7 +30,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Steps that are made again, from the ``first`` on. ``bytes``: of memory as it was before them."""
+    """``steps`` recomputed steps from number ``first`` on. ``bytes``: size of the saved memory from before them."""
 
     first: int
     steps: int
@@ -39,9 +40,8 @@ class Stretch:
 
 @dataclass(slots=True)
 class Report:
-    """``budget``: bytes, None where there was none; ``kept_bytes``: the most at a time; ``made_again``: steps. In a
-    notebook `widgets.timeline` shows it.
-    """
+    """``budget``: in bytes, None if there was none. ``kept_bytes``: the most that was saved at a time. ``made_again``:
+    number of recomputed steps. In a notebook `widgets.timeline` shows it."""
 
     budget: int | None = None
     kept_bytes: int = 0
@@ -50,7 +50,7 @@ class Report:
     stretches: list[Stretch] = field(default_factory=list)
 
     def why(self) -> str:
-        """In a sentence, why steps were made again or were not."""
+        """Says in a sentence why steps were recomputed, or why none were."""
         by_hand = sum(s.by_hand for s in self.stretches)
         if not self.stretches:
             kept = "what gradients read and later steps overwrite is kept"
@@ -76,9 +76,9 @@ class Report:
 
 
 def report(launches: Launches) -> Callable[[], Report]:
-    """Of the last way back. Until somebody calls what it returns its steps are held, and none is looked at."""
+    """Returns a function that makes the report of the last backward pass. Until it is called it holds the steps."""
     made = Report(launches.memory, launches.most, launches.made_again)
-    items, followed, times = launches.items, launches.followed, dict(launches.times)
+    items, tracked, times = launches.last_steps, launches.tracked, dict(launches.recomputed_times)
 
     @cache
     def listed() -> Report:
@@ -91,25 +91,25 @@ def report(launches: Launches) -> Callable[[], Report]:
                 by = "qd.ad.checkpoint" if item.by_hand else "the budget"
                 why = f"in stretch {stretch}, which {by} lets begin again from {size:,} bytes"
             for leaf in leaves:
-                launch = leaf.launch or leaf.within
+                launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else "Python"
                 alone = item_bytes(leaf) if stretch < 0 else 0
                 often = times.get(leaf.number, 0)
-                made.steps.append(StepRow(what, alone, stretch, often, why or _why(leaf, followed)))
+                made.steps.append(StepRow(what, alone, stretch, often, why or _why(leaf, tracked)))
         return made
 
     return listed
 
 
-def _why(step: Step, followed: dict[int, Followed]) -> str:
-    """What the step keeps, and for which gradient."""
-    told = []
-    for f in dict.fromkeys(id(part.memory) for part in step.changes):
-        known = followed.get(f)
+def _why(step: Step, tracked: dict[int, Tracked]) -> str:
+    """What the step saves, and for which gradient."""
+    reasons = []
+    for key in dict.fromkeys(id(part.memory) for part in step.changes):
+        known = tracked.get(key)
         if known is not None:
             line = f" at line {known.span.line}" if known.span is not None else ""
             reader = f", which the gradient of {known.reader} reads{line}" if known.reader else ""
-            told.append(f"it overwrites {known.name}{reader}")
+            reasons.append(f"it overwrites {known.name}{reader}")
     if step.own:
-        told.append("it overwrites what its own gradient reads")
-    return "; ".join(told) or "it overwrites nothing that a gradient reads"
+        reasons.append("it overwrites what its own gradient reads")
+    return "; ".join(reasons) or "it overwrites nothing that a gradient reads"

@@ -1,8 +1,8 @@
-"""A program that is run again, as an optimiser does, over the recording of the last time.
+"""Runs a program again, as an optimiser does, and reuses the recording of its last run.
 
-While its launches are those of last time, in the same order, over the same memory, with scalars that may be others
-where no index depends on them, nothing has to be found out anew: what each overwrites is copied to where it was kept
-last time. The first difference ends that, and recording goes on as ever from there.
+This works as long as the launches are the same, in the same order, on the same memory; scalars may differ if no index
+depends on them. What each launch overwrites is then copied to the place where it was saved last time. At the first
+difference recording continues in the ordinary way.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.one_go import OneGo
+from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape import back
-from quadrants_lab.runtime.tape.followed import Followed
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.segments import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
+from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches
 
-MOST_BYTES = 1 << 28  # that a recording may hold on to for the next time
+MOST_BYTES = 1 << 28  # that a recording may keep for the next run
 
 
 def steps_to_run_again(launches: Launches) -> list[Step] | None:
-    """The steps of a recording that another one can be compared with; None where some are no plain launches, or too
-    much memory would be held."""
+    """The steps of a recording with which the next run can be compared; None if some are not plain launches, or if they
+    would hold too much memory."""
     plain = (
-        isinstance(item, Step) and item.route is not None and item.route.quick and item.gradient is None
+        isinstance(item, Step) and item.route is not None and item.route.fast and item.gradient is None
         and all(part.region is not None for part in item.changes)
         for item in launches.steps
     )  # fmt: skip
@@ -39,8 +39,8 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
         return None
     steps = cast("list[Step]", launches.steps)
     arrays = {id(m): m for s in steps for m in _arguments(s)}
-    held = sum(item_bytes(step) for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
-    return steps if held <= MOST_BYTES else None
+    total = sum(item_bytes(step) for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
+    return steps if total <= MOST_BYTES else None
 
 
 def _arguments(step: Step) -> list[Memory]:
@@ -49,7 +49,7 @@ def _arguments(step: Step) -> list[Memory]:
 
 
 def _given(step: Step) -> tuple[Any, ...]:
-    """The arguments of a step's gradient, and what keeps the derivatives of its arrays."""
+    """The arguments of a step's gradient, and the memory of the derivatives of its arrays."""
     assert step.route is not None
     args, reverse = step.args, step.route.reverse
     beside = () if reverse is None else reverse.gradient_args
@@ -57,7 +57,7 @@ def _given(step: Step) -> tuple[Any, ...]:
 
 
 class Rerun:
-    """Compares with the steps of ``launches``, which it follows as far as they are the same; ``at``: how far."""
+    """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far."""
 
     def __init__(self, launches: Launches, steps: list[Step]) -> None:
         self.launches = launches
@@ -67,17 +67,19 @@ class Rerun:
         for step in steps:
             assert step.route is not None
             writes.update(id(memory_at(place, step.args)) for _, place, _, _ in step.route.writes)
-        self.writes = writes  # how often each memory is written
-        self.versions: dict[int, int] = {}
+        self.writes = writes  # id of a memory -> number of launches that write it
+        self.versions: dict[int, int] = {}  # id of a memory -> its version before the run
         self.final: list[Part] = []
         routes = [step.route for step in steps if step.route is not None]
-        alike = all(r.plan.alike and (r.reverse is None or r.reverse.alike) and not r.keeps for r in routes)
-        self.one_go = OneGo(routes[0].plan.session, alike)
+        repeatable = all(
+            r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) and not r.has_scratch for r in routes
+        )
+        self.graph_capture = GraphCapture(routes[0].plan.session, repeatable)
 
     def launch(self, route: Route, args: tuple[Any, ...]) -> Any:
-        """Launches what is next, as the step that it was; NotImplemented, and the end of it, where it is another."""
+        """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
         at = self.at
-        shared = not at and any(f.memory.foreign for f in self.launches.followed.values())  # since the last time
+        shared = not at and any(f.memory.foreign for f in self.launches.tracked.values())  # became foreign meanwhile
         if shared or at == len(self.steps) or not self._same(self.steps[at], route, args):
             self.end()
             return NotImplemented
@@ -95,26 +97,28 @@ class Rerun:
         if value is NotImplemented:
             self.end()
             return value
-        if route.keeps:
+        if route.has_scratch:
             step.kept = plan.scratch.take()
         step.launch = plan, args, plan.frame.launch_number
         self.at = at + 1
         return value
 
     def differentiate(self) -> bool:
-        """Runs the gradients of all steps in one go, where the device can do that; else False."""
-        if self.one_go.capture is None or not self.one_go.start(self._ready, [_given(s) for s in self.steps]):
+        """Starts the gradients of all steps as one captured graph; False if the device cannot do that."""
+        graph = self.graph_capture
+        if graph.capture is None or not graph.start(self._ready, [_given(s) for s in self.steps]):
             return False
         for step in self.steps:
             if step.route is not None and step.route.reverse is not None:
                 step.route.reverse.wrote(step.args)
-        for followed in self.launches.followed.values():
-            followed.memory.version += 1
-            followed.version = followed.memory.version
+        for tracked in self.launches.tracked.values():
+            tracked.memory.version += 1
+            tracked.version = tracked.memory.version
         return True
 
     def _ready(self) -> Callable[[], None]:
-        self.final = back.as_it_is(cast("list[Step | Segment]", self.steps))
+        """Allocates what the captured sweep needs."""
+        self.final = back.snapshot(cast("list[Step | Segment]", self.steps))
         return self._sweep
 
     def _sweep(self) -> None:
@@ -138,27 +142,27 @@ class Rerun:
         return True
 
     def _watch(self) -> None:
-        for followed in self.launches.followed.values():
-            followed.interrupt = self._interrupted
-            followed.memory.watchers = (*followed.memory.watchers, followed.watch)
-            self.versions[id(followed.memory)] = followed.memory.version
+        for tracked in self.launches.tracked.values():
+            tracked.interrupt = self._interrupted
+            tracked.memory.watchers = (*tracked.memory.watchers, tracked.watch)
+            self.versions[id(tracked.memory)] = tracked.memory.version
 
-    def _interrupted(self, followed: Followed, where: Any) -> None:
-        """Python is about to write."""
+    def _interrupted(self, tracked: Tracked, where: Any) -> None:
+        """Called when Python is about to write to tracked memory."""
         self.end()
-        now = self.launches.followed.get(id(followed.memory))
+        now = self.launches.tracked.get(id(tracked.memory))
         if now is not None:
             now.watch(where)
 
     def end(self) -> None:
-        """Recording goes on after the steps that were the same."""
+        """Continues recording after the steps that were the same."""
         launches = self.launches
         launches.rerun = None
         if self.at < len(self.steps):
             launches.restart(self.steps[: self.at])
             return
-        launches.made = self
-        for followed in launches.followed.values():
-            memory = followed.memory
-            followed.interrupt = None
-            followed.version = self.versions[id(memory)] + self.writes[id(memory)]
+        launches.finished_rerun = self
+        for tracked in launches.tracked.values():
+            memory = tracked.memory
+            tracked.interrupt = None
+            tracked.version = self.versions[id(memory)] + self.writes[id(memory)]

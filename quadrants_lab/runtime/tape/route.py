@@ -1,4 +1,4 @@
-"""Where the launches of one specialisation read and write, settled once: what a Tape asks at each of them."""
+"""Where the launches of one specialisation read and write. It is computed once, because a Tape needs it per launch."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from quadrants_lab.runtime.launch.dispatch import state
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
 from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
 from quadrants_lab.runtime.session import CHECKS, current
-from quadrants_lab.runtime.tape.writes import span_of
+from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
-Elements = Callable[[Sequence[Any]], Region]  # those that a launch with these arguments touches
+Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
 class Route:
-    """``writes``: the buffers that a launch writes, the elements, and the line that does. ``own_reads``: the elements
-    of buffers that it reads. ``reads``: those that its gradient reads again; ``reverse`` is that gradient's plan, if
-    there is one: of ``loaded`` it needs nothing but the values, of all others, ``used``, the memory itself.
-    ``derivatives``: the buffers it touches that have a gradient. ``quick``: nothing but scalars and the memory of
-    arrays tells a launch from the one before. ``arrays``, and ``scalars`` that indices depend on: by which
-    arguments launches differ in what they read and write. ``again``: whether it can be made again from memory as it
-    was. ``constants``: memory without a gradient whose values flow on."""
+    """``writes``: name, place, footprint and source line of each buffer that a launch writes. ``own_reads``: the
+    elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
+    gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
+    needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
+    ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
+    depend on: positions of the arguments that decide which elements are touched. ``recomputable``: the launch can be
+    repeated on memory as it was. ``constants``: memory without a gradient whose values flow into the results."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
@@ -57,23 +57,23 @@ class Route:
         sources = {source for source, _ in plan.value_flows if source in places}
         self.constants = [places[source] for source in sources if not buffers[source].grad]
         self.prints = any(isinstance(s, N.Print) for s in stmts)
-        self.keeps = bool(plan.scratch)
+        self.has_scratch = bool(plan.scratch)
         self.reverse: Plan | None = None
         self.reads: list[tuple[str, Place, Elements]] = []
         self.loaded: list[tuple[str, Place]] = []
         self.used: list[Place] = []
         ours = all(memory_of(a) is not None for s, a in zip(plan.slots, args, strict=True) if isinstance(s, ArraySlot))
-        self.again = ours and not any(memory_at(p, args).foreign for p in places.values())
-        self.quick = self.again and _quick(plan)
+        self.recomputable = ours and not any(memory_at(p, args).foreign for p in places.values())
+        self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)]
         self.scalars: list[int] = []
         self._depend(plan)
 
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
-        """The launches have a gradient."""
+        """Sets the plan of the gradient."""
         self.reverse = reverse
         places = reverse.places(args)
-        written = accesses(reverse.kernel)[1] if reverse.alike else places.keys()
+        written = accesses(reverse.kernel)[1] if reverse.repeatable else places.keys()
         self.loaded = [(n, p) for n, p in places.items() if n not in written and not isinstance(p, tuple)]
         self.used = [p for n, p in places.items() if (n, p) not in self.loaded]
         self.reads = [
@@ -83,12 +83,12 @@ class Route:
         self._depend(reverse)
 
     def _depend(self, plan: Plan) -> None:
-        """Adds the scalars that footprints of the plan depend on."""
+        """Adds the scalars on which footprints of the plan depend."""
         names = set().union(*(known.scalars() for known in plan.footprints.values() if known is not None))
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether the arguments are of the same kinds, in the same session."""
+        """Whether the arguments have the same classes, in the same session."""
         session = self.plan.session
         reads = self.plan.compiled.lowered.reads
         return (
@@ -100,7 +100,7 @@ class Route:
 
 
 def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) -> list[tuple[str, Place, Elements]]:
-    """What the launch itself reads: by loads, and by atomic operations, which start from what is there."""
+    """The elements that the launch itself reads, by loads and by atomic operations."""
     found: list[tuple[str, Place, Elements]] = []
     for kind, writes in ((N.Load, False), (N.Atomic, True)):
         for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys()):
@@ -109,18 +109,19 @@ def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) ->
 
 
 def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
-    """Those of a buffer that launches of the plan read, or write; all where it is not known."""
+    """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
     known = None if plan is None else footprint(plan, name, writes)
     return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
 
 
 class Routes:
-    """The routes of one kernel, by template arguments and kinds of arrays. ``context``: what else must be as it was."""
+    """The routes of one kernel, by template arguments and kinds of arrays. ``context``: launch modes, which must not
+    have changed since."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, TemplateSlot)]
         self.arrays = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, ArraySlot)]
-        self.told_apart = bool(self.templates or self.arrays)
+        self.several = bool(self.templates or self.arrays)
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
         self.context = context()
@@ -133,13 +134,13 @@ class Routes:
         self.table[self._key(args)] = route
 
     def find(self, args: Sequence[Any]) -> Route | None:
-        """The route of a launch with these arguments; None where anything else is another."""
+        """The route of a launch with these arguments; None if there is none or anything else has changed."""
         if len(args) != self.slots or context() != self.context:
             return None
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
                 return None
-        route = self.table.get(self._key(args) if self.told_apart else ())
+        route = self.table.get(self._key(args) if self.several else ())
         return route if route is not None and route.fits(args) else None
 
     def _key(self, args: Sequence[Any]) -> Hashable:
@@ -152,7 +153,8 @@ def context() -> tuple[Any, ...]:
     return MODE.get(), CONSTANT.get(), CHECKS.get()
 
 
-def _quick(plan: Plan) -> bool:
+def _is_fast(plan: Plan) -> bool:
+    """Whether launches end no derivative (see `lint.cross_kernel`) and take no array with 64-bit extents."""
     buffers = plan.compiled.lowered.kernel.buffers
     targets = [buffers[b] for _, b in plan.value_flows if buffers[b].kind in ("field", "ndarray")]
     return (

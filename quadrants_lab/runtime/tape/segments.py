@@ -1,9 +1,10 @@
-"""Which launches of a program are made again on the way back, so that what is kept stays within a budget.
+"""Which launches of a program the backward pass recomputes, so that what is saved stays within a budget.
 
-While a program is recorded nobody knows how long it will be: when a budget is full, neighbouring steps are joined to
-segments, and when there are no more steps, segments to longer ones (checkpoints at distances that double). On the way
-back the length of a segment is known. It is divided as Griewank and Walther's revolve does, "Algorithm 799", ACM TOMS
-26 (2000): with room for c states and every step made again r times at most, binomial(c + r, c) steps can be reversed.
+While a program is recorded its length is unknown. When the budget is full, neighbouring steps are joined to segments;
+when there are no more single steps, segments are joined to longer ones (checkpoints at distances that double). In the
+backward pass the length of a segment is known. It is divided as Griewank and Walther's revolve does, "Algorithm 799",
+ACM TOMS 26 (2000): with room for c states and each step recomputed at most r times, binomial(c + r, c) steps can be
+reversed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from quadrants_lab.runtime.tape.step import Item, Segment, Step
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
-def cannot_be_made_again(what: str) -> QuadrantsRuntimeError:
+
+def not_recomputable(what: str) -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(
         f"qd.ad.checkpoint makes launches again for their gradients, and one {what}",
         code="QL2098",
@@ -26,8 +28,8 @@ def cannot_be_made_again(what: str) -> QuadrantsRuntimeError:
 
 
 def lengths(steps: int, states: int) -> list[int]:
-    """How to divide steps that are made again, with room for so many states besides the one that is there before the
-    first of them: into segments, then single steps, each of which takes the room of a state."""
+    """The lengths into which to divide ``steps`` recomputed steps if there is room for ``states`` states besides the
+    one before the first step: segments, then single steps, each of which needs the room of a state."""
     found: list[int] = []
     while steps > states and (states or not found):
         slots, again = states + (not found), 1
@@ -40,28 +42,28 @@ def lengths(steps: int, states: int) -> list[int]:
 
 
 def room(launches: Launches) -> int:
-    """Bytes of the budget for steps. What a state takes is left for memory as it is in the end, and a little."""
+    """Bytes of the budget for steps. One state is reserved for a copy of the final memory, and 1/32 as slack."""
     assert launches.memory is not None
-    return launches.memory * 31 // 32 - launches.state
+    return launches.memory * 31 // 32 - launches.largest_segment
 
 
 def join(launches: Launches) -> None:
-    """Joins steps to segments until what is kept is within its share of the budget."""
+    """Joins steps to segments until what is saved fits into `room`."""
     assert launches.memory is not None
     while launches.used > room(launches):
-        # single steps first, of those at the end only as many as make a whole segment: the last ones are differentiated
-        # first and then need not be made again; then segments in pairs, which doubles their length
-        tail, length = launches.tail, max(2, launches.span)
+        # First join single steps, but those at the end only if they make a whole segment: the last steps are
+        # differentiated first and then need no recomputation. Then join segments in pairs, which doubles their length.
+        tail, length = launches.tail, max(2, launches.segment_length)
         if tail >= length:
             launches.tail -= length
             _join_some(launches, len(launches.steps) - tail, length)
         elif run := _run(launches.steps[: len(launches.steps) - tail], length):
             _join_some(launches, *run)
-        elif any(_both(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
-            launches.span = length * 2
+        elif any(_joinable(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
+            launches.segment_length = length * 2
             launches.steps = _in_pairs(launches.steps)
             sizes = [(isinstance(item, Segment), item_bytes(item)) for item in launches.steps]
-            launches.state = max((size for is_segment, size in sizes if is_segment), default=0)
+            launches.largest_segment = max((size for is_segment, size in sizes if is_segment), default=0)
             launches.used = sum(size for _, size in sizes)
         elif tail >= 2:
             launches.tail = 0
@@ -70,7 +72,7 @@ def join(launches: Launches) -> None:
             return
         else:
             raise QuadrantsRuntimeError(
-                f"a Tape with memory={launches.memory} cannot do with less than {launches.used} bytes here",
+                f"a Tape with memory={launches.memory} needs at least {launches.used} bytes here",
                 code="QL2091",
                 help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
                 "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
@@ -78,10 +80,10 @@ def join(launches: Launches) -> None:
 
 
 def _run(items: list[Item], most: int) -> tuple[int, int] | None:
-    """Where single steps that could be made again follow each other, and how many; None where they do nowhere."""
+    """Start and length (2 to ``most``) of the first run of single recomputable steps; None if there is none."""
     start = count = 0
     for n, item in enumerate(items):
-        if isinstance(item, Step) and item.can_be_made_again and count < most:
+        if isinstance(item, Step) and item.recomputable and count < most:
             start, count = (n, 1) if not count else (start, count + 1)
         elif count >= 2:
             break
@@ -91,30 +93,31 @@ def _run(items: list[Item], most: int) -> tuple[int, int] | None:
 
 
 def _join_some(launches: Launches, at: int, count: int) -> None:
-    """Makes a segment of so many single steps."""
+    """Joins ``count`` single steps to a segment."""
     items = launches.steps[at : at + count]
     segment = _joined(items)
     size = item_bytes(segment)
     launches.steps[at : at + count] = [segment]
-    launches.state = max(launches.state, size)
+    launches.largest_segment = max(launches.largest_segment, size)
     launches.used += size - sum(map(item_bytes, items))
 
 
 def item_bytes(item: Item) -> int:
-    """What is kept for it."""
+    """Bytes that are saved for it."""
     own = item.own if isinstance(item, Step) else 0
     return own + sum(part.nbytes for part in item.changes)
 
 
-def _both(a: Item, b: Item) -> bool:
+def _joinable(a: Item, b: Item) -> bool:
+    """Whether both are segments that the budget made."""
     return all(isinstance(item, Segment) and not item.by_hand for item in (a, b))
 
 
 def _in_pairs(items: list[Item]) -> list[Item]:
     found: list[Item] = []
-    free = False  # whether the last one found is no pair yet
+    free = False  # whether the last item of ``found`` is not a pair yet
     for item in items:
-        if free and _both(found[-1], item):
+        if free and _joinable(found[-1], item):
             found[-1] = _joined([found[-1], item])
             free = False
         else:
@@ -124,15 +127,13 @@ def _in_pairs(items: list[Item]) -> list[Item]:
 
 
 def _joined(items: list[Item]) -> Segment:
-    """One segment of neighbours."""
-    made = Segment()
+    """One segment of neighbouring items."""
+    joined = Segment()
     for item in items:
         if isinstance(item, Segment) and not item.by_hand:
-            made.steps += item.steps
-        elif isinstance(item, Segment):
-            made.steps.append(Segment(item.steps, by_hand=True))
+            joined.steps += item.steps
         else:
-            made.steps.append(item.bare())
+            joined.steps.append(Segment(item.steps, by_hand=True) if isinstance(item, Segment) else item.bare())
         for part in item.changes:
-            made.keep(part)
-    return made
+            joined.keep(part)
+    return joined

@@ -1,4 +1,4 @@
-"""Kept copies that gradients read where they lie: to put one back would take as long as to keep it did."""
+"""Stand-ins: saved copies that gradients read directly, because restoring a copy takes as long as making it did."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 class StandIns:
-    """On a way back, copies of whole memories that are what these hold by now, though nothing wrote it there yet. Where
-    a gradient does more than to read such a memory by loads, the copy is put back first.
+    """The copies of whole memories that should have been restored by now in a backward pass, but were not yet. If a
+    gradient does more with such a memory than load from it, its copy is restored first.
 
-    What is left at the end of the way is dropped: memory is put back as it was by whoever began.
+    Copies that are left at the end are dropped, because the caller restores all memory then.
     """
 
     def __init__(self) -> None:
-        self.parts: dict[int, WholePart] = {}  # by the id of the memory
-        self.watched = bool(OBSERVERS.get())  # by observers, who look into the memory itself
+        self.parts: dict[int, WholePart] = {}  # id of a memory -> its copy
+        self.watched = bool(OBSERVERS.get())  # by observers, which look into the memory itself
 
     def put(self, part: Part) -> None:
-        """Makes the memory what the part keeps."""
+        """Restores the part, now or when it is needed."""
         if isinstance(part, WholePart) and not self.watched:
             self.parts[id(part.memory)] = part
         else:
@@ -34,7 +34,7 @@ class StandIns:
             part.put()
 
     def settle(self) -> None:
-        """Puts back all copies."""
+        """Restores all copies."""
         for part in self.parts.values():
             part.put()
         self.parts.clear()
@@ -45,7 +45,7 @@ class StandIns:
             part.put()
 
     def differentiate(self, step: Step) -> None:
-        """Runs the derivative of a step."""
+        """Runs the gradient of a step."""
         route = step.route
         if step.gradient is not None:
             self.settle()
@@ -73,8 +73,8 @@ class StandIns:
 
 
 def _bind(plan: Plan, name: str, place: Place, memory: Memory, array: object, address: int) -> None:
-    """Lets launches of the plan find the memory's data in the array."""
-    if isinstance(place, int):  # which the closure of the launch asks for
+    """Lets launches of the plan find the memory's data in ``array``."""
+    if isinstance(place, int):  # an argument: the closure of the launch reads the operand
         memory.operand = array
     else:
         plan.frame.set_buffer(name, address)

@@ -1,4 +1,4 @@
-"""What a Tape records: steps, segments of steps that are launched again, and what was kept for them."""
+"""What a Tape records: steps, segments of steps that are recomputed, and the report of what was saved for them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Step:
-    """Something that changed memory: a launch, a function with a gradient of its own, writes from Python.
+    """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
 
-    ``gradient``: what runs its derivative, where it is not that of ``route``. ``repeat``: does it again (None: another
-    step does). ``changes``: parts of memory, as they were, that gradients of earlier steps read. ``launch``: plan,
-    arguments and number of a launch; ``write``: the memory that Python wrote to, which elements (indices into the
-    array), and what.
-    ``within``: such a launch of a function with a gradient of its own, whose step comes after it. ``route``: of a
-    launch that can be made again from the same memory. ``kept``: what the launch itself kept for its gradient, ``own``
-    bytes; ``cost``: with those that the step keeps of memory, or would if it stood alone. ``number``:
-    in the program, where that is asked for.
+    ``gradient``: runs its derivative, unless ``route`` does. ``repeat``: runs the step again (None: another step does).
+    ``changes``: overwritten values that gradients of earlier steps read. ``launch``: plan, arguments and number.
+    ``inner_launch``: the same of a launch within a function with a custom gradient, whose own step follows. ``write``:
+    the memory that Python wrote to, and (index into the array, values) of each write. ``route``: set for a launch that
+    can be repeated on the same memory. ``kept``: buffers that the launch itself saved for its gradient, ``own`` bytes.
+    ``cost``: bytes that the step saves, or would save if it were in no segment. ``number``: position in the program,
+    set when there are segments.
     """
 
     gradient: Callable[[], None] | None = None
@@ -45,16 +44,16 @@ class Step:
     own: int = 0
     cost: int = 0
     number: int = -1
-    within: tuple[Plan, tuple[Any, ...], int] | None = None
+    inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """Of its launch."""
+        """The arguments of its launch."""
         assert self.launch is not None
         return self.launch[1]
 
     @property
-    def can_be_made_again(self) -> bool:
+    def recomputable(self) -> bool:
         return self.route is not None or self.write is not None
 
     @property
@@ -62,12 +61,12 @@ class Step:
         return self.gradient is not None or (self.route is not None and self.route.reverse is not None)
 
     def bare(self) -> Step:
-        """The step without what it keeps."""
+        """The step without saved values."""
         gradient = self.gradient if self.write is not None else None
         return Step(gradient, self.repeat, [], self.launch, self.write, self.route, {}, 0, self.cost, self.number)
 
     def overwrites(self) -> Iterator[tuple[Memory, Region]]:
-        """Boxes around what it writes when it is made again."""
+        """Boxes around what it writes when it is repeated."""
         if self.write is not None:
             yield self.write[0], whole(self.write[0].operand.shape)
         elif self.route is not None:
@@ -77,7 +76,7 @@ class Step:
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
-    """Launches the gradient of the launch with that number, with what that kept."""
+    """Launches the gradient of launch ``number``; ``kept``: the buffers that the launch saved."""
     gradient = reverse.owner
     with reverse.session.lock:  # another thread may differentiate launches of the same kernel
         gradient.replays, gradient.kept = number, kept
@@ -89,29 +88,29 @@ def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: Kep
 
 @dataclass(slots=True)
 class Segment:
-    """Steps that keep nothing: on the way back they are made again, from memory as it was before them.
+    """Steps that save nothing: the backward pass recomputes them, from memory as it was before them.
 
-    ``changes``: what they overwrote that they, or steps before them, read; each element as the first of them found it.
-    ``start``: the same, where another segment keeps it. ``by_hand``: the user marked them.
+    ``changes``: the values before the first step of all that the steps overwrote and that they or earlier steps read.
+    ``start``: the same, if another segment owns them. ``by_hand``: the user marked the segment.
     """
 
     steps: list[Step | Segment] = field(default_factory=list)
     changes: list[Part] = field(default_factory=list)
     start: list[Part] = field(default_factory=list)
     by_hand: bool = False
-    saved: dict[int, list[Region]] = field(default_factory=dict)  # by memory
+    saved: dict[int, list[Region]] = field(default_factory=dict)  # id of a memory -> boxes that are saved
 
     def begun(self) -> Segment:
-        """Another one that begins where this one does: what this one keeps is enough, and not kept twice. What
-        was kept first stays in front: it is put back last."""
+        """A segment that begins where this one does and uses its saved values. Those saved first stay first, because
+        they are restored last."""
         return Segment(start=[*self.start, *self.changes], saved={at: list(boxes) for at, boxes in self.saved.items()})
 
     def holds(self, memory: Memory, region: Region) -> bool:
-        """Whether what was there is kept."""
+        """Whether the region's old values are saved."""
         return any(holds(r, region) for r in self.saved.get(id(memory), ()))
 
     def keep(self, part: Part) -> None:
-        """Keeps what a later one of the steps overwrote."""
+        """Saves what one of the steps overwrote, unless an earlier step did and that is saved."""
         if part.region is None:
             self.changes.append(part)
         elif not self.holds(part.memory, part.region):
@@ -131,8 +130,8 @@ Item = Step | Segment
 
 @dataclass(slots=True)
 class Kept:
-    """Values that the tape had to keep: ``elements`` of ``name``, which ``writer`` overwrote (a kernel, or Python, at
-    ``written``) and the gradient of ``reader`` reads (at ``read``)."""
+    """A row of the report: values of ``name`` that ``writer`` (a kernel, or "Python") overwrote at ``written`` and that
+    the gradient of ``reader`` reads at ``read``."""
 
     name: str
     reader: str
@@ -147,7 +146,7 @@ class Kept:
         return (Label(self.written, "overwritten here"), *([read] if self.read else []))
 
     def what(self) -> tuple[str, tuple[Label, ...]]:
-        """For the error where this is too much."""
+        """Text and labels for the error that there is no room for them."""
         return f"{self.name}, which the gradient of kernel {self.reader} reads", self.labels() if self.written else ()
 
     def __str__(self) -> str:

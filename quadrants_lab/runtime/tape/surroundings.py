@@ -1,8 +1,9 @@
-"""What a Python function reads besides its arguments' values: whether it would do again what it did.
+"""Everything that a Python function reads, as a key: calls with equal keys do the same.
 
-`surroundings` goes from the function over its globals, closure and defaults to the functions that it calls, and into
-lists, dicts and attributes that their code names. Not seen: what a generator or an iterator has left, what C code or
-the standard library keeps for itself (random numbers, clocks), and attributes that `getattr` finds by a computed name.
+`surroundings` visits the globals, closure and defaults of the function and of the functions that it calls, and the
+lists, dicts and attributes that their code names. It does not see what a generator or an iterator has left, the
+internal state of C code and the standard library (random numbers, clocks), and attributes found by `getattr` with a
+computed name.
 """
 
 from __future__ import annotations
@@ -16,48 +17,47 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.runtime.arguments.signature import Same, template_key
+from quadrants_lab.runtime.arguments.signature import Identity, template_key
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
-_OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # whose attributes are no Python of the user's
+_OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # objects whose attributes are not visited
 _CONTAINERS = list, tuple, set, frozenset, dict, deque
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
 def surroundings(given: Any, names: set[str]) -> tuple[Any, ...]:
-    """Equal for two calls between which nothing changed that they read. ``given``: a function and its arguments.
-    ``names``: what code calls globals and attributes, as far as is known; new ones are added."""
+    """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
+    arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it."""
     while True:
-        look = _Look(names)
-        look.at(given)
-        if len(names) == look.count:
-            return tuple(look.found)
+        count = len(names)
+        visitor = _Visitor(names)
+        visitor.visit(given)
+        if len(names) == count:
+            return tuple(visitor.found)
 
 
-class _Look:
-    """``found``: what was found on the way. Of attributes only those are looked at whose ``names`` code has;
-    ``count``: of names at the start."""
+class _Visitor:
+    """``found``: the key. Only those attributes are visited whose name is in ``names``."""
 
     def __init__(self, names: set[str]) -> None:
         self.names = names
-        self.count = len(names)
         self.found: list[Any] = []
-        self.seen: dict[int, Any] = {}  # which keeps them, so that no id comes twice
+        self.seen: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
 
-    def at(self, value: Any) -> None:
+    def visit(self, value: Any) -> None:
         kind = value.__class__
         if kind in _NUMBERS:
             self.found.append(template_key(value))
         elif id(value) in self.seen:
-            self.found.append(Same(value))
+            self.found.append(Identity(value))
         elif isinstance(value, _CONTAINERS):
             self.seen[id(value)] = value
             self.found.append((kind, len(value)))
             for inner in value:
-                self.at(inner)
+                self.visit(inner)
                 if isinstance(value, dict):
-                    self.at(value[inner])
+                    self.visit(value[inner])
             self._attributes(value)
         elif isinstance(value, (np.ndarray, np.generic)) or _is_structured(value):
             self.found.append(template_key(value))
@@ -69,40 +69,40 @@ class _Look:
         if isinstance(value, FunctionType):
             self._function(value)
         elif isinstance(value, MethodType):
-            self.at(value.__func__)
-            self.at(value.__self__)
+            self.visit(value.__func__)
+            self.visit(value.__self__)
         elif isinstance(value, property):
-            self.at(value.fget)
+            self.visit(value.fget)
         elif isinstance(value, (staticmethod, classmethod)):
-            self.at(value.__func__)
+            self.visit(value.__func__)
         elif isinstance(value, partial):
-            self.at((value.func, value.args, value.keywords))
+            self.visit((value.func, value.args, value.keywords))
         else:
-            self.found.append(Same(value))
+            self.found.append(Identity(value))
             if hasattr(value, "__qd_ndarray__"):
-                self.found.append(Same(value.grad))
+                self.found.append(Identity(value.grad))
             if not any(hasattr(value, mark) for mark in _OURS):
                 self._attributes(value)
 
     def _function(self, fn: Any) -> None:
         inner = getattr(fn, "__wrapped__", None)
         if fn.__code__.co_filename.startswith(_LIBRARIES):
-            self.found.append(Same(fn) if inner is None else fn.__code__)
+            self.found.append(Identity(fn) if inner is None else fn.__code__)
         else:
             self.found.append(fn.__code__)
             names = _names(fn.__code__)
             self.names |= names
             for name in sorted(names & fn.__globals__.keys()):
-                self.at(fn.__globals__[name])
-            self.at(fn.__defaults__)
-            self.at(fn.__kwdefaults__)
+                self.visit(fn.__globals__[name])
+            self.visit(fn.__defaults__)
+            self.visit(fn.__kwdefaults__)
             for cell in fn.__closure__ or ():
                 try:
-                    self.at(cell.cell_contents)
-                except ValueError:  # not there yet
+                    self.visit(cell.cell_contents)
+                except ValueError:  # the cell is empty
                     continue
         if inner is not None:
-            self.at(inner)
+            self.visit(inner)
 
     def _attributes(self, value: Any) -> None:
         if isinstance(value, ModuleType):
@@ -115,15 +115,15 @@ class _Look:
                 self._named(vars(owner))
                 for name in getattr(owner, "__slots__", ()) if not isinstance(value, type) else ():
                     if name in self.names and hasattr(value, name):
-                        self.at(getattr(value, name))
+                        self.visit(getattr(value, name))
         inner = getattr(value, "__wrapped__", None)
         if inner is not None:
-            self.at(inner)
+            self.visit(inner)
 
     def _named(self, attributes: Any) -> None:
         for name in sorted(self.names & attributes.keys()):
             self.found.append(name)
-            self.at(attributes[name])
+            self.visit(attributes[name])
 
 
 def _is_structured(value: Any) -> bool:
@@ -132,7 +132,7 @@ def _is_structured(value: Any) -> bool:
 
 
 def _names(code: CodeType) -> set[str]:
-    """What the code, and functions within it, call globals and attributes."""
+    """Names of globals and attributes in the code and in functions within it."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""The gradient of a kernel begins with what its launch made of the source, where Python still says the same."""
+"""A gradient starts from the first stages of its forward kernel, if what the front end read is unchanged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def session(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[None]:
 
 @pytest.fixture
 def fronts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The kernels that went through the front end."""
+    """The names of the kernels that went through the front end."""
     names: list[str] = []
     lower = compiler.lower
 
@@ -124,7 +124,7 @@ def test_an_object_that_the_program_is_done_with_goes() -> None:
 
 
 def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:
-    """Options are a part of what a kernel is made of."""
+    """Stages are shared only between kernels with the same options."""
     x, y = scalars(2)
 
     @qd.kernel

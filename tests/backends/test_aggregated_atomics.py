@@ -1,4 +1,4 @@
-"""Threads that change one element bring their values together first, where they see that they meet."""
+"""Aggregated atomics: threads of a warp that change the same element combine their values first."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_gradient_of_a_gather(session: None) -> None:
     assert np.allclose(x.grad.to_numpy(), 4 * (n * values - values.sum()), rtol=1e-4, atol=1e-3)
 
 
-def test_who_looks() -> None:
-    """Not where an element is a thread's own, nor where there are many of them."""
+def test_which_atomics_are_aggregated() -> None:
+    """Not those whose element is the thread's own, nor one of many in a block."""
     from quadrants_lab.backends.cuda import toolkit
 
     if toolkit.missing_libdevice():
@@ -112,7 +112,7 @@ def test_who_looks() -> None:
             for a in qd.static(range(9)):
                 y[at[i] + a] += x[i]
 
-    looks_of = ((scatter, True), (rows, True), (stencil, False), (pairs, False), (particles, False))
-    for kernel, looks in looks_of:
+    expected = ((scatter, True), (rows, True), (stencil, False), (pairs, False), (particles, False))
+    for kernel, aggregated in expected:
         kernel()
-        assert ("match.all.sync" in str(kernel.code("ptx"))) is looks
+        assert ("match.all.sync" in str(kernel.code("ptx"))) is aggregated

@@ -1,5 +1,5 @@
-"""What a launch found and what it left, for those who repeat a few of its iterations: the copies of its record where
-they are small, else memory as it is now, element by element, for as long as nobody writes to it."""
+"""The data of a recorded launch, for repeating some of its iterations: the copies in its record if they are small, else
+the memory itself, read element by element as long as nothing writes to it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, heads
+from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, first_elements
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.memory.memory import Memory
 
-MOST_BYTES = 16 << 20  # of copies that are held
+MOST_BYTES = 16 << 20  # of copies that are kept alive
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A launch of ``kernel``. By buffer name, arrays, or what is indexed like one: ``before``, all that the launch
-    could ask for, in its shape; what it only adds to is zeros there; ``after``: what it wrote, as far as that is
-    known."""
+class LaunchData:
+    """A launch of ``kernel``. ``before``: name of each buffer -> its values before the launch, as an array or an object
+    that is indexed like one; zeros for a buffer that the launch does not read. ``after``: the same after the launch,
+    for buffers that it wrote, as far as they are known. ``caps``: capacity of each stack by id. ``random``: seed and
+    number of the launch."""
 
     kernel: N.Kernel
     before: dict[str, Any]
@@ -33,31 +34,31 @@ class Held:
     random: tuple[int, int] = (0, 1)
 
 
-def held(record: LaunchRecord) -> Held:
-    """Holds no more than `MOST_BYTES` of copies, and 16 MiB of what the launch both read and wrote."""
-    if record.held is None:
-        record.held = Held(record.plan.kernel, *_data(record), record.scalars, record.caps, record.random)
-    found: Held = record.held
-    return found
+def launch_data(record: LaunchRecord) -> LaunchData:
+    """The data of a record. It holds at most `MOST_BYTES` of copies, and 16 MiB of what the launch read and wrote."""
+    if record.data is None:
+        record.data = LaunchData(record.plan.kernel, *_data(record), record.scalars, record.caps, record.random)
+    data: LaunchData = record.data
+    return data
 
 
 def _data(record: LaunchRecord) -> tuple[dict[str, Any], dict[str, Any]]:
     plan, inputs = record.plan, record.inputs
     buffers = plan.kernel.buffers
-    nothing: Arrays = {
+    zeros: Arrays = {
         name: np.broadcast_to(np.zeros((), buffers[name].dtype.numpy), shape) for name, shape in record.shapes.items()
     }
     if inputs is not None and sum(a.nbytes for a in inputs.values()) <= MOST_BYTES:
-        return nothing | inputs, dict(record.outputs or {})
-    first = record.heads if inputs is None else heads(plan, inputs, record.memories.keys())
-    read = {n for n in nothing if any(isinstance(s, N.Load) for s in plan.accesses_of.get(n, ()))}
-    now = {name: Now(name, *where) for name, where in record.memories.items()}
-    before = {n: Head(n, first[n], a.shape) if n in first else now[n] for n, a in nothing.items() if n in read}
-    return nothing | before, {n: now[n] for n in plan.writes & now.keys()}
+        return zeros | inputs, dict(record.outputs or {})
+    first = record.first_elements if inputs is None else first_elements(plan, inputs, record.memories.keys())
+    read = {n for n in zeros if any(isinstance(s, N.Load) for s in plan.accesses_of.get(n, ()))}
+    now = {name: CurrentValues(name, *where) for name, where in record.memories.items()}
+    before = {n: FirstElements(n, first[n], a.shape) if n in first else now[n] for n, a in zeros.items() if n in read}
+    return zeros | before, {n: now[n] for n in plan.writes & now.keys()}
 
 
-class Now:
-    """Memory that must not have been written to since it was of this version."""
+class CurrentValues:
+    """The values in memory, readable as long as the memory has this version."""
 
     def __init__(self, name: str, memory: Memory, version: int) -> None:
         self.name, self.memory, self.version = name, memory, version
@@ -68,7 +69,7 @@ class Now:
         if self.memory.foreign or self.memory.version != self.version:
             why = "may have been" if self.memory.foreign else "was"
             raise QuadrantsRuntimeError(
-                f"{self.name} {why} written to since the launch, which read too much to copy it",
+                f"{self.name} {why} written to since the launch, whose inputs were too large to copy",
                 code="QL0714",
                 help="run the cell again, and look at its steps before another one writes",
             )
@@ -78,8 +79,8 @@ class Now:
         return self.read()[index]
 
 
-class Head:
-    """The first elements of an array, in memory order."""
+class FirstElements:
+    """The first elements of an array, in row-major order."""
 
     def __init__(self, name: str, flat: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
         self.name, self.flat, self.shape, self.dtype, self.ndim = name, flat, shape, flat.dtype, len(shape)
@@ -89,7 +90,7 @@ class Head:
         if at < self.flat.size:
             return self.flat[at]
         raise QuadrantsRuntimeError(
-            f"the launch wrote over {self.name}[{', '.join(map(str, index))}]: of so large an array the first "
+            f"the launch wrote over {self.name}[{', '.join(map(str, index))}]: of so large an array only the first "
             f"{self.flat.size:,} elements are kept",
             code="QL0714",
             help="look at an iteration that needs only those, or launch it on less data",

@@ -1,4 +1,4 @@
-"""`Kernel.value_and_grad`: a launch and its gradient in one sweep, where that is what one after the other is."""
+"""`Kernel.value_and_grad`: a launch and its gradient as one kernel, where the result is that of two launches."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-class Together(Dispatcher):
-    """Launches a kernel and its gradient together, or one after the other: where they are not one sweep, while somebody
-    watches launches, and in checked modes. ``forward`` is the kernel's own dispatcher."""
+class ValueAndGrad(Dispatcher):
+    """Launches a kernel and its gradient as one kernel. It launches them one after the other where one kernel is not
+    possible, while launches are observed, and in checked modes. ``forward``: the kernel's own dispatcher."""
 
-    __slots__ = ("apart",)
+    __slots__ = ("two_launches",)
 
     def enter(self, now: S.Session) -> None:
         if self._session is not now:
-            self.apart: set[Any] = set()  # specialisations that are two launches
+            self.two_launches: set[Any] = set()  # specialisations for which one kernel is not possible
         super().enter(now)
 
     def resolve(self, *args: Any) -> Any:
@@ -33,19 +33,18 @@ class Together(Dispatcher):
             if not (watched or options.debug or options.check_races):
                 self.enter(now)
                 args = self.checked(args)
-                plan = self.together(now, args)
-                if plan is None:
-                    if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
-                        now.fast_paths.add(self)
-                        self.call = self.two
-                    return self.two(*args)
-                self.last = plan
-                self._install(now, plan, args)
-                return self.launch(plan, args)
-        return self.two(*args)
+                plan = self.combined_plan(now, args)
+                if plan is not None:
+                    self.last = plan
+                    self._install(now, plan, args)
+                    return self.launch(plan, args)
+                if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
+                    now.fast_paths.add(self)
+                    self.call = self.launch_both
+        return self.launch_both(*args)
 
-    def two(self, *args: Any) -> Any:
-        """The launches one after the other."""
+    def launch_both(self, *args: Any) -> Any:
+        """Launches the kernel, then its gradient."""
         assert self.forward is not None
         assert self.forward.gradient is not None
         value = self.forward.call(*args)
@@ -53,10 +52,10 @@ class Together(Dispatcher):
         return value
 
     def _forward_plan(self, key: Any) -> Plan | None:
-        return None  # no launch stands before this gradient
+        return None  # no launch precedes this gradient
 
-    def together(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
-        """The plan of both for checked arguments; None where they are two launches."""
+    def combined_plan(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
+        """The plan for checked arguments; None where one kernel is not possible."""
         with forks.whole():
             from quadrants_lab.runtime.compile.one_sweep import TwoLaunchesError
         try:
@@ -67,11 +66,11 @@ class Together(Dispatcher):
     def _made(self, now: S.Session, key: Any, specs: Any) -> Plan:
         from quadrants_lab.runtime.compile.one_sweep import TwoLaunchesError
 
-        if self._with_state(key) in self.apart:
+        if self._with_state(key) in self.two_launches:
             raise TwoLaunchesError
         try:
             return super()._made(now, key, specs)
         except TwoLaunchesError:
-            self.apart.add(self._with_state(key))
+            self.two_launches.add(self._with_state(key))
             raise
 

@@ -1,4 +1,4 @@
-"""Gradient launches for which nothing changed take a short way; whatever they depend on leads off it."""
+"""The launch guard: a gradient launch takes the fast path exactly if nothing has changed on which it depends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import quadrants_lab as qd
 
 
 class Sines:
-    """``n`` times v = sin(v) * scale of each element, added up in ``y``."""
+    """A kernel that applies v = sin(v) * scale ``n`` times to each element, and adds the results to ``y``."""
 
     def __init__(self) -> None:
         self.x = qd.field(qd.f64, 4, needs_grad=True)
@@ -35,7 +35,7 @@ class Sines:
         self.sine(1.0)
 
     def gradient(self, scale: float = 1.0) -> float:
-        """What a launch adds to x.grad[0]."""
+        """How much a launch adds to x.grad[0]."""
         before = self.x.grad[0]
         self.sine.grad(scale)
         return float(self.x.grad[0] - before)
@@ -47,9 +47,9 @@ class Sines:
         return pytest.approx(d, rel=1e-12)
 
     def steady(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The next launch passes without a look at anything."""
+        """The next launch takes the fast path."""
         with monkeypatch.context() as patch:
-            patch.setattr(self.sine.grad.dispatcher.last, "set_gradients", lambda *a: pytest.fail("looked again"))
+            patch.setattr(self.sine.grad.dispatcher.last, "set_gradients", lambda *a: pytest.fail("not the fast path"))
             self.gradient()
 
 
@@ -124,8 +124,8 @@ def test_no_seed_in_an_array(sines: Sines) -> None:
         apart.grad()
 
 
-def test_a_tape_settles_for_itself(sines: Sines) -> None:
-    """Two launches of different trips: each gradient runs those of its own."""
+def test_a_tape_sizes_stacks_for_itself(sines: Sines) -> None:
+    """A gradient under a Tape and one without it, for the same launch."""
     for grad in (sines.x.grad, sines.y.grad):
         grad.fill(0.0)
     with qd.ad.Tape(sines.y):
@@ -137,7 +137,7 @@ def test_a_tape_settles_for_itself(sines: Sines) -> None:
 
 
 def test_an_interrupt_between_depths(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Depths that were not settled to the end are settled anew, though everything is as at an earlier launch."""
+    """After an interrupt the depths are evaluated again, even if all dependencies equal those of an earlier launch."""
 
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -1,8 +1,8 @@
-"""A plugin (`pytest -p known_again`): every session keeps its kernels on disk, and each kernel that comes from there is
-compiled again beside it: both must be the same.
+"""A plugin (`pytest -p compare_cached`): every session has a disk cache, and each kernel whose IR comes from there is
+compiled again and compared.
 
-KNOWN_CACHE names the folder, which a second run then finds; without it, one run has a folder of its own. At the end it
-says how many kernels were compared.
+The environment variable COMPARED_CACHE names the cache's folder, so that a second run finds the kernels of the first;
+without it the folder is a temporary one. The summary says how many kernels were compared.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as sessions
 from quadrants_lab.runtime.compile import compile as compiler
-from quadrants_lab.runtime.compile import known
+from quadrants_lab.runtime.compile import kernel_cache
 from quadrants_lab.runtime.compile.compiled import Compiled
 
-FOLDER = Path(os.environ.get("KNOWN_CACHE") or tempfile.mkdtemp(prefix="known-"))
+FOLDER = Path(os.environ.get("COMPARED_CACHE") or tempfile.mkdtemp(prefix="compared-"))
 counts = {"compiled": 0, "compared": 0}
-compile_kernel, compiled_kernel, begin = compiler.compile_kernel, known.compiled_kernel, sessions.Session.__init__
+compile_kernel, cached_kernel, begin = compiler.compile_kernel, kernel_cache.cached_kernel, sessions.Session.__init__
 
 
 def counted(*args: Any, **more: Any) -> Compiled:
@@ -31,7 +31,7 @@ def counted(*args: Any, **more: Any) -> Compiled:
     return compile_kernel(*args, **more)
 
 
-def kept(self: sessions.Session, *args: Any, **more: Any) -> None:
+def with_cache(self: sessions.Session, *args: Any, **more: Any) -> None:
     begin(self, *args, **more)
     if self.cache.folder is None:
         self.cache = DiskCache(FOLDER)
@@ -50,18 +50,19 @@ def parts(made: Compiled) -> dict[str, Any]:
 
 def compared(source: Any, *how: Any) -> Compiled:
     before = counts["compiled"]
-    found = compiled_kernel(source, *how)
+    found = cached_kernel(source, *how)
     if counts["compiled"] == before:
         counts["compared"] += 1
-        was, now = parts(found), parts(compile_kernel(source, *how))
-        differ = [name for name, part in now.items() if part != was[name]]
+        fresh = compile_kernel(source, *how[:5])  # without stages of another mode
+        cached, compiled = parts(found), parts(fresh)
+        differ = [name for name, part in compiled.items() if part != cached[name]]
         assert not differ, f"{source.name} from the disk is another kernel: {', '.join(differ)}"
     return found
 
 
 compiler.compile_kernel = counted
-known.compiled_kernel = compared
-sessions.Session.__init__ = kept  # type: ignore[method-assign]
+kernel_cache.cached_kernel = compared
+sessions.Session.__init__ = with_cache  # type: ignore[method-assign]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""Launches that start in one call of the device's driver, once they have been the same a few times."""
+"""Captures a repeated sequence of launches as a graph of the device, which then starts with one call of the driver."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any
 
 from quadrants_lab.runtime.session import Session
 
-_AFTER = 3  # equal runs before they are captured
+_AFTER = 3  # equal runs before a capture
 
 Arguments = list[tuple[Any, ...]]
 
 
-class OneGo:
-    """``alike``: whether two runs with the same arguments differ in nothing but what is in memory."""
+class GraphCapture:
+    """``repeatable``: whether two runs with the same arguments differ only in the content of memory."""
 
-    def __init__(self, session: Session, alike: bool) -> None:
+    def __init__(self, session: Session, repeatable: bool) -> None:
         self.session = session
-        self.capture = getattr(session.device, "capture", None) if alike else None
+        self.capture = getattr(session.device, "capture", None) if repeatable else None
         self.times = 0
         self.captured: Any = None
         self.arguments: Arguments = []  # that `captured` was made with
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
-        """Starts what ``ready()()`` launches; False, with nothing done, where that has not been the same often enough,
-        or the device cannot do it. ``ready`` allocates what is needed, which cannot be captured."""
+        """Starts the launches of ``ready()()``; False, with nothing done, where they have not been repeated often
+        enough with equal arguments, or the device cannot capture them. ``ready`` itself allocates memory,
+        uncaptured."""
         if self.capture is None:
             return False
         self.times += 1
@@ -44,7 +45,7 @@ class OneGo:
 
 
 def equal(a: Arguments, b: Arguments) -> bool:
-    """Whether launches have the same arguments, to the sign of zeros."""
+    """Whether two sequences of launches have the same arguments, including the signs of zeros."""
     return len(a) == len(b) and all(map(_equal, a, b))
 
 

@@ -1,4 +1,4 @@
-"""Kernels that another process compiled: what they are taken from the disk for, and what makes them others."""
+"""The disk cache of IR: which changes of a program make another kernel, and which kernels come from the cache."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from quadrants_lab.backends import sources
 from quadrants_lab.backends.disk_cache import BEGIN
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import compile as compiler
-from quadrants_lab.runtime.compile import known
+from quadrants_lab.runtime.compile import kernel_cache
 
-OF_IR = sources.of_ir  # which no other test has
+OF_IR = sources.of_ir  # `conftest.compiled_each_time` replaces it
 
 
 class Program:
-    """A program in a file, begun anew with each call as in another process: modules, sessions and kernels are other
-    ones. ``compiled``: the kernels that the last call compiled, others came from the disk."""
+    """A program in a file. Each call starts it again as another process would, with new modules, sessions and kernels.
+    ``compiled``: the kernels that the last call compiled; the others came from the cache."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.cache = folder, folder / "cache"
@@ -64,9 +64,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program
 
 
 class Case(NamedTuple):
-    """``text`` with ``before`` in the place of CHANGE gives the first of the ``results``, with ``after`` the second; in
-    a program that imports the module ``beside`` these are that module. ``kept``: whether a second process takes it from
-    the disk; ``other``: whether the change makes other code."""
+    """The program ``text`` returns the first of the ``results`` with ``before`` in place of CHANGE, and the second with
+    ``after``; where it imports the module ``beside``, these are the text of that module. ``kept``: whether a second
+    process takes the kernel from the cache; ``other``: whether the change makes another kernel."""
 
     text: str
     before: str = "3"
@@ -77,19 +77,19 @@ class Case(NamedTuple):
 
 
 def of(value: str, head: str = "", args: str = "", given: str = "", ret: str = "qd.f64", more: str = "") -> str:
-    """A program whose kernel returns the value; ``head`` stands before it."""
+    """A program whose kernel returns ``value``; ``head`` precedes the kernel."""
     kernel = f"@qd.kernel\ndef k({args}) -> {ret}:\n{more}    return {value}\n"
     return f"{head}\n{kernel}def result():\n    return k({given})\n"
 
 
 def of_field(made: str, value: str, before: str = "pass", head: str = "") -> str:
-    """One whose kernel returns the value by way of a loop, with a field ``x``."""
+    """A program with a field ``x`` whose kernel returns ``value``, computed in a loop."""
     kernel = f"@qd.kernel\ndef k() -> qd.f64:\n    s = qd.f64(0.0)\n    for i in range(1):\n        s += {value}\n"
     return f"x = qd.field({made})\n{head}\n{kernel}    return s\ndef result():\n    {before}\n    return k()\n"
 
 
 def of_self(value: str, init: str = "pass", body: str = "pass") -> str:
-    """One whose kernel is a method."""
+    """A program whose kernel is a method."""
     kernel = f"    @qd.kernel\n    def k(self) -> qd.f64:\n        return {value}\n"
     head = f"@qd.data_oriented\nclass A:\n    {body}\n    def __init__(self):\n        {init}\n"
     return f"{head}{kernel}def result():\n    return A().k()\n"
@@ -224,7 +224,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_changes_a_kernel_is_seen(name: str, program: Program) -> None:
-    """The kernel's own text and place stay what they are."""
+    """The text and position of the kernel itself do not change."""
     case = CASES[name]
     before, after = (
         (case.text, text) if "beside" in case.text else (case.text.replace("CHANGE", text), "")
@@ -289,7 +289,7 @@ def result():
 
 
 def test_gradients_and_what_is_shown_are_the_same(program: Program) -> None:
-    """The IR is what was compiled, and the stages that are made for who looks are those that lead to it."""
+    """The IR is that of the compiled kernel, and stages that are made on request are those that lead to it."""
     first = program(GRADIENT)
     assert program.compiled
     assert program(GRADIENT) == first
@@ -355,12 +355,12 @@ def test_a_module_that_another_thread_is_importing(program: Program, monkeypatch
 
 
 def test_what_is_damaged_is_not_read(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is compiled and takes its place."""
+    """The kernel is compiled again, which replaces the damaged entry."""
     text = of("N * 2", "N = 3")
     program(text)
     records = {path: path.read_bytes() for path in program.cache.iterdir() if pickled(path.read_bytes())}
     assert len(records) == 2
-    monkeypatch.setattr(known._Reader, "find_class", lambda *a: pytest.fail("it was read"))
+    monkeypatch.setattr(kernel_cache._Reader, "find_class", lambda *a: pytest.fail("it was read"))
     for path, whole in records.items():
         path.write_bytes(whole[:-1])
     assert program(text) == 6
@@ -377,9 +377,9 @@ def test_a_record_makes_nothing_but_data() -> None:
     import os
     import pickle
 
-    for harm in (os.system, eval, known.import_module, qd.init):
+    for harm in (os.system, eval, kernel_cache.import_module, qd.init):
         with pytest.raises(pickle.UnpicklingError, match="no data of ours"):
-            known._Reader(pickle.dumps(harm), []).load()
+            kernel_cache._Reader(pickle.dumps(harm), []).load()
 
 
 PROCESS = """

@@ -1,4 +1,4 @@
-"""Which memory launches wrote."""
+"""Which memory launches wrote, and the warning about memory that only Python wrote."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Writes(Observer):
-    """An observer that remembers which memory was written, and by which kernels in turn."""
+    """An observer that remembers which memory was written, and the names of the kernels in order."""
 
     def __init__(self) -> None:
         self.clear()
@@ -34,8 +34,8 @@ class Writes(Observer):
                 self.written[id(memory)] = memory
 
 
-def written_over(name: str, which: str) -> GradientWarning:
-    """The warning about a field that only Python writes, between two launches. ``which``: "grad" or "dual"."""
+def overwrite_warning(name: str, which: str) -> GradientWarning:
+    """The warning that Python wrote to a field between two launches. ``which``: "grad" or "dual"."""
     where, effect = {
         "grad": ("a Tape", f"{name}.grad is the derivative by what it was before, and what was written is a constant"),
         "dual": ("a FwdMode", f"what was written is a constant, and {name}.dual is 0 there"),

@@ -1,4 +1,4 @@
-"""Which iterations of a launch touch what depends on an input: machine code lists those that come to a mark."""
+"""Finds the iterations of a launch that touch elements which depend on an input: compiled code lists them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import rewrite, types_of
 
-MARK = ".depends"  # behind the name of a buffer: the one in which elements are marked
-COUNT, LISTED = "concerned", "concerned.at"
+MARK = ".depends"  # suffix of the buffer that marks the dependent elements of a buffer
+COUNT, LISTED = "dependent", "dependent.at"  # buffers: the number of entries in the list, the list
 MOST = 256  # entries of the list
 
 
 def listing(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> N.Kernel:
-    """The kernel (after `TASKS`), each of whose iterations puts its indices into a list whenever it comes to an element
-    that is marked. ``shapes``: of arrays."""
+    """The kernel (after the passes `TASKS`), extended: an iteration that accesses a marked element adds its indices to
+    a list. ``shapes``: name of each array -> its shape."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     axes = max((len(task.indices) for task in kernel.tasks), default=0)

@@ -1,4 +1,4 @@
-"""`qd.ad.hessian_vector`: how a gradient changes along a direction."""
+"""`qd.ad.hessian_vector`: products of a Hessian with a vector."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from quadrants_lab.lang.ad import Tape
 
 
-def along(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
-    """What `qd.ad.hessian_vector` returns; ``tape``: one for the loss."""
+def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
+    """The result of `qd.ad.hessian_vector`; ``tape``: a Tape for the loss."""
     if MODE.get() != "forward":
         raise QuadrantsRuntimeError(
             "hessian_vector does not work inside of FwdMode or of another hessian_vector",
@@ -26,20 +26,20 @@ def along(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
             help="there are no third derivatives; call it after the with",
         )
     several = isinstance(x, (Mapping, list, tuple))
-    params, ways = (_named(given) if several else {None: given} for given in (x, v))
-    if params.keys() != ways.keys():
+    params, directions = (_by_key(given) if several else {None: given} for given in (x, v))
+    if params.keys() != directions.keys():
         raise QuadrantsRuntimeError(
-            f"hessian_vector got parameters {list(params)} and directions for {list(ways)}",
+            f"hessian_vector got parameters {list(params)} and directions for {list(directions)}",
             code="QL2103",
             help="give a direction for each parameter, in the same list or dict; zeros where it does not change",
         )
-    seeds = {key: seed_of(_checked(param), ways[key], "v") for key, param in params.items()}
+    seeds = {key: seed_of(_checked(param), directions[key], "v") for key, param in params.items()}
     if len({id(param) for param in params.values()}) < len(params):
         raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
     for owner in list(session.current().differentiable):
-        for changing in (owner, owner.grad):
-            if changing is not None and changing._tangent is not None:
-                changing._tangent.fill(0)
+        for array in (owner, owner.grad):
+            if array is not None and array._tangent is not None:
+                array._tangent.fill(0)
     for key, param in params.items():
         param.tangent().from_numpy(seeds[key])
     with launching("second"), tape:
@@ -48,8 +48,8 @@ def along(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
     return found[None] if not several else found if isinstance(x, Mapping) else list(found.values())
 
 
-def _named(given: Any) -> Mapping[Any, Any]:
-    """The entries of a dict, or of a list by number."""
+def _by_key(given: Any) -> Mapping[Any, Any]:
+    """A dict as it is; the entries of a list by index."""
     if isinstance(given, Mapping):
         return given
     return dict(enumerate(given if isinstance(given, (list, tuple, np.ndarray)) else [given]))
@@ -63,10 +63,7 @@ def _checked(x: Any) -> Dense:
             help="of a field of structs the members: [s.position, s.velocity]",
         )
     if not x.has_grad():
-        raise QuadrantsRuntimeError(
-            f"a parameter of hessian_vector must have a gradient, it is {x!r}",
-            code="QL2103",
-            help="make it with needs_grad=True",
-        )
-    x._live()  # not of a session that is over
+        what = f"a parameter of hessian_vector must have a gradient, it is {x!r}"
+        raise QuadrantsRuntimeError(what, code="QL2103", help="make it with needs_grad=True")
+    x._live()  # raises an error if its session has ended
     return x

@@ -1,4 +1,4 @@
-"""Memory that a Tape follows, because gradients read it or launches that are made again do."""
+"""Memory that a Tape tracks, because gradients or recomputed launches read it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from quadrants_lab.runtime.tape.parts import Part
 
 
 @dataclass(slots=True)
-class Followed:
-    """Memory that a recorded gradient reads (``reader`` is the kernel, ``span`` the line), or a recorded launch used or
-    gave a value that has a gradient (``grad``; ``tangent``: where it is to be differentiated twice).
+class Tracked:
+    """Memory that a recorded gradient reads (in kernel ``reader`` at ``span``), or that a recorded launch used and that
+    has a gradient (``grad``; with second derivatives also a ``tangent``).
 
-    ``version``: as of the last launch. ``regions``: what will be read again, together. ``written``: where Python wrote
-    since then, and what was there, if it may be read. ``shadow``: the data as of ``version``, of memory that others may
-    write to without telling.
+    ``version``: version of the memory after the last launch. ``regions``: boxes whose union will be read again.
+    ``written``: where Python wrote since then, with the old values if they may be read. ``shadow``: a copy of the data
+    at ``version``, for foreign memory, which others can write to unnoticed.
     """
 
     memory: Memory
@@ -31,14 +31,14 @@ class Followed:
     reader: str = ""
     span: Span | None = None
     grad: Memory | None = None
-    tangent: Followed | None = None
+    tangent: Tracked | None = None
     regions: list[Region] = field(default_factory=list)
     written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
     shadow: npt.NDArray[Any] | None = None
-    interrupt: Callable[[Followed, Any], None] | None = None  # in the place of what `watch` does
+    interrupt: Callable[[Tracked, Any], None] | None = None  # called by `watch` instead of its own work
 
     def watch(self, where: Any) -> None:
-        """Python is about to write there, or to give the array away."""
+        """Called when Python is about to write there, or (``SHARED``) to give the array away."""
         if self.interrupt is not None:
             self.interrupt(self, where)
             return
@@ -47,8 +47,8 @@ class Followed:
             return
         self.written.append((where, np.array(self.memory.values()[where]) if self.regions else None))
 
-    def meets(self, region: Region) -> Region | None:
-        """The smallest box around what will be read of the region; None where none of it will."""
+    def overlap(self, region: Region) -> Region | None:
+        """The smallest box around the part of the region that will be read again; None if there is none."""
         found = None
         for r in self.regions:
             if meet(region, r):
@@ -56,7 +56,7 @@ class Followed:
         return found
 
     def compare(self) -> None:
-        """Finds what was written to memory of another library."""
+        """Finds out where foreign memory was written since the last launch."""
         assert self.shadow is not None
         old, now = self.shadow, self.memory.values()
         bits = np.dtype(f"u{old.dtype.itemsize}")
@@ -71,12 +71,12 @@ class Followed:
 
 
 @dataclass(slots=True)
-class Before:
-    """What a launch is about to write, of followed memory, at ``span``. ``part``: what will be read of it (None:
-    nothing, or it is kept already). ``scattered``: data decides where it writes. ``bytes``: of that part, in any
-    case."""
+class PendingWrite:
+    """A write to tracked memory, at ``span``, by a launch that is about to start. ``part``: the old values that will be
+    read again (None: there are none, or they are saved already), of ``bytes`` bytes. ``scattered``: the data decides
+    which elements are written."""
 
-    followed: Followed
+    tracked: Tracked
     span: Span | None
     part: Part | None = None
     scattered: bool = False

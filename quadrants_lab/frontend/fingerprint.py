@@ -1,0 +1,373 @@
+"""Fingerprints: what the IR of a kernel depends on beside its source text.
+
+While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
+records each read together with a text that describes the value. When another process, or the kernel's gradient, repeats
+the reads and gets equal texts, the front end would make the same IR.
+
+Numbers, strings and containers are described by value. An object whose identity a program can see (a module, a class,
+an instance, a field, a func) is described by a number, always the same for the same object. Of modules, classes and
+instances only the attributes that are read by name are described. A fingerprint becomes incomplete where an object is
+used in any other way, has no rule here, or runs Python code at compile time: such a kernel is compiled in each process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.frontend.source import FunctionSource, function_source, meaning
+from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType
+
+_MOST_BYTES = 1 << 20  # of an array that is described by value
+_VALUES = (type(None), bool, int, str, bytes, range, type(...))
+_ABSENT = object()
+_OURS = object()  # stands for a function or operation of this package that is found under its own name
+
+
+class IndescribableError(Exception):
+    """An object has no description."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A complete fingerprint that keeps no objects alive: ``ids`` has their ids."""
+
+    texts: tuple[str, ...]
+    reads: tuple[tuple[int, str], ...]
+    ids: tuple[int, ...]
+
+
+class Fingerprint:
+    """``texts``: the descriptions so far; ``reads``: the names that were read, each with the number of its owner;
+    ``objects``: by number; ``complete``: whether equal texts mean equal IR."""
+
+    def __init__(self, source: FunctionSource, specs: Iterable[Spec]) -> None:
+        self.texts: list[str] = []
+        self.reads: dict[tuple[int, str], None] = {}
+        self.objects: list[Any] = []
+        # the name of a notebook's cell differs from process to process
+        self.complete = source is function_source(source.fn) and os.path.exists(source.file)
+        self._numbers: dict[int, int] = {}
+        try:
+            self._function(source.fn, ("return",))  # the specs describe the parameters
+            for spec in specs:
+                self._spec(spec)
+        except Exception:  # objects of the program may raise anything
+            self.complete = False
+
+    def number(self, value: Any) -> int | None:
+        return self._numbers.get(id(value))
+
+    def read(self, owner: Any, name: str) -> None:
+        """To be called when the front end looks up a free name of a function, or an attribute of anything else."""
+        number = self.number(owner)
+        if number is not None and (number, name) not in self.reads:
+            self._record(owner, name)
+        elif number is None and not _follows_from_owner(owner, name):
+            self.complete = False
+
+    def replay(self, reads: Iterable[tuple[int, str]]) -> bool:
+        """Repeats the reads of another fingerprint; whether that was possible."""
+        for number, name in reads:
+            if self.complete and number < len(self.objects):
+                self._record(self.objects[number], name)
+            else:
+                self.complete = False
+        return self.complete
+
+    def snapshot(self) -> Snapshot | None:
+        """None where the fingerprint is incomplete."""
+        if not self.complete:
+            return None
+        return Snapshot(tuple(self.texts), tuple(self.reads), tuple(map(id, self.objects)))
+
+    def matches(self, earlier: Snapshot) -> bool:
+        """Repeats the reads of an earlier fingerprint of this process; whether the same objects gave the same texts.
+        An id may have been reused, but not that of a field or of another object that the IR refers to: the front end's
+        result keeps those alive. Others count only for their description, which is in the texts."""
+        return self.replay(earlier.reads) and self.snapshot() == earlier
+
+    def use(self, value: Any) -> None:
+        """To be called when the front end uses a Python object otherwise than by reading an attribute."""
+        if _is_opaque(value):
+            self.complete = False
+
+    # --- descriptions -------------------------------------------------------------------------------------------
+
+    def _record(self, owner: Any, name: str) -> None:
+        try:
+            value = _lookup(owner, name)
+            self.reads[self._numbers[id(owner)], name] = None
+            shared = isinstance(owner, (type, types.ModuleType, types.FunctionType))
+            self.texts.append(f"{name} {not shared and name in getattr(owner, '__dict__', ())}")
+            if value is _ABSENT or value is _OURS:
+                self.texts.append("absent" if value is _ABSENT else "ours")
+            else:
+                self._describe(value)
+        except Exception:  # objects of the program may raise anything
+            self.complete = False
+
+    def _spec(self, spec: Spec) -> None:
+        if isinstance(spec, (ScalarSpec, MatrixSpec, NdarraySpec)):
+            self.texts.append(repr(spec))
+        elif isinstance(spec, StructSpec):
+            if not _is_ours(type(spec.type).__module__):
+                raise IndescribableError
+            self._describe(spec.type)
+            for name, member in spec.members:
+                self.texts.append(name)
+                self._spec(member)
+        else:
+            self._describe(spec.value)
+
+    def _describe(self, value: Any) -> None:
+        kind = type(value)
+        if kind in _VALUES:
+            self.texts.append(f"{kind.__name__} {value!r}")
+        elif (known := self.number(value)) is not None:
+            self.texts.append(f"#{known}")
+        elif kind is float:
+            self.texts.append(f"float {np.float64(value).tobytes().hex()}")
+        elif isinstance(value, Enum):
+            self._transparent(f"{_path(kind)}.{value._name_}", (value._value_,))
+        elif kind in (list, dict, tuple) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+            if kind in (list, dict):
+                self._add(value, "mutable")
+            self._transparent(f"{_path(kind)} {len(value)}", value.items() if kind is dict else value)
+        elif isinstance(value, DType):
+            self.texts.append(f"dtype {value.name}")
+        elif _is_ours(kind.__module__):
+            self._ours(value, kind)
+        else:
+            self._other(value, kind)
+
+    def _ours(self, value: Any, kind: type) -> None:
+        describe = next((rule for mark, rule in _RULES.items() if getattr(value, mark, False)), None)
+        if describe is not None:
+            has_identity, text, parts = describe(value)
+            if has_identity:
+                self._add(value, text)
+            else:
+                self.texts.append(text)
+            for part in parts:
+                self._describe(part)
+        elif is_dataclass(value):
+            self._transparent(_path(kind), [getattr(value, f.name) for f in fields(value)])
+        else:
+            raise IndescribableError
+
+    def _other(self, value: Any, kind: type) -> None:
+        module = str(getattr(value, "__module__", None) or "")
+        if isinstance(value, types.ModuleType):
+            self._add(value, f"module {value.__name__}")
+        elif isinstance(value, type):
+            self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
+        elif isinstance(value, np.generic) or kind is np.ndarray:
+            if value.dtype.hasobject or value.nbytes > _MOST_BYTES:
+                raise IndescribableError
+            self.texts.append(f"{value.dtype.str} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
+        elif kind is types.FunctionType and not _is_ours(module):
+            self._function(value, value.__annotations__)
+        elif (kind is types.FunctionType and not value.__closure__) or _is_builtin(value):
+            self.texts.append(f"function {module}.{value.__qualname__}")
+        elif kind is types.MethodType:
+            self.texts.append("method")
+            self._describe(value.__func__)
+            self._describe(value.__self__)
+        elif kind is types.GenericAlias:
+            self._transparent("alias", (value.__origin__, *value.__args__))
+        elif (
+            isinstance(value, (*_VALUES, float, tuple, list, dict, np.ndarray))  # the front end uses their value
+            or kind.__module__ in ("typing", "functools")  # their objects stand for others
+            or inspect.getattr_static(kind, "__getattribute__") is not object.__getattribute__
+            or any(hasattr(value, mark) for mark in _RULES)
+        ):
+            raise IndescribableError
+        else:
+            self._add(value, f"object {callable(value)} {getattr(kind, '__qd_data_oriented__', '')}")
+            self._describe(kind)
+
+    def _add(self, value: Any, text: str) -> None:
+        """Describes an object that has an identity, and gives it the next number."""
+        self._numbers[id(value)] = len(self.objects)
+        self.objects.append(value)
+        self.texts.append(text)
+
+    def _transparent(self, text: str, parts: Iterable[Any]) -> None:
+        """Describes something whose parts the front end can take out without reading a name."""
+        self.texts.append(text)
+        for part in parts:
+            self._describe(part)
+            if _is_opaque(part):
+                raise IndescribableError
+
+    def _function(self, fn: types.FunctionType, annotated: Iterable[str]) -> None:
+        """Describes a function by its text and position; its free names are described when they are read."""
+        if any(mark in vars(fn) for mark in _RULES):
+            raise IndescribableError
+        source = function_source(fn)
+        node = source.node
+        lines = source.lines[node.lineno + source.offset - 1 : (node.end_lineno or node.lineno) + source.offset]
+        place = source.span(node)
+        self._add(fn, f"{place.file}:{place.line} {place}\n{''.join(lines)}")
+        self._transparent("defaults", (fn.__defaults__, fn.__kwdefaults__))
+        for name in annotated:
+            given = fn.__annotations__.get(name)
+            self._transparent(name, () if isinstance(given, type) else (given,))
+            if isinstance(given, type):
+                self._describe(given)
+
+
+# --- objects of this package: whether a program can see their identity, a text, and parts to describe ----------------
+
+Description = tuple[bool, str, Iterable[Any]]
+
+
+def _field(x: Any) -> Description:
+    """Describes fields and ndarrays, of which each lacks some attributes; nodes are described when they are read."""
+    if getattr(getattr(x, "snode", None), "sparse", None) is not None:
+        raise IndescribableError
+    facts = [getattr(x, name, None) for name in ("dtype", "shape", "element_shape", "offset", "placed")]
+    return True, f"{type(x).__name__} {facts}", (x.grad, getattr(x, "dual", None))
+
+
+def _type(x: Any) -> Description:
+    if x.__qd_type__ == "matrix":
+        return True, f"{type(x).__name__} {x.n} {x.m}", (x.given,)
+    if type(x).__name__ != "StructType":
+        raise IndescribableError
+    return True, f"struct {x.name} {len(x._given)}", chain(*x._given.items(), *x.methods.items())
+
+
+def _matrix(x: Any) -> Description:
+    rows = x.to_list()
+    return False, f"values {x.shape}", chain(*rows) if len(x.shape) > 1 else rows
+
+
+def _struct(x: Any) -> Description:
+    return False, f"members {len(x.members)}", (x.struct_type, *chain(*dict(x.members).items()))
+
+
+_RULES: dict[str, Callable[[Any], Description]] = {
+    "__qd_func__": lambda x: (True, "func", (x.source.fn,)),
+    "__qd_bound__": lambda x: (False, "bound", x.__qd_bound__),
+    "__qd_field__": _field,
+    "__qd_ndarray__": _field,
+    "__qd_entry__": lambda x: (False, f"entry {x.at}", (x.field,)),
+    "__qd_struct_field__": _struct,
+    "__qd_matrix__": _matrix,
+    "__qd_struct__": _struct,
+    "__qd_ndrange__": lambda x: (False, f"ndrange {x.axes} {x.order}", ()),
+    "__qd_type__": _type,
+    "__qd_template__": lambda _: (False, "template", ()),
+    "__qd_op__": lambda x: (False, f"operation {x.__qd_op__}", ()),
+}
+
+
+# --- what can be told of Python objects -------------------------------------------------------------------------------
+
+_BUILTINS = frozenset(
+    f"builtins.{name}" for name in (
+        "abs", "all", "any", "bool", "divmod", "enumerate", "float", "int", "len", "list", "max", "min", "pow", "range",
+        "reversed", "round", "sorted", "str", "sum", "tuple", "zip",
+    )
+)  # fmt: skip
+
+
+def _path(of: Any) -> str:
+    return f"{of.__module__}.{of.__qualname__}"
+
+
+def _is_ours(module: str) -> bool:
+    """Whether the package's sources, whose hash is part of the key, describe the module; its kernels/ are user code."""
+    ours = module == "quadrants_lab" or module.startswith("quadrants_lab.")
+    return ours and not module.startswith("quadrants_lab.kernels.")
+
+
+def _is_builtin(value: Any) -> bool:
+    return type(value) is types.BuiltinFunctionType and isinstance(value.__self__, types.ModuleType)
+
+
+def is_pure(fn: Any) -> bool:
+    """Whether the result of the Python function depends on its arguments alone, and it has no side effects."""
+    if isinstance(fn, type) or _is_builtin(fn):
+        return fn.__module__ == "math" or _path(fn) in _BUILTINS
+    return False
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether the object's description leaves its content out: only attributes that are read by name are described."""
+    kind = type(value)
+    if kind in _VALUES or kind in (float, list, dict, tuple, np.ndarray) or isinstance(value, (Enum, np.generic)):
+        return False
+    if isinstance(value, type) or kind is types.FunctionType:
+        return not (value.__module__ in ("builtins", "numpy", "typing") or _is_ours(value.__module__))
+    if _is_ours(kind.__module__):
+        return bool(getattr(value, "__qd_func__", False) or getattr(value, "__qd_bound__", False))
+    return not (_is_builtin(value) or kind is types.GenericAlias or hasattr(kind, "_fields"))
+
+
+def _follows_from_owner(owner: Any, name: str) -> bool:
+    """Whether the owner's description determines the attribute."""
+    kind = type(owner)
+    if isinstance(owner, Enum):
+        static = inspect.getattr_static
+        return name in ("name", "value") and static(kind, name) is static(Enum, name)
+    if isinstance(owner, types.FunctionType):
+        return _is_ours(owner.__module__)
+    if isinstance(owner, type) and _is_ours(owner.__module__):  # a class of this package, not one made at run time
+        return vars(sys.modules[owner.__module__]).get(owner.__name__) is owner
+    named = name in getattr(kind, "_fields", ())
+    return named or kind in (*_VALUES, float, list, dict, tuple, np.ndarray, DType) or isinstance(owner, np.generic)
+
+
+def _lookup(owner: Any, name: str) -> Any:
+    """The value of a name or attribute; IndescribableError where looking it up would run the program's Python code."""
+    if isinstance(owner, types.FunctionType):
+        try:
+            return meaning(owner, name)
+        except KeyError:
+            return _ABSENT
+    if isinstance(owner, types.ModuleType):
+        return _lookup_in_module(owner, name)
+    if isinstance(owner, type) and issubclass(owner, Enum) and name in owner.__members__:
+        return owner.__members__[name]
+    value = inspect.getattr_static(owner, name, _ABSENT)
+    if value is _ABSENT and not hasattr(type(owner), "__getattr__"):
+        return _ABSENT
+    methods = (types.MemberDescriptorType, types.FunctionType, staticmethod, classmethod)
+    if isinstance(value, methods) or getattr(value, "__qd_func__", False) is True:
+        return getattr(owner, name, _ABSENT)
+    if value is _ABSENT or hasattr(type(value), "__get__"):
+        raise IndescribableError
+    return value
+
+
+def _lookup_in_module(owner: types.ModuleType, name: str) -> Any:
+    """`_OURS` for operations of this package, some of which a module makes when they are first asked for."""
+    if type(owner) is not types.ModuleType:
+        raise IndescribableError
+    space = vars(owner)
+    value = space.get(name, _ABSENT)
+    if not _is_ours(owner.__name__):
+        if value is _ABSENT and "__getattr__" in space:
+            raise IndescribableError
+        return value
+    if value is _ABSENT:
+        return getattr(owner, name) if name in space.get("_MODULES", ()) else _OURS
+    module = type(value).__module__ if hasattr(value, "__qd_op__") else getattr(value, "__module__", None)
+    own = getattr(value, "__qd_op__", None) or getattr(value, "__name__", None)
+    is_own = own == name and not isinstance(value, type) and _is_ours(module or "")
+    return _OURS if is_own else value

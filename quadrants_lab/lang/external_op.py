@@ -1,0 +1,95 @@
+"""Base of `qd.torch_op` and `qd.jax_op`: a function of kernels as a differentiable operation of another library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import update_wrapper
+from inspect import BoundArguments, Signature, signature
+from typing import Any
+
+from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.lang.classes import BoundKernel
+from quadrants_lab.runtime.launch.observe import differentiating
+
+
+class ExternalOp:
+    """An operation made from a kernel, or from a Python function that launches kernels.
+
+    ``outputs``: the parameters of the function that the operation creates and returns, with a description of each.
+    ``all_parameters``: the signature of the function; ``parameters``: that of the operation, without the outputs.
+    ``maker``: the name of the decorator.
+    """
+
+    maker = ""
+
+    def __init__(self, fn: Any, outputs: Mapping[str, Any]) -> None:
+        if not callable(fn):
+            what = f"{self.maker} takes a kernel or a Python function, not {fn!r}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2120")
+        update_wrapper(self, fn, updated=())
+        self.fn = fn
+        self.name = getattr(fn, "__name__", type(fn).__name__)
+        self.title = f"{self.maker} {self.name}"
+        self.outputs = dict(outputs)
+        parameters = list(signature(fn).parameters.values())[isinstance(fn, BoundKernel) :]
+        self.all_parameters = Signature(parameters)
+        names = list(self.all_parameters.parameters)
+        unknown = [name for name in self.outputs if name not in names]
+        if unknown or not self.outputs:
+            what = f"it has no parameter {unknown[0]!r}" if unknown else "none are given"
+            help = "the parameters are " + ", ".join(names)
+            raise QuadrantsRuntimeTypeError(f"outputs of {self.title}: {what}", code="QL2120", help=help)
+        self.parameters = Signature([p for p in parameters if p.name not in self.outputs])
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call of the operation, by name, with defaults."""
+        bound = self.parameters.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    def call_function(self, values: Mapping[str, Any]) -> None:
+        """Calls the function with the values of all its parameters by name, outputs included."""
+        bound = BoundArguments(self.all_parameters, {n: values[n] for n in self.all_parameters.parameters})
+        self.fn(*bound.args, **bound.kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<qd.{self.title}{self.parameters} -> {', '.join(self.outputs)}>"
+
+    def check_context(self) -> None:
+        """Raises an error under a Tape or FwdMode, because derivatives would not flow through the operation."""
+        if differentiating():
+            raise QuadrantsRuntimeError(
+                f"{self.title} is called under a Tape or FwdMode, which do not see through it",
+                code="QL2121",
+                help=f"call {self.name} itself there, or let {self.maker.removesuffix('_op')} differentiate all of it",
+            )
+
+    def like(self, output: str, arguments: Mapping[str, Any], array: Any) -> Any:
+        """The object that gives an output its shape: an ``array`` or a shape. It is described by itself, by the name of
+        an argument, or by a function of arguments that returns one of these."""
+        like = self.outputs[output]
+        if callable(like) and not isinstance(like, array):
+            like = like(*[self._argument(output, name, arguments) for name in signature(like).parameters])
+        if isinstance(like, str):
+            like = self._argument(output, like, arguments)
+        if isinstance(like, int):
+            like = (like,)
+        if isinstance(like, array) or (isinstance(like, (tuple, list)) and all(isinstance(n, int) for n in like)):
+            return like
+        raise QuadrantsRuntimeTypeError(
+            f"output {output!r} of {self.title} must be like an argument, a shape or a tensor, not {like!r}",
+            code="QL2120",
+            help='for example outputs={"y": "x"}, {"loss": ()} or {"y": lambda x: x.shape[:1]}',
+        )
+
+    def _argument(self, output: str, name: str, arguments: Mapping[str, Any]) -> Any:
+        if name not in arguments:
+            raise QuadrantsRuntimeTypeError(
+                f"output {output!r} of {self.title} is described by {name!r}, which is not an argument",
+                code="QL2120",
+                help="the arguments are " + ", ".join(self.parameters.parameters),
+            )
+        return arguments[name]

@@ -1,0 +1,168 @@
+"""The disk cache of IR: a kernel that another process compiled needs neither front end nor passes, nor their imports.
+
+Two entries lead from a kernel to its IR, and the IR to its machine code, which has an entry of its own. The key of the
+first is what is known before the kernel is lowered: its text and position, its argument types, the options, a hash of
+this package's sources. It lists which names the front end read from Python. The key of the second adds what these names
+mean now (`frontend.fingerprint`); it holds the IR and the warnings as a pickle of this package's data classes. Entries
+are sealed by processes of this user, as machine code is. A kernel without a complete fingerprint is compiled in each
+process.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+
+from quadrants_lab.backends import disk_cache, sources
+from quadrants_lab.errors import WARNED, Given, warn_at
+from quadrants_lab.frontend.fingerprint import Fingerprint
+from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
+from quadrants_lab.frontend.specs import Spec
+from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.types import DType
+from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, load_cached
+from quadrants_lab.runtime.session import Session, compile_options
+
+_MOST_LISTS = 8  # lists of names per kernel: which names are read can depend on values, as under qd.static
+_DATA = ("quadrants_lab.ir.", "quadrants_lab.frontend.specs")
+_PLAIN = (type(None), bool, int, float, str, tuple, list, dict, frozenset)
+
+
+def cached_kernel(
+    source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
+    second: bool = False, other: Compiled | None = None,
+) -> Compiled:  # fmt: skip
+    """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode, whose
+    first stages are reused where its fingerprint still matches."""
+    how = mode, constant, second
+    first, fingerprint = "", None if _is_recorded() else Fingerprint(source, specs)
+    options = compile_options(session)
+    if fingerprint is not None and session.cache.folder is not None and sources.of_ir():
+        texts = repr(options), session.settings.backend, repr(how)
+        first = disk_cache.key("asked", sources.of_ir(), *texts, *fingerprint.texts)
+        if fingerprint.complete and (found := _found(first, source, specs, mode, session)) is not None:
+            return found
+    session.preload_device()
+    with importing():
+        from quadrants_lab.runtime.compile.compile import compile_kernel
+
+    if fingerprint is None or not fingerprint.complete:
+        return compile_kernel(source, specs, mode, session, constant, second)
+    shared = other.shared if other is not None else None
+    if shared is not None:
+        snapshot = shared.fingerprint if shared.settings == (options, constant, second) else None
+        if snapshot is None or not fingerprint.matches(snapshot):
+            shared, fingerprint = None, Fingerprint(source, specs)
+    warned: list[Given] = []
+    tokens = FINGERPRINT.set(fingerprint), WARNED.set(warned)
+    try:
+        for given in shared.warned if shared is not None else ():
+            warn_at(*given)
+        made = compile_kernel(source, specs, mode, session, constant, second, shared)
+    finally:
+        FINGERPRINT.reset(tokens[0])
+        WARNED.reset(tokens[1])
+    if first and fingerprint.complete:
+        _keep(first, fingerprint, made, warned, session)
+    return made
+
+
+def _is_recorded() -> bool:
+    """Whether a trace of the passes is being recorded, for which they have to run."""
+    pipeline = sys.modules.get("quadrants_lab.passes.pipeline")
+    recorder = getattr(pipeline, "RECORDER", None)  # another thread may be in the midst of importing the module
+    return recorder is not None and recorder.get() is not None
+
+
+def _read(name: str, objects: Sequence[Any], session: Session) -> Any:
+    """The content of an entry, with ``objects`` in place of their numbers; None where there is none."""
+    kept = session.cache.get(name)
+    with suppress(pickle.UnpicklingError, EOFError, LookupError):
+        return _Reader(kept, objects).load() if kept is not None else None
+
+
+def _second_key(first: str, fingerprint: Fingerprint) -> str:
+    return disk_cache.key("answered", first, *fingerprint.texts)
+
+
+def _found(
+    first: str, source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session
+) -> Compiled | None:
+    start = perf_counter()
+    for reads in _read(first, [], session) or ():
+        now = Fingerprint(source, specs)
+        record = _read(_second_key(first, now), now.objects, session) if now.replay(reads) else None
+        if record is not None:
+            options, lowered, kernel, key, returns, counting, warned = record
+            for given in warned:
+                warn_at(*given)
+            counter = None
+            if counting is not None:
+                counting_slice, results, its_key = counting
+                executable = load_cached(counting_slice, options, session, its_key)
+                counter = Counter(counting_slice, executable, results, its_key)
+            executable = load_cached(kernel, options, session, key)
+            seconds = perf_counter() - start
+            clock = Clock(code=seconds, whole=seconds)
+            return Compiled(
+                mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, key=key
+            )
+    return None
+
+
+def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> None:
+    counter = made.counter
+    counting = None if counter is None else (counter.kernel, counter.results, counter.key)
+    record = made.options, made.lowered, made.kernel, made.key, made.returns, counting, warned
+    out = io.BytesIO()
+    with suppress(_NotDataError, RecursionError):
+        _Writer(out, fingerprint).dump(record)
+        session.cache.put(_second_key(first, fingerprint), out.getvalue())
+        known, reads = _read(first, [], session) or [], tuple(fingerprint.reads)
+        if reads not in known[:1]:
+            lists = [reads, *(other for other in known if other != reads)][:_MOST_LISTS]
+            session.cache.put(first, pickle.dumps(lists))
+
+
+class _NotDataError(Exception):
+    """An object in a record is neither data of this package nor numbered by the fingerprint."""
+
+
+class _Writer(pickle.Pickler):
+    """Writes an object that the fingerprint has numbered as its number."""
+
+    def __init__(self, out: io.BytesIO, fingerprint: Fingerprint) -> None:
+        super().__init__(out, pickle.HIGHEST_PROTOCOL)
+        self.fingerprint = fingerprint
+
+    def persistent_id(self, value: Any) -> int | None:
+        kind = type(value)
+        if kind in _PLAIN:
+            return None
+        number = self.fingerprint.number(value)
+        if number is None and not (value if kind is type else kind).__module__.startswith(_DATA):
+            raise _NotDataError
+        return number
+
+
+class _Reader(pickle.Unpickler):
+    """Makes no objects but data of this package."""
+
+    def __init__(self, content: bytes, objects: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(content))
+        self.objects = objects
+
+    def persistent_load(self, number: int) -> Any:
+        return self.objects[number]
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = getattr(import_module(module), name) if module.startswith(_DATA) else None
+        if isinstance(found, (type, DType)) and getattr(found, "__module__", "").startswith(_DATA):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no data of ours")

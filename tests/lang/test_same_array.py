@@ -1,0 +1,125 @@
+"""One array passed for several arguments that a kernel, or its gradient, adds to: nothing is lost on any backend,
+although the code adds to different arrays without atomics."""
+
+import numpy as np
+import pytest
+from sessions import CPU_ALONE, EVERYWHERE, session_of
+
+import quadrants_lab as qd
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+session = session_of(EVERYWHERE)
+COUNT = 40
+
+
+@qd.kernel
+def stencil(u: qd.types.ndarray(), v: qd.types.ndarray(), y: qd.types.ndarray()):
+    for i in range(1, COUNT - 1):
+        y[i] += u[i - 1] * v[i + 1] + 2.0 * u[i]
+
+
+@qd.kernel
+def elements(u: qd.types.ndarray(), v: qd.types.ndarray(), y: qd.types.ndarray()):
+    for i in range(COUNT):
+        y[i] += qd.sin(u[i]) * v[i]
+
+
+def arrays(count):
+    found = [qd.ndarray(qd.f32, COUNT, needs_grad=True) for _ in range(count)]
+    for n, array in enumerate(found):
+        array.from_numpy(np.linspace(0.5, 1.5 + n, COUNT, dtype=np.float32))
+    return found
+
+
+def gradient(kernel, u, v):
+    y = qd.ndarray(qd.f32, COUNT, needs_grad=True)
+    for array in (u, v):
+        array.grad.fill(0.25)  # which is added to
+    y.grad.from_numpy(np.linspace(1, 2, COUNT, dtype=np.float32))
+    kernel(u, v, y)
+    kernel.grad(u, v, y)
+    return u.grad.to_numpy() - 0.25, v.grad.to_numpy() - 0.25
+
+
+@pytest.mark.parametrize("kernel", [stencil, elements])
+def test_gradients_of_both_arguments_come_to_one_array(kernel) -> None:
+    u, v = arrays(2)
+    v.from_numpy(u.to_numpy())
+    both = sum(gradient(kernel, u, v))
+    for _ in range(2):  # each launch finds out anew
+        np.testing.assert_allclose(gradient(kernel, u, u)[0], both, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(sum(gradient(kernel, u, v)), both, rtol=1e-5, atol=1e-6)
+
+
+def test_one_array_under_a_tape() -> None:
+    u, v = arrays(2)
+    v.from_numpy(u.to_numpy())
+    loss = qd.ndarray(qd.f32, (), needs_grad=True)
+    y = qd.ndarray(qd.f32, COUNT, needs_grad=True)
+
+    @qd.kernel
+    def total(y: qd.types.ndarray(), loss: qd.types.ndarray()):
+        for i in range(COUNT):
+            loss[None] += y[i] * y[i]
+
+    found = []
+    for pair in ((u, v), (u, u), (u, v)):
+        y.fill(0)
+        with qd.ad.Tape(loss):
+            stencil(*pair, y)
+            elements(*pair, y)
+            total(y, loss)
+        found.append(u.grad.to_numpy() + (v.grad.to_numpy() if pair[1] is v else 0))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+@pytest.mark.parametrize(("kernel", "mark"), [(stencil, "reach"), (elements, "private")])
+def test_arrays_are_added_to_as_fields_are(kernel, mark) -> None:
+    gradient(kernel, *arrays(2))
+    made = kernel._variants.default[0].gradient.last.kernel
+    sums = [s for s in walk(made.body) if isinstance(s, N.Atomic)]
+    assert len(sums) > 1
+    assert all(s.private if mark == "private" else s.reach >= 0 for s in sums)
+
+
+@qd.kernel
+def reversed_sums(a: qd.types.ndarray(), b: qd.types.ndarray()):
+    for i in range(COUNT):
+        a[i] += 1.0
+        b[COUNT - 1 - i] += 2.0
+
+
+@qd.kernel
+def own_sums(a: qd.types.ndarray(), b: qd.types.ndarray()):
+    for i in range(COUNT):
+        a[i] += 1.0
+        b[i] += 2.0
+
+
+def test_sums_into_one_array() -> None:
+    a, b = arrays(2)
+    for _ in range(2):
+        for array in (a, b):
+            array.fill(0)
+        reversed_sums(a, b)
+        assert a.to_numpy().tolist() == [1.0] * COUNT
+        assert b.to_numpy().tolist() == [2.0] * COUNT
+        reversed_sums(a, a)
+        assert a.to_numpy().tolist() == [4.0] * COUNT
+
+
+@CPU_ALONE
+def test_sums_into_overlapping_numpy_arrays(session) -> None:
+    x = np.zeros(COUNT + 1, np.float32)
+    own_sums(np.zeros(COUNT, np.float32), x[1:])
+    own_sums(x[:-1], x[1:])
+    assert x.tolist() == [1.0, *[5.0] * (COUNT - 1), 4.0]
+
+
+def test_different_arrays_are_added_to_without_atomics() -> None:
+    own_sums(*arrays(2))
+    sums = [s for s in walk(own_sums._variants.default[0].last.kernel.body) if isinstance(s, N.Atomic)]
+    assert len(sums) == 2
+    assert all(s.private for s in sums)
