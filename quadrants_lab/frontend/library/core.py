@@ -30,9 +30,6 @@ class LibraryFunc:
         return function_source(self.fn)
 
 
-op = Operation
-
-
 def ops(names: str) -> list[Any]:
     """The operations of these names."""
     return [Operation(name) for name in names.split()]
@@ -80,7 +77,7 @@ def formula(name: str, doc: str, fn: Callable[..., Any], **traits: Any) -> Any:
     return public(**traits)(fn)
 
 
-def helper(fn: Callable[..., Any]) -> Any:
+def helper(fn: Any) -> Any:
     """Makes a function a func that only the library calls."""
     return LibraryFunc(fn)
 

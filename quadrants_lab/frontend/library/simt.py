@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import helper, op, static
+from quadrants_lab.frontend.library.core import helper, ops, static
 from quadrants_lab.ir.types import i32 as _i32
 from quadrants_lab.ir.types import u32 as _u32
 from quadrants_lab.ir.types import u64 as _u64
 
-_sync: Any = op("block.sync")
-_thread: Any = op("block.thread_idx")
-_threads: Any = op("simt.threads")
-_shared: Any = op("simt.shared")  # shared memory that holds the value of each thread
-_half: Any = op("simt.half")
+# simt.shared: shared memory that holds the value of each thread
+_sync, _thread, _threads, _shared, _half = ops("block.sync block.thread_idx simt.threads simt.shared simt.half")
 
 add = helper(lambda a, b: a + b)
 mul = helper(lambda a, b: a * b)

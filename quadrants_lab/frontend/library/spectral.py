@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from quadrants_lab.frontend.library.core import greatest, helper, op, ops, public, real, reciprocal, static
+from quadrants_lab.frontend.library.core import greatest, helper, ops, public, real, reciprocal, static
 
-detached: Any = op("detached")  # the value, with no derivative
-custom_jvp: Any = op("custom_jvp")  # the value of the first, with the derivative of the second
-epsilon: Any = op("epsilon")  # of the dtype of its argument
+# detached: the value without its derivative; custom_jvp: the value of the first argument with the derivative of the
+# second; epsilon: that of the dtype of the argument
+detached, custom_jvp, epsilon = ops("detached custom_jvp epsilon")
 _abs, _max, _min, _sqrt, _matrix, _vector, _zero = ops("abs max min sqrt Matrix Vector Matrix.zero_like")
 
 

@@ -195,8 +195,6 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     return target
 
 
-# --- the table --------------------------------------------------------------------------------------------------
-
 _FLOAT_DOCS = {
     "sin": "Sine of x (radians).",
     "cos": "Cosine of x (radians).",

@@ -24,7 +24,7 @@ def _filled(number: int) -> Lower:
 
 def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
     if isinstance(x, (Mem, StructMem)):
-        cx.stop_grads |= _buffers(x)
+        cx.stop_grads |= {mem.buffer.name for mem in x.fields}
         return Obj(None)
 
     def stop(leaf: Num | Lit) -> Num | Lit:
@@ -34,12 +34,6 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
     return map_leaves(cx.loaded(x, call), stop)  # type: ignore[no-any-return]
-
-
-def _buffers(x: Mem | StructMem) -> set[str]:
-    if isinstance(x, Mem):
-        return {x.buffer.name}
-    return {name for member in x.members.values() for name in _buffers(member)}
 
 
 # the layout of real numbers: (integer of the same width, digits after the point, bias of the exponent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
@@ -53,22 +53,24 @@ def _activate(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value
 
 def _is_active(cx: Context, call: ast.Call, node: Value, indices: Value) -> Value:
     cell = _node(cx, call, node, ALL[:2])
-    return Num(sparse.is_active(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell), u1)
+    at = sparse.activity_slot(cx, cell, _indices(cx, call, indices, len(cell.axes)), cell)
+    return Num(cx.b.op("gt", cx.b.load(at.buffer, at.index), at.rank), u1)
 
 
-def _deactivate(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any]) -> Value:
+def _deactivate(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any]) -> Value:
     cx.at(call)
     sparse.deactivate(cx, cell, at)
     return Obj(None)
 
 
-def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any]) -> Value:
+def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any]) -> Value:
     cx.at(call)
-    return Num(sparse.length(cx, cell, at), i32)
+    count = cx.b.load(sparse.activity_buffer(cx, cell), at)  # appending to a full list counts, but keeps nothing
+    return Num(cx.b.op("min", count, cx.const(cell.room, i32)), i32)
 
 
 def _append(
-    cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: list[Any], val: Value, node: ast.expr
+    cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any], val: Value, node: ast.expr
 ) -> Value:
     """Appends ``val`` to a list; its index in the list. A full list stays as it is."""
     parts = [val] if len(mems) == 1 else list(leaves(val))
@@ -102,23 +104,17 @@ def _of_list(lower: Callable[..., Value]) -> Lower:
 
     def of_list(cx: Context, call: ast.Call, x: Any, *val: Value) -> Value:
         mem, *index = x
-        members = list(_members(mem)) if isinstance(mem, StructMem) else [mem]
-        cell = cx.bindings[members[0].buffer.name].snode.sparse
-        return lower(cx, call, cell, tuple(index), members, *val, *(argument_node(call, 1) for _ in val))
+        cell = cx.bindings[mem.fields[0].buffer.name].snode.sparse
+        return lower(cx, call, cell, tuple(index), mem.fields, *val, *(argument_node(call, 1) for _ in val))
 
     return of_list
 
 
-def _members(mem: StructMem) -> Any:
-    for m in mem.members.values():
-        yield from _members(m) if isinstance(m, StructMem) else (m,)
-
-
 def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
-    """The node that a field is placed in."""
+    """The node that a field or node is placed in."""
     note_unknown()
     levels = 1 if n is None else cx.python(n)
-    found = cx.python(x.first if isinstance(x, StructMem) else x)
+    found = cx.python(x.fields[0] if isinstance(x, StructMem) else x)
     return Obj(found.parent(levels), ast.unparse(call))
 
 

@@ -86,7 +86,9 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
         elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
             cx.at(node)
-            env[name] = local(cx, value, name, source)
+            number = value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source)
+            env[name] = map_leaves(number, cx.own)
+            U.name_values(cx, env[name], name)
         elif isinstance(value, (tuple, V.Shape)) or (isinstance(value, V.Mem) and value.buffer.kind == "shared"):
             env[name] = value
         else:
@@ -120,13 +122,6 @@ def named_expression(cx: Context, node: ast.NamedExpr) -> V.Value:
     """``name := value``: an assignment inside an expression."""
     set_name(cx, node.target, cx.expr(node.value), ast.copy_location(ast.Expr(node), node), node.value)
     return cx.expr(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
-
-
-def local(cx: Context, value: V.Value, name: str, source: ast.expr) -> V.Value:
-    """A new variable of this value; the statements that have just computed it are named after it."""
-    new: V.Value = map_leaves(value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source), cx.own)
-    U.name_values(cx, new, name)
-    return new
 
 
 def annotated(cx: Context, node: ast.AnnAssign) -> None:

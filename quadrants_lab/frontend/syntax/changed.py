@@ -70,8 +70,7 @@ def snapshot(cx: Context) -> Callable[[], None]:
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
     """The state with copies of the containers in it."""
-    made = {k: copy(v) if isinstance(v, (dict, list, set)) else v for k, v in state.items()}
-    return made | {"active": [*map(set, state["active"])]} if "active" in state else made
+    return {k: copy(v) if isinstance(v, (dict, list, set)) else v for k, v in state.items()}
 
 
 def speculate(cx: Context, lower: Callable[[], list[Value]]) -> list[Value]:

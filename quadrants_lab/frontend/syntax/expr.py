@@ -182,14 +182,6 @@ def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) 
     return met
 
 
-def _constant(cx: Context, node: ast.Constant) -> Value:
-    return Lit(node.value, node) if type(node.value) in (bool, int, float) else Obj(node.value)
-
-
-def _sequence(cx: Context, node: ast.Tuple | ast.List) -> Value:
-    return tuple(cx.expr(e) for e in node.elts)
-
-
 def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
     """The text of a format string, which must be known at compile time."""
     with cx.setting(static=cx.static + 1):
@@ -200,10 +192,9 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
 
 
 EXPRS: dict[type, Callable[..., Value]] = {
-    ast.Constant: _constant,
+    ast.Constant: lambda cx, n: Lit(n.value, n) if type(n.value) in (bool, int, float) else Obj(n.value),
     ast.Name: Context.name,
-    ast.Tuple: _sequence,
-    ast.List: _sequence,
+    **dict.fromkeys((ast.Tuple, ast.List), lambda cx, node: tuple(map(cx.expr, node.elts))),
     ast.JoinedStr: _format_string,
     ast.Attribute: read,
     ast.Subscript: read,

@@ -88,14 +88,16 @@ def inline(
     need(source.depth)
     same = run_time_aliases(cx, references)
     given = [env[name] for name in references]
+    body: Sequence[ast.stmt] = source.node.body
+    if references and not always_returns(body):  # returns hand back what was taken by reference
+        body = [*body, ast.copy_location(ast.Return(None), body[-1])]
     frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
-    with cx.setting(frame=frame, top=procedure, static=0, serialize=False):
-        cx.inlining.append((source, known))
+    inlining = [*cx.inlining, (source, known)]
+    with cx.setting(frame=frame, top=procedure, static=0, serialize=False, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
-        values = _run(cx, _ending(cx, source)) or ()
+        values = _run(cx, body) or ()
         values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
         values = _as_declared(cx, values)
-        cx.inlining.pop()
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
         if differ(before, after):
             check_no_alias(cx, name, references, same.get(name, ()), source.name)
@@ -132,14 +134,6 @@ def _static_key(value: Value) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_static_key, value))
     return getattr(value, "shape", None)
-
-
-def _ending(cx: Context, source: FunctionSource) -> Sequence[ast.stmt]:
-    """The body of a func. If it has parameters by reference it ends in a return, because returns hand them back."""
-    body = source.node.body
-    if not cx.frame.references or always_returns(body):
-        return body
-    return [*body, ast.copy_location(ast.Return(None), body[-1])]
 
 
 def _bind(

@@ -410,30 +410,25 @@ def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | a
     return tuple(results)
 
 
-# --- break and continue -----------------------------------------------------------------------------------------
-
-
-def _exit(kind: type[N.Break] | type[N.Continue], word: str) -> Callable[..., None]:
-    def lower(cx: Context, node: ast.Break | ast.Continue) -> None:
-        loop = cx.frame.loop
-        assert loop is not None
-        if loop.kind == "static":
-            if cx.depth > loop.depth:
-                raise cx.fail("QL1204", node, what=word)
-            loop.left = word
-            cx.exited = True
-            return
-        if loop.kind == "task" and kind is N.Break:
-            raise cx.fail("QL1203", node)
-        cx.at(node)
-        emit_exit(cx, kind)
-
-    return lower
+def _exit(cx: Context, node: ast.Break | ast.Continue) -> None:
+    """A break or continue. In an unrolled loop it must not depend on a run-time condition."""
+    loop, is_break = cx.frame.loop, isinstance(node, ast.Break)
+    assert loop is not None
+    if loop.kind == "static":
+        word = "break" if is_break else "continue"
+        if cx.depth > loop.depth:
+            raise cx.fail("QL1204", node, what=word)
+        loop.left, cx.exited = word, True
+        return
+    if loop.kind == "task" and is_break:
+        raise cx.fail("QL1203", node)
+    cx.at(node)
+    emit_exit(cx, N.Break if is_break else N.Continue)
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {
     ast.For: _for,
     ast.While: _while,
-    ast.Break: _exit(N.Break, "break"),
-    ast.Continue: _exit(N.Continue, "continue"),
+    ast.Break: _exit,
+    ast.Continue: _exit,
 }

@@ -9,7 +9,7 @@ from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -140,16 +140,11 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
         return [format(number.value, spec)]
     cx.at(node)
     shown = cx.num(number)
-    _check(cx, shown, spec, node)
-    return [Slot(shown.id, spec)]
-
-
-def _check(cx: Context, value: Num, spec: str, node: ast.expr) -> None:
-    """Raises QL1206 unless Python can format a number of this kind so."""
     try:
-        format(1.5 if value.type.is_float else 1, spec)
+        format(1.5 if shown.type.is_float else 1, spec)
     except ValueError as e:
-        raise cx.fail("QL1206", node, spec=spec, what=f"{e}; the value is {value.type}") from None
+        raise cx.fail("QL1206", node, spec=spec, what=f"{e}; the value is {shown.type}") from None
+    return [Slot(shown.id, spec)]
 
 
 def _merged(parts: list[Part]) -> list[Part]:

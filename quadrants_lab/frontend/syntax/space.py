@@ -57,16 +57,12 @@ class Space:
 def space_of(cx: Context, node: ast.For, value: Value) -> Space:
     """The iteration space of a loop over the value."""
     if isinstance(value, Grouped):
-        space = _over(cx, value.space, node)
+        space = space_of(cx, node, value.space)
         once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
         return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
-    return _over(cx, value, node)
-
-
-def _over(cx: Context, value: Value, node: ast.For) -> Space:
     if isinstance(value, (Mem, StructMem)):
         cx.at(node.iter)
-        mem = value if isinstance(value, Mem) else value.first
+        mem = value.fields[0]
         return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
     if isinstance(value, Obj) and getattr(value.value, "__qd_snode__", False) is True:
         below = value.value

@@ -107,7 +107,8 @@ class Context:
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
         self.field_access_hook: FieldAccessHook | None = None  # see `lower`
-        self.active: list[set[Any]] = [set()]  # for each loop around the cells known to be active, see `values.sparse`
+        # for each loop around the cells that are known to be active, see `values.sparse`
+        self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
         self.static_calls: set[ast.expr] = set()  # expressions whose last evaluation was a call of qd.static
 
@@ -343,7 +344,7 @@ class Context:
         if isinstance(value, V.Temp):
             raise self.fail("QL1705", node, name=value.name)
         if isinstance(value, (V.Mem, V.StructMem)):
-            axes = (value if isinstance(value, V.Mem) else value.first).ndim
+            axes = value.fields[0].ndim
             index = ", ".join("ijkl"[:axes]) if axes else "None"
             raise self.fail("QL1401", node, text=value.text, what=describe(value), index=index)
         if isinstance(value, V.Obj) and value.value is None and value.text:

@@ -76,7 +76,7 @@ def name_of(node: ast.AST) -> str:
 def describe(value: V.Value) -> str:
     """The value in words, for messages."""
     if isinstance(value, (V.Mem, V.StructMem)):
-        mem = value if isinstance(value, V.Mem) else value.first
+        mem = value.fields[0]
         kind = "an ndarray" if mem.buffer.kind == "ndarray" else "a field"
         return f"{kind} with {mem.ndim} axes" if mem.ndim != 1 else f"{kind} with 1 axis"
     if isinstance(value, V.Matrix):

@@ -178,7 +178,7 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         index = element_index(cx, node, value)
         return V.Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
     if isinstance(value, V.StructMem):
-        return _struct_element(value, element_index(cx, node, value.first))
+        return _struct_element(value, element_index(cx, node, value.fields[0]))
     if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
         return _step(cx, base, _position(cx, node, value.shape), node)
     if isinstance(value, (tuple, V.Shape, V.Obj)):
@@ -331,14 +331,16 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
         return None
     mem = fetch(cx, locate(cx, inner), inner)
-    first = mem.first if isinstance(mem, V.StructMem) else mem
-    cell = node_of(cx, first) if isinstance(first, V.Mem) else None
+    if not isinstance(mem, (V.Mem, V.StructMem)):
+        return None
+    first = mem.fields[0]
+    cell = node_of(cx, first)
     if cell is None or cell.kind != "dynamic":
         return None
     index: tuple[int, ...] = ()
     want = len(cell.parent().axes)
     if isinstance(node.value, ast.Subscript):
-        holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])  # type: ignore[union-attr]
+        holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])
         index = element_index(cx, node.value, holder)
     elif want:
         _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
@@ -473,7 +475,7 @@ _MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
 }
 _STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Value]] = {
-    "shape": lambda cx, base, node: _shape(cx, base.first, node),
+    "shape": lambda cx, base, node: _shape(cx, base.fields[0], node),
     "grad": _struct_grad,
     "fill": _method,
     "parent": _method,

@@ -71,12 +71,6 @@ def activity_slot(cx: Context, node: Any, index: Sequence[int], below: Any) -> A
     return ActivitySlot(buffer, tuple(i.id for i in at), cx.b.cast(most, buffer.dtype) if types[most] else most)
 
 
-def is_active(cx: Context, node: Any, index: Sequence[int], below: Any) -> int:
-    """Whether the cell of ``node`` that contains the element ``index`` of ``below`` is active, a u1."""
-    at = activity_slot(cx, node, index, below)
-    return cx.b.op("gt", cx.b.load(at.buffer, at.index), at.rank)
-
-
 def activate(cx: Context, node: Any, index: Sequence[int], below: Any) -> None:
     """Activates the cell that contains the element, and the cells above it, unless it is known to be active."""
     if node is None or _key(node, index, below) in cx.active[-1]:
@@ -101,8 +95,7 @@ def activate_element(cx: Context, mem: Mem, index: Sequence[int]) -> None:
 
 def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
     """Deactivates a cell, or the whole list that a dynamic node has in a cell of its parent; all in it becomes 0."""
-    for cells in cx.active:
-        cells.clear()
+    cx.active = (frozenset(),) * len(cx.active)
     own = activity_buffer(cx, node)
     cx.b.store(own, tuple(corner), cx.const(0, own.dtype))
     cx.changed_activity.add(own.name)
@@ -116,12 +109,6 @@ def deactivate(cx: Context, node: Any, corner: Sequence[int]) -> None:
         _zero(cx, buffer, box, [])
         if counts:
             cx.changed_activity.add(buffer.name)
-
-
-def length(cx: Context, node: Any, at: tuple[int, ...]) -> int:
-    """The number of elements in a list of a dynamic node, an i32; appending to a full list does not count."""
-    buffer = activity_buffer(cx, node)
-    return cx.b.op("min", cx.b.load(buffer, at), cx.const(node.room, i32))
 
 
 def appended(cx: Context, node: Any, at: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
@@ -173,9 +160,9 @@ def _key(node: Any, index: Sequence[int], below: Any) -> tuple[Any, ...]:
 def known_active(cx: Context, *keys: Any) -> Iterator[None]:
     """Declares cells active while the body of a loop is lowered. Cells known from outside of the loop do not count in
     it, because an earlier iteration may have deactivated them."""
-    cx.active.append(set(keys))
+    cx.active = (*cx.active, frozenset(keys))
     yield
-    cx.active.pop()
+    cx.active = cx.active[:-1]
 
 
 @dataclass(slots=True)

@@ -269,9 +269,6 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
     return Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 
-# --- checks -----------------------------------------------------------------------------------------------------
-
-
 def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
     """Raises QL1411 if there is no such atomic on the dtype."""
     if op in ("and", "or", "xor") and dtype.is_float:

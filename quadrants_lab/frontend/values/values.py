@@ -82,6 +82,11 @@ class Mem:
         """The number of indices of an element."""
         return self.buffer.ndim - len(self.element_shape)
 
+    @property
+    def fields(self) -> tuple[Mem, ...]:
+        """Itself, as for `StructMem`."""
+        return (self,)
+
 
 @dataclass(slots=True, eq=False)
 class StructMem:
@@ -92,10 +97,9 @@ class StructMem:
     text: str
 
     @property
-    def first(self) -> Mem:
-        """One of its fields, which all have the same axes."""
-        member = next(iter(self.members.values()))
-        return member if isinstance(member, Mem) else member.first
+    def fields(self) -> tuple[Mem, ...]:
+        """The fields of all members, which have the same axes."""
+        return tuple(field for member in self.members.values() for field in member.fields)
 
 
 @dataclass(slots=True, eq=False)
