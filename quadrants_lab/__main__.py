@@ -85,7 +85,7 @@ def check(file: str, grad: str) -> int:
     with finite differences and forward mode; 1 where something speaks against one."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.doctor import showing
-    from quadrants_lab.notebook import experiment, verdict
+    from quadrants_lab.notebook import experiment
     from quadrants_lab.runtime.check.recording import Forward
     from quadrants_lab.runtime.launch.observe import unwatched, watch
 
@@ -101,11 +101,11 @@ def check(file: str, grad: str) -> int:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)
         with unwatched(), showing(None) as say:
-            found = verdict.check(launches, loss, ran, say)
+            found = experiment.check(launches, loss, ran, say)
     except QuadrantsError as e:
         print(e.args[0], file=sys.stderr)
         return 1
-    print(verdict.text(found))
+    print(experiment.check_text(found))
     return int(not found.right)
 
 
