@@ -80,7 +80,7 @@ def check(file: str, grad: str) -> int:
     gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
     from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.doctor import showing
-    from quadrants_lab.notebook import experiment, verdict
+    from quadrants_lab.notebook import experiment
     from quadrants_lab.runtime.check.recording import Forward
     from quadrants_lab.runtime.launch.observe import unwatched, watch
 
@@ -94,10 +94,10 @@ def check(file: str, grad: str) -> int:
         loss = experiment.loss(grad, ran)
         experiment.differentiate(loss, launches)
         with unwatched(), showing(None) as say:
-            found = verdict.check(launches, loss, ran, say)
+            found = experiment.check(launches, loss, ran, say)
     except QuadrantsError as e:
         return _fail(e.args[0])
-    print(verdict.text(found))
+    print(experiment.check_text(found))
     return int(not found.right)
 
 

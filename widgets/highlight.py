@@ -10,17 +10,9 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
 
 _CLASSES = (
-    (Comment, "hc"),
-    (Operator.Word, "hk"),
-    (Keyword.Type, "ht"),
-    (Keyword, "hk"),
-    (String, "hs"),
-    (Number, "hn"),
-    (Name.Decorator, "hf"),
-    (Name.Function, "hf"),
-    (Name.Builtin, "hf"),
-    (Name.Variable, "hv"),
-)
+    (Comment, "hc"), (Operator.Word, "hk"), (Keyword.Type, "ht"), (Keyword, "hk"), (String, "hs"), (Number, "hn"),
+    (Name.Decorator, "hf"), (Name.Function, "hf"), (Name.Builtin, "hf"), (Name.Variable, "hv"),
+)  # fmt: skip
 
 IR = re.compile(
     r"""(?P<hs>"(?:\\.|[^"\\])*"|'[^']*')|(?P<hv>[%$][\w]+)|(?P<hf>@[\w.$]+)|(?P<hc>[#!~]\S+)"""

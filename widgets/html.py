@@ -95,8 +95,10 @@ def pick(
     return f'<select aria-label="{esc(label)}" data-into="{into}"{differs}>{"".join(out)}</select>'
 
 
-def slot(name: str, content: str) -> str:
-    return f'<div class="slot" data-slot="{name}">{content}</div>'
+def slot(name: str, content: str = "", load: str = "") -> str:
+    """A part of a pane that answers are put into. ``load``: a request by which the browser fills it at once."""
+    attribute = f' data-load="{esc(load)}"' if load else ""
+    return f'<div class="slot" data-slot="{name}"{attribute}>{content}</div>'
 
 
 def difference(name: str, before: str, after: str) -> str:

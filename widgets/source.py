@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quadrants_lab.widgets import code
-from quadrants_lab.widgets.html import empty, esc, listing, pick
+from quadrants_lab.widgets.html import empty, esc, listing, pick, slot
 from quadrants_lab.widgets.model import KernelView
 from quadrants_lab.widgets.passes import irs
 
@@ -30,25 +30,20 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if view.traces:
         passes = irs(view, f"{kernel}/passes")
         last = next(req for trace, items in passes if trace == mode for _, req in reversed(items))
-        columns.append(("IR after", later("ir", last), pick("Pass", passes, "ir", last)))
+        columns.append(("IR after", slot("ir", load=last), pick("Pass", passes, "ir", last)))
     if codes:
         first = next((items[0][1] for name, items in codes if name == mode), codes[0][1][0][1])
-        columns.append(("Code", later("code", first), pick("Stage", codes, "code", first)))
+        columns.append(("Code", slot("code", load=first), pick("Stage", codes, "code", first)))
     toggles = "".join(
         f'<button type="button" class="ch" aria-pressed="true" data-hide="{n}">{name}</button>'
         for n, (name, _, _) in enumerate(columns)
     )
     body = "".join(
-        f'<section class="col" aria-label="{name}"><header><b>{name}</b> {choice}</header>{slot}</section>'
-        for name, slot, choice in columns
+        f'<section class="col" aria-label="{name}"><header><b>{name}</b> {choice}</header>{content}</section>'
+        for name, content, choice in columns
     )
     bar = f'<div class="bar"><span class="chs" role="group" aria-label="Columns">{toggles}</span>{LEGEND}</div>'
     return f'{bar}<div class="linked">{body}</div>'
-
-
-def later(name: str, request: str) -> str:
-    """A slot that the browser fills by a request of its own, after the rest of the pane."""
-    return f'<div class="slot" data-slot="{name}" data-load="{esc(request)}"></div>'
 
 
 def margin(view: KernelView) -> dict[int, str]:

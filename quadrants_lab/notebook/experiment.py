@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -18,9 +19,11 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
 from quadrants_lab.notebook.progress import Progress
-from quadrants_lab.notebook.verdict import check
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
+from quadrants_lab.runtime.check import verdict
+from quadrants_lab.runtime.check.differences import Differentiable
+from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
@@ -173,6 +176,22 @@ def differentiate(target: Dense, launches: Launches) -> None:
     target.grad.fill(1)
     launches.differentiate()
     launches.dead_paths.differentiated()
+
+
+def check(launches: Launches, target: Dense, namespace: Mapping[str, Any], say: Callable[[str], None]) -> Report:
+    """Runs the gradient doctor on all memory with a gradient that the launches touched, fields of the namespace first,
+    under their first names. ``say`` is told what is being checked."""
+    named: dict[int, tuple[str, Differentiable]] = {}
+    for name, x in namespace.items():
+        own = isinstance(x, Dense) and not name.startswith("_") and x._memory is not target._memory
+        if own and x.dtype.is_float and x.has_grad() and id(x._memory) in launches.initial:
+            named.setdefault(id(x._memory), (name, x))
+    return verdict.check(launches, target, touched(launches, target._memory, dict(named.values())), say=say)
+
+
+def check_text(report: Report) -> str:
+    """The report as text, for a terminal or below a cell."""
+    return str(report) if report.verdicts else f"--check: {report}"
 
 
 def timings(recorder: Recorder) -> list[tuple[str, str, float, int]]:

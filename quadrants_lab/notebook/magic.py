@@ -16,7 +16,7 @@ from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.lang.missing import NotSupportedYet
-from quadrants_lab.notebook import errors, experiment, show, verdict
+from quadrants_lab.notebook import errors, experiment, show
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember
@@ -65,7 +65,7 @@ class QuadrantsMagics(Magics):
         if ran.value is not None:
             self.shell.displayhook(ran.value)
         if ran.report is not None:
-            print(verdict.text(ran.report))
+            print(experiment.check_text(ran.report))
             if drawn := pictures(ran.report):
                 display({"text/html": drawn, "text/plain": ""}, raw=True)
         if ran.says:

@@ -265,12 +265,7 @@ class LaunchFlow:
 
 
 _HANDLERS: dict[type[N.Stmt], Callable[[Any, Any, Any], None]] = {
-    N.Offload: LaunchFlow.task,
-    N.Op: LaunchFlow.op,
-    N.Load: LaunchFlow.load,
-    N.Store: LaunchFlow.store,
-    N.Atomic: LaunchFlow.atomic,
-    **dict.fromkeys((N.Yield, N.Break, N.Continue), LaunchFlow.end),
-    N.If: LaunchFlow.branch,
-    **dict.fromkeys((N.For, N.While), LaunchFlow.loop),
-}
+    N.Offload: LaunchFlow.task, N.Op: LaunchFlow.op, N.Load: LaunchFlow.load, N.Store: LaunchFlow.store,
+    N.Atomic: LaunchFlow.atomic, N.Yield: LaunchFlow.end, N.Break: LaunchFlow.end, N.Continue: LaunchFlow.end,
+    N.If: LaunchFlow.branch, N.For: LaunchFlow.loop, N.While: LaunchFlow.loop,
+}  # fmt: skip
