@@ -283,30 +283,6 @@ def test_grad_check_wants_f64() -> None:
 # --- never silently zero
 
 
-def test_a_field_without_grad_between_two_launches_is_named() -> None:
-    x, middle, loss = field(3, name="x"), qd.field(qd.f64, 3, name="middle"), field()
-
-    @qd.kernel
-    def first():
-        for i in x:
-            middle[i] = x[i] * 2
-
-    @qd.kernel
-    def second():
-        for i in x:
-            loss[None] += middle[i]
-
-    def run():
-        with qd.ad.Tape(loss):
-            first()
-            second()
-
-    with pytest.warns(qd.QuadrantsWarning, match="the gradient stops at middle") as caught:
-        run()
-    assert "middle[i] = x[i] * 2" in str(caught[0].message)
-    assert "loss[None] += middle[i]" in str(caught[0].message)
-
-
 def test_a_loss_that_no_launch_writes() -> None:
     x, other, loss = field(3), field(), field(name="loss")
     with pytest.warns(qd.QuadrantsWarning, match="no kernel launched under this Tape") as caught, qd.ad.Tape(loss):
