@@ -1,9 +1,9 @@
 """The samples of tests/samples: what each of them returns, on every backend, against numpy and against the peer.
 
 A sample is a module. ``make(qd)`` returns ``run``, and ``run()`` returns arrays by name; ``qd`` is quadrants_lab or the
-peer. ``expected()``, where there is one, returns some of the arrays by other means, up to EXPECTED; backends that
-compute in f32 agree up to SINGLE, and integers are the same. ``PARAMS`` are arguments of ``run`` in a sample of
-derivatives, whose results are ``loss`` and ``NAME.grad``.
+peer. The peer says what is right; ``expected()``, where a few lines tell or the peer refuses, returns some of the
+arrays by other means, up to EXPECTED. Backends that compute in f32 agree up to SINGLE, and integers are the same.
+``PARAMS`` are arguments of ``run`` in a sample of derivatives, whose results are ``loss`` and ``NAME.grad``.
 """
 
 from __future__ import annotations
