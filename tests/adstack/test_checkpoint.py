@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 import math
 import os
 
 import numpy as np
 import pytest
 from adstack.test_depths import BOUNDS, HEAD, LAUNCHES, RANGES, TAIL, job, reached
+from deep import define
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from running import Bench, differences, f64, interpreted
@@ -287,10 +287,7 @@ def k():
 
 def any_loop(way, x, y, trips):
     text = ANY_LOOP.format(*(MARK if mark else "pass" for mark in way))
-    linecache.cache[f"<any {way}>"] = len(text), None, text.splitlines(keepends=True), f"<any {way}>"
-    space = {"qd": qd, "x": x, "y": y, "trips": trips}
-    exec(compile(text, f"<any {way}>", "exec", dont_inherit=True), space)
-    return space["k"]
+    return define(text, x=x, y=y, trips=trips)["k"]
 
 
 @pytest.mark.usefixtures("session")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import linecache
-
 import numpy as np
 import pytest
+from deep import define
 from sessions import skips
 
 import quadrants_lab as qd
@@ -30,11 +29,7 @@ def made(text: str, n: int = 64):
     g = qd.field(qd.i32, n)
     x.from_numpy(np.linspace(0.1, 0.9, n, dtype=np.float32))
     y.grad.fill(1)
-    name = f"<heap {hash(text)}>"
-    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-    space = {"qd": qd, "x": x, "y": y, "g": g}
-    exec(compile(text, name, "exec", dont_inherit=True), space)
-    return space["k"], x, g
+    return define(text, x=x, y=y, g=g)["k"], x, g
 
 
 def frame_of(kernel):

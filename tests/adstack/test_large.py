@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
 from pathlib import Path
 
 import pytest
 from child import run
 from conftest import ROOT
+from deep import define
 
 import quadrants_lab as qd
 
@@ -41,14 +41,12 @@ def many_threads_with_hundreds_of_stacks(threads: int = 600_000, stacks: int = 2
     text += "".join(f"        {v} = {0.5 + 0.001 * k} * x[i]\n" for k, v in enumerate(names))
     text += "        for _ in range(n[None]):\n" + "".join(f"            {v} = {v} - 0.1 * {v} * {v}\n" for v in names)
     text += f"        y[None] += {' + '.join(names)}\n"
-    space = {"qd": qd, "x": x, "y": y, "n": n}
-    linecache.cache["<wide>"] = len(text), None, text.splitlines(keepends=True), "<wide>"
-    exec(compile(text, "<wide>", "exec"), space)
+    kernel = define(text, x=x, y=y, n=n)["k"]
     x.fill(0.7)
     y.grad[None] = 1.0
     n[None] = trips
-    space["k"].grad()
-    sizes = space["k"].sizes()
+    kernel.grad()
+    sizes = kernel.sizes()
     assert len(sizes) == stacks
     assert sizes.bytes == stacks * trips * 4
     want = 0.0
