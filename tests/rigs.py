@@ -21,14 +21,14 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 def parallel(total: str, body: str, buffers: str, args: str = "") -> str:
-    """A task of as many iterations, %3, as ``total`` is, the right side of a statement."""
+    """A kernel with one parallel task over %3; ``total`` gives its trip count, as the right side of a statement."""
     bounds = f"%1: i32 = const 0\n%2: i32 = {total}\nyield %1, %2"
     task = f"offload range_for bounds {{\n{bounds}\n}} do (%3: i32) {{\n{body}\nyield\n}}"
     return f"kernel k({args}) forward {{\n{buffers}\n{task}\n}}"
 
 
 class Bound:
-    """A frame with everything set, over copies of the arrays in device memory; `launch` copies them in and out."""
+    """A frame with all arguments set, over copies of the arrays in device memory; `launch` copies them in and out."""
 
     def __init__(self, frame: Any, arrays: Arrays) -> None:
         self.frame = frame
@@ -54,8 +54,7 @@ class Bound:
 
 
 class Rig:
-    """``made``: makes an executable of a kernel; ``fresh``: a device of one's own; ``device``: the one that all
-    share."""
+    """``made`` compiles a kernel; ``fresh`` opens a new device, ``device`` the one that tests share."""
 
     EXACT, FAST, TYPES = EXACT, FAST, TYPES
 
@@ -73,7 +72,7 @@ class Rig:
         self, exe: Any, arrays: Arrays, args: dict[str, Any] | None = None, stacks: list[int] | None = None,
         on: Any = None,
     ) -> Bound:  # fmt: skip
-        """A frame with everything set."""
+        """A frame with all arguments set."""
         bound = Bound(exe.frame(on or self.device()), arrays)
         for name, value in (args or {}).items():
             bound.set_arg(name, value)

@@ -109,7 +109,7 @@ def bound(job: Job, fields: dict[str, Any]) -> Callable:
 
 @dataclass
 class FakeField:
-    """All that the front end wants to know of a field."""
+    """The attributes of a field that the front end reads."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -121,7 +121,7 @@ class FakeField:
 
 @dataclass
 class FakeStruct:
-    """All that the front end wants to know of a field of structs."""
+    """The attributes of a field of structs that the front end reads."""
 
     struct_type: Any
     members: dict[str, FakeField] = field(default_factory=dict)

@@ -124,7 +124,7 @@ def test_asserts_leave_through_the_end() -> None:
 
 
 @needs_library
-def test_what_was_cut_out_of_the_math_library_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_cut_from_the_math_library_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies on the disk under another's name, or is damaged, is made anew."""
     store = DiskCache(tmp_path)
     monkeypatch.setattr(libdevice, "_disk", lambda: store)

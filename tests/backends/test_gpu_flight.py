@@ -1,4 +1,4 @@
-"""How much work is on its way to a GPU: Ctrl-C does not take it back."""
+"""How much work may be in flight on a GPU, since Ctrl-C cannot cancel it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SECOND = 1_000_000_000
 
 
 class Timed:
-    """A driver of a device that takes time, by a clock of its own. ``calls`` counts those for marks. The host takes
-    3 us a launch."""
+    """A driver with a simulated clock: launches take time on the device, and 3 us on the host. ``calls`` counts calls
+    that set or await marks."""
 
     name = "a device that takes time"
     threads_at_once = total_bytes = 1024

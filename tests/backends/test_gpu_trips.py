@@ -1,4 +1,4 @@
-"""Which adstacks have slots that go by the trips of loops."""
+"""Which adstacks are indexed by loop trips instead of a counter."""
 
 from __future__ import annotations
 

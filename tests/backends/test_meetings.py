@@ -1,4 +1,4 @@
-"""Threads that change one element bring their values together first, where they see that they meet."""
+"""Threads that add to one element combine their values first, where the code can see that they meet."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_gradient_of_a_gather(session: None) -> None:
     assert np.allclose(x.grad.to_numpy(), 4 * (n * values - values.sum()), rtol=1e-4, atol=1e-3)
 
 
-def test_who_looks() -> None:
-    """Not where an element is a thread's own, nor where there are many of them."""
+def test_which_kernels_combine_threads_that_meet() -> None:
+    """They do not where each thread has an element of its own, nor where a loop adds to many elements."""
     from quadrants_lab.backends.cuda import toolkit
 
     if toolkit.missing_libdevice():

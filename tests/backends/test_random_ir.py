@@ -1,4 +1,4 @@
-"""Random IR: every backend against the interpreter, bit by bit where the language says what the bits are."""
+"""Random IR: every backend against the interpreter, bit for bit where the language defines the bits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCHES = 40 if os.environ.get("QL_NIGHTLY") else 2
 
 
 def one_after_the_other(kernel: N.Kernel) -> N.Kernel:
-    """The kernel with a serial loop for each parallel task: what races would have no one outcome."""
+    """The kernel with a serial loop for each parallel task, because races have no single outcome."""
     tasks, id = [], kernel.next_id
     for task in kernel.body:
         assert isinstance(task, N.Offload)

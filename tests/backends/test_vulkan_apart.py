@@ -1,4 +1,4 @@
-"""Vulkan devices whose memory the host does not see, as a discrete GPU's: all is copied, in the order of launches."""
+"""Vulkan devices whose memory the host cannot map, as on a discrete GPU: data is copied, in the order of launches."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_which_memory_is_chosen(types: list[int], mapped: int | None, staging: i
 @pytest.mark.parametrize("dtype", ["i8", "u16", "f16", "f32", "i64", "f64"])
 @pytest.mark.parametrize("count", [1, 3, 1000, 70_001, 9_000_001])
 def test_arrays_come_back_as_they_went(session: None, dtype: str, count: int) -> None:
-    """The largest goes in more chunks than are on their way at a time, of f64."""
+    """The largest array of f64 takes more chunks than can be in flight."""
     x = qd.ndarray(getattr(qd, dtype), count)
     assert not x.to_numpy().any()
     values = np.arange(count) % 113
@@ -81,7 +81,7 @@ def test_writes_and_launches_keep_their_order(session: None) -> None:
 
 
 def test_a_program_under_a_tape(session: None) -> None:
-    """What launches overwrite is kept on the device."""
+    """Values that launches overwrite are saved on the device."""
     x = qd.field(qd.f64, 64, needs_grad=True)
     loss = qd.field(qd.f64, (), needs_grad=True)
 
@@ -154,7 +154,7 @@ def test_the_passes_that_are_shown_are_those_of_the_device(session: None) -> Non
 
 
 def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What launches read alone is still what the host knows."""
+    """The host's copy stays valid for memory that launches only read."""
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
     fetch = M.DeviceMemory._fetch
     monkeypatch.setattr(M.DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))

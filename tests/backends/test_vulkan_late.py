@@ -1,4 +1,4 @@
-"""Vulkan launches that return before they are done: order, words of their own, failures that are told later."""
+"""Vulkan launches are asynchronous: their order, their own argument slots, failures that are raised later."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_memory_that_lies_where_other_memory_was() -> None:
 
 
 def test_memory_is_not_made_while_another_thread_launches(session: None) -> None:
-    """Making it waits for launches, and so handles what one thread at a time may."""
+    """Allocation waits for launches, which one thread at a time may do."""
     with current().lock:
         make = Worker(lambda: qd.ndarray(qd.i32, 64))
         make.join(0.3)
@@ -136,8 +136,10 @@ def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: No
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
-    """It goes later where Ctrl-C ended the waiting, else never; its words are there for others."""
+def test_launches_that_were_not_submitted(
+    session: None, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    """They are submitted later if Ctrl-C ended the wait, otherwise never; their argument slots become free."""
     x = qd.field(qd.i32, ())
 
     @qd.kernel
@@ -165,7 +167,7 @@ def test_what_was_not_submitted(session: None, monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.parametrize("at", ["its start", "its end"])
 def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    """What was started is waited for, and what ended is not on its way any more."""
+    """Launches that were submitted are awaited, and finished ones leave the queue."""
     x = qd.field(qd.i32, ())
 
     @qd.kernel
@@ -197,8 +199,8 @@ def test_ctrl_c_in_the_middle(session: None, monkeypatch: pytest.MonkeyPatch, at
     assert x[None] == 3 + sum(range(COUNT))
 
 
-def test_more_wait_than_go_at_once(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Ctrl-C kept them from going."""
+def test_more_launches_wait_than_one_submission_takes(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C kept them from being submitted."""
     x = qd.field(qd.i32, ())
 
     @qd.kernel
@@ -233,7 +235,7 @@ def test_sessions_that_end_with_launches_on_their_way() -> None:
     qd.reset()
 
 
-def test_an_overflow_is_told_at_the_next_look() -> None:
+def test_an_overflow_is_raised_at_the_next_synchronisation() -> None:
     own = fresh()
     n = 100
     exe = load(stacked("f32", n).replace("{OP}", "add %9, %9").replace("buffer @deep: ret", "buffer @deep: field"))
@@ -264,7 +266,7 @@ def test_an_overflow_is_told_at_the_next_look() -> None:
 
 
 @pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
-def test_a_loop_that_the_driver_ends_is_told_at_the_next_look(session: None) -> None:
+def test_a_loop_cut_by_the_driver_is_raised_at_the_next_synchronisation(session: None) -> None:
     x, n = qd.field(qd.i32, ()), qd.field(qd.i32, ())
 
     @qd.kernel
@@ -284,7 +286,7 @@ def test_a_loop_that_the_driver_ends_is_told_at_the_next_look(session: None) -> 
 
 
 @pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
-def test_a_failure_that_is_told_late_leaves_what_was_set_since(session: None) -> None:
+def test_a_late_failure_keeps_values_set_since_the_launch(session: None) -> None:
     x, y = (qd.field(qd.f64, shape, needs_grad=True) for shape in (8, ()))
 
     @qd.kernel

@@ -178,7 +178,7 @@ def test_pushes_and_pops_that_look_alike_are_calls(t: str) -> None:
     assert (failed.stack.id, failed.capacity, failed.depth) == (5, 12, 13)
 
 
-def test_what_is_known_ahead_to_be_too_much_is_not_pushed() -> None:
+def test_an_overflow_known_in_advance_pushes_nothing() -> None:
     """Nor run: a loop of two billion trips would be noticed. So many times three is no number of 32 bits."""
     arrays = {"x": np.ones(2, np.float32), "count": np.array([2, 2**31 - 1], np.int32)}
     arrays |= {"y": np.zeros((2, 6), np.float32), "z": np.zeros((2, 6, 3), np.float32)}
@@ -209,7 +209,7 @@ def test_one_over_a_root(t: str, options: object, single: bool) -> None:
     assert ("OpFDiv" in text) is not single
 
 
-def test_missing_abilities_are_said_in_words() -> None:
+def test_missing_features_are_named() -> None:
     made = module(parse_kernel(stacked("f64", 4).replace("{OP}", "add %9, %9")), EXACT, GENERIC)
     assert missing(list(made.capabilities), GENERIC) == ""
     assert missing(list(made.capabilities), replace(GENERIC, f64=False)) == "values of dtype f64"

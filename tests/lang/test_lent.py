@@ -1,4 +1,4 @@
-"""Arrays on the GPU as kernel arguments: without a copy, and in the order of their owner's stream."""
+"""GPU arrays of other libraries as kernel arguments: without a copy, ordered with their owner's stream."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_shapes_and_dtypes():
     double(Theirs([], stream=None))
 
 
-def test_what_cannot_be_used():
+def test_unusable_arrays_are_refused():
     flat = Theirs(np.zeros((2, 4)), stream=None)
     for change, said in (
         ({"strides": (4, 8)}, "QL2043.*strides"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_used():
         double(read_only)
 
 
-def test_on_another_backend_it_is_refused():
+def test_a_gpu_array_is_refused_on_the_cpu():
     x = Theirs([1, 2], stream=None)
     qd.init(arch=qd.cpu, offline_cache=False)
     with pytest.raises(ValueError, match=r"(?s)QL2052.*Theirs.*qd.cuda"):
@@ -149,7 +149,7 @@ def test_on_another_backend_it_is_refused():
 
 
 def test_adstacks_are_sized_for_what_is_there_now():
-    """Nobody tells when another library writes."""
+    """Writes of another library are not announced, so the sizes are computed before each launch."""
     device = on_stand_in()
     x, y = (qd.ndarray(qd.f32, shape=(3,), needs_grad=True) for _ in range(2))
     n = Theirs([1, 2, 3], np.int32)
@@ -169,7 +169,7 @@ def test_adstacks_are_sized_for_what_is_there_now():
 
 
 def test_under_a_tape():
-    """What another library writes between launches is put back for the gradients, and is there again afterwards."""
+    """Values that were overwritten between launches are restored for the gradients, and the new ones come back after."""
     x = Theirs([1, 2, 3], stream=None)
     z, loss = qd.field(qd.f32, shape=3, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
 

@@ -116,7 +116,7 @@ def deep(y: qd.template()):
 
 
 def test_a_loop_that_is_lowered_again_speaks_once(capsys):
-    """Each of the loops learns what it carries by lowering its body; messages come from what stays."""
+    """A loop finds its carried values by lowering its body first; only the last lowering gives messages."""
     y = qd.field(qd.i32, shape=())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -55,7 +55,7 @@ def expected() -> dict[str, list]:
 
 
 @pytest.mark.parametrize("program", sparse_run.PROGRAMS, ids=lambda p: p.__name__)
-def test_everywhere_alike(program, session: str) -> None:
+def test_every_backend_agrees_with_the_checked_cpu(program, session: str) -> None:
     found = json.loads(json.dumps(program(qd)))
     if program.__name__ in expected():
         assert found == expected()[program.__name__]
@@ -66,7 +66,7 @@ def test_everywhere_alike(program, session: str) -> None:
 
 @CPU_ALONE
 @pytest.mark.peer
-def test_as_the_peer_does(session: str) -> None:
+def test_the_peer_agrees(session: str) -> None:
     answers = json.loads(run(peer_python(), ROOT / "tests" / "sparse_run.py").stdout.splitlines()[-1])
     for program in sparse_run.PROGRAMS:
         qd.init(arch=qd.cpu)
@@ -326,7 +326,7 @@ def test_gradients_of_cells_that_a_loop_drops(session: str) -> None:
 
 
 @CPU_ALONE
-def test_what_changed_since_the_launch_is_told(session: str) -> None:
+def test_a_change_since_the_launch_is_warned_about(session: str) -> None:
     x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, shape=8, needs_grad=True)
     cells = qd.root.bitmasked(qd.i, 8)
     cells.place(x, x.grad)

@@ -1,4 +1,4 @@
-"""Kernels that another process compiled: what they are taken from the disk for, and what makes them others."""
+"""Kernels that another process compiled: when they are loaded from disk, and which changes compile them again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import compile as compiler
 from quadrants_lab.runtime.compile import known
 
-OF_IR = sources.of_ir  # which no other test has
+OF_IR = sources.of_ir  # conftest replaces it for all other tests
 
 
 class Program:
@@ -223,7 +223,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_changes_a_kernel_is_seen(name: str, program: Program) -> None:
+def test_a_change_of_what_a_kernel_reads_compiles_it_again(name: str, program: Program) -> None:
     """The kernel's own text and place stay what they are."""
     case = CASES[name]
     before, after = (
@@ -241,7 +241,7 @@ def test_what_changes_a_kernel_is_seen(name: str, program: Program) -> None:
 
 
 @pytest.mark.parametrize("options", [{"fast_math": False}, {"default_fp": qd.f64}, {"debug": True}])
-def test_options_are_seen(options: dict[str, Any], program: Program) -> None:
+def test_other_options_compile_again(options: dict[str, Any], program: Program) -> None:
     text = of("x / 3", args="x: float", given="1.0")
     assert program(text) == np.float32(1 / 3)
     assert program(text, **options) == pytest.approx(1 / 3)
@@ -289,7 +289,7 @@ def result():
 
 
 def test_gradients_and_what_is_shown_are_the_same(program: Program) -> None:
-    """The IR is what was compiled, and the stages that are made for who looks are those that lead to it."""
+    """The IR that is shown is the one that was compiled; stages made on demand lead to it."""
     first = program(GRADIENT)
     assert program.compiled
     assert program(GRADIENT) == first
@@ -335,7 +335,7 @@ def test_names_in_an_annotation_are_read_for_each_kernel(program: Program) -> No
     assert program.compiled == ["first", "k"]
 
 
-def test_who_watches_the_passes_sees_them(program: Program) -> None:
+def test_a_trace_compiles_again_and_sees_the_passes(program: Program) -> None:
     text = of("N * 2", "N = 3")
     program(text)
     trace = pipeline.Trace()
@@ -354,8 +354,8 @@ def test_a_module_that_another_thread_is_importing(program: Program, monkeypatch
     assert program(of("a * 2.0", args="a: qd.f64", given="3.0")) == 6.0
 
 
-def test_what_is_damaged_is_not_read(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is compiled and takes its place."""
+def test_a_damaged_entry_is_not_read(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is compiled again and replaces the entry."""
     text = of("N * 2", "N = 3")
     program(text)
     records = {path: path.read_bytes() for path in program.cache.iterdir() if pickled(path.read_bytes())}

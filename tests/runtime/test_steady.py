@@ -1,4 +1,4 @@
-"""Gradient launches for which nothing changed take a short way; whatever they depend on leads off it."""
+"""Repeated gradient launches take a fast path while nothing changed; any change of their inputs leaves it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sines:
         return pytest.approx(d, rel=1e-12)
 
     def steady(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The next launch passes without a look at anything."""
+        """Asserts that the next launch takes the fast path."""
         with monkeypatch.context() as patch:
             patch.setattr(self.sine.grad.dispatcher.last, "set_gradients", lambda *a: pytest.fail("looked again"))
             self.gradient()
@@ -137,7 +137,7 @@ def test_a_tape_settles_for_itself(sines: Sines) -> None:
 
 
 def test_an_interrupt_between_depths(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Depths that were not settled to the end are settled anew, though everything is as at an earlier launch."""
+    """If resizing the stacks was interrupted, the next launch resizes them again, although nothing changed since."""
 
     def interrupted() -> None:
         raise KeyboardInterrupt
