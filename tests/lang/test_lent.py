@@ -169,7 +169,7 @@ def test_adstacks_are_sized_for_what_is_there_now():
 
 
 def test_under_a_tape():
-    """Gradients find the values that were overwritten between launches; afterwards memory is as the launches left it."""
+    """Gradients find the values that were overwritten in between; afterwards memory is as the launches left it."""
     x = Theirs([1, 2, 3], stream=None)
     z, loss = qd.field(qd.f32, shape=3, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
 
