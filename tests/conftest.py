@@ -1,4 +1,4 @@
-"""What all tests share: system packages and the peer by marker, golden files, hypothesis profiles."""
+"""Fixtures and hooks of all tests: markers for system packages and the peer, golden files, hypothesis profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs IR on a device without the layers above it: what the rigs of the backends (`cuda_rig`, ...) have in common."""
+"""Runs IR on a device without the layers above it: the common part of the backends' rigs (`cuda_rig`, ...)."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_unsupported_objects_are_refused(text: str, why: str) -> None:
         linker.linked(object_of(text), ("entry",), {})
 
 
-def test_memory_goes_with_the_code() -> None:
+def test_unloading_code_unmaps_its_memory() -> None:
     held, address = linker.linked(object_of("define i64 @entry(i64 %x) {\n  ret i64 %x\n}"), ("entry",), {})
 
     def rights(at: int) -> list[str]:

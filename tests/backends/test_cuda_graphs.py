@@ -197,7 +197,7 @@ def test_elsewhere_it_simply_runs(arch):
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
+def test_an_overflow_is_raised_at_the_next_wait(many):
     """Launches of gradients are not waited for: their depths are computed. The gradient after the error is right."""
     x, y = (qd.field(qd.f32, shape=20, needs_grad=True) for _ in range(2))
     n = qd.field(qd.i32, shape=())

@@ -1,4 +1,4 @@
-"""What is called is known by what it is: an operation under any name is lowered to the same IR as under its own."""
+"""Calls are resolved by value: an operation under any name is lowered to the same IR as under its own."""
 
 from __future__ import annotations
 

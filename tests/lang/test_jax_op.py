@@ -76,7 +76,7 @@ def test_under_a_tape_it_is_an_error() -> None:
         walk(jnp.asarray(X))
 
 
-def test_what_an_output_is_like() -> None:
+def test_outputs_must_be_like_an_argument() -> None:
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="to be like 'z', which is no argument"):
         qd.jax_op(lambda x, y: None, outputs={"y": "z"})(jnp.asarray(X))
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="jax_op takes a kernel or a Python function"):

@@ -305,7 +305,7 @@ def test_nothing_is_written_where_others_could(store: DiskCache) -> None:
     assert store.get(A) == b"other"
 
 
-def test_a_folder_that_somebody_removes_meanwhile(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_folder_that_is_removed_meanwhile(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     def urandom(n: int) -> bytes:
         shutil.rmtree(file_of(store, A).parent)
         return bytes(n)

@@ -115,7 +115,7 @@ def test_sizes_follow_scalars(kind) -> None:
         np.testing.assert_allclose(x.grad.to_numpy(), sines(x.to_numpy(), count)[1], atol=1e-12)
 
 
-def test_the_report_says_what_would_be_kept_without_care_and_what_would_spare_it() -> None:
+def test_the_report_compares_with_naive_stacks_and_suggests_cures() -> None:
     x, y = make()
     n = qd.field(qd.i32, ())
 
