@@ -58,7 +58,7 @@ class Rig:
 
     EXACT, FAST, TYPES = EXACT, FAST, TYPES
 
-    def __init__(self, made: Callable[[N.Kernel, CompileOptions], Any], fresh: Callable[[], Any]) -> None:
+    def __init__(self, made: Callable[[N.Kernel, CompileOptions], Any], fresh: Callable[..., Any]) -> None:
         self.made = made
         self.fresh = fresh
         self.device = cache(fresh)
@@ -71,7 +71,7 @@ class Rig:
     def bind(
         self, exe: Any, arrays: Arrays, args: dict[str, Any] | None = None, stacks: list[int] | None = None,
         on: Any = None,
-    ) -> Bound:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """A frame with all arguments set."""
         bound = Bound(exe.frame(on or self.device()), arrays)
         for name, value in (args or {}).items():
@@ -83,7 +83,7 @@ class Rig:
     def run(
         self, source: str | N.Kernel, arrays: Arrays, args: dict[str, Any] | None = None,
         stacks: list[int] | None = None, options: CompileOptions = EXACT, on: Any = None,
-    ) -> Bound:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """Compiles, binds and launches; the launch must end well."""
         bound = self.bind(self.load(source, options), arrays, args, stacks, on)
         assert bound.launch() == 0
