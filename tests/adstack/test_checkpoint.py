@@ -8,68 +8,15 @@ import os
 
 import numpy as np
 import pytest
-from adstack.test_depths import BOUNDS, HEAD, LAUNCHES, RANGES, TAIL, job, reached
+from adstack.test_depths import LAUNCHES, job, nests, reached
 from deep import define
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from running import Bench, differences, f64, interpreted
 from sessions import skips
 
 import quadrants_lab as qd
 
 MARK = "qd.loop_config(checkpoint=True)"
-DIVIDES = ("m[i] // ({j} + 1)", "s // n[None]")  # by zero sometimes, which the oracle does not do
-WHERE = tuple(b for b in BOUNDS if b not in DIVIDES)
-
-
-@st.composite
-def nests(draw) -> tuple[str, bool]:
-    """(kernel with checkpointed loops, whether no push lies under a condition that depends on data)."""
-    lines: list[str] = []
-    exact = True
-    names = iter("jklpqrtudefgho")
-
-    def block(indent: int, around: list[str], level: int) -> None:
-        nonlocal exact
-        pad = "    " * indent
-        for _ in range(draw(st.integers(1, 2))):
-            kind = draw(st.integers(0, 11)) if level < 3 else 9
-            j = next(names, None) if kind <= 5 or kind >= 10 else None
-            if kind >= 10:
-                if j is None:
-                    continue
-                exact = False  # a segment in it may have room for trips that it never gets to
-                lines.append(f"{pad}{j} = 0")
-                if draw(st.booleans()):
-                    lines.append(f"{pad}{MARK}")
-                bound = draw(st.sampled_from(WHERE)).format(j=draw(st.sampled_from(around)))
-                lines.append(f"{pad}while {j} < {bound} and v < 2.0:\n{pad}    {j} += 1")
-                block(indent + 1, [*around, j], level + 1)
-            elif j is not None:
-                bounds = [draw(st.sampled_from(WHERE)).format(j=draw(st.sampled_from(around))) for _ in "be"]
-                if draw(st.booleans()):
-                    lines.append(f"{pad}{MARK}")
-                lines.append(f"{pad}for {j} in {draw(st.sampled_from(RANGES)).format(b=bounds[0], e=bounds[1])}:")
-                block(indent + 1, [*around, j], level + 1)
-                if draw(st.integers(0, 3)) == 0:
-                    exact = False
-                    lines.append(f"{pad}    if v > 0.9:\n{pad}        break")
-            elif kind == 6:
-                exact = False
-                lines.append(f"{pad}if v > 0.3:")
-                block(indent + 1, around, level + 1)
-                if draw(st.booleans()):
-                    lines.append(f"{pad}else:")
-                    block(indent + 1, around, level + 1)
-            elif kind == 7:
-                lines.append(f"{pad}c = (c * 3 + 1) % 4\n{pad}v = v * x[c]")
-            else:
-                lines.append(f"{pad}v = qd.sin(v) + 0.3 * {draw(st.sampled_from(['z[i]', 'w', '1.0']))}")
-        lines.append(f"{pad}w = 0.5 * w + 0.1 * v")
-        lines.append(f"{pad}v = v * z[i] + 0.2 * v * w")
-
-    block(2, ["i"], 0)
-    return HEAD + "        w = z[i]\n        c = i\n" + "\n".join(lines) + "\n" + TAIL, exact
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -77,7 +24,7 @@ def nests(draw) -> tuple[str, bool]:
     max_examples=300 if os.environ.get("QL_NIGHTLY") else 20, deadline=None, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
-@given(nests())
+@given(nests(MARK))
 def test_gradients_and_depths_of_nests(nest):
     text, exact = nest
     bench = Bench(f64)

@@ -26,6 +26,8 @@ BOUNDS = (
     "max(n[None], m[i])", "max({j}, a[i]) - 1", "min(m[i], a[{j} % 4])", "max(min({j}, 3), b[1, 1])",
     "qd.cast(v * 4.0, qd.i32)", "c", "c - {j}", "a[c % 4]", "m[qd.cast(qd.abs(v) * 3.0, qd.i32) % 4]",
 )  # fmt: skip
+DIVIDES = ("m[i] // ({j} + 1)", "s // n[None]")  # by zero sometimes, which the oracle does not do
+WHERE = tuple(b for b in BOUNDS if b not in DIVIDES)
 RANGES = (
     "range({b})", "range({b}, {e})", "range({b}, {e}, 2)", "range({e}, {b}, -1)", "range({e}, {b}, -3)",
     "range(-1, {b})",
@@ -41,35 +43,35 @@ LAUNCHES = tuple(
 
 
 @st.composite
-def nests(draw) -> tuple[str, bool]:
-    """(kernel, whether no push lies under a condition that depends on data)."""
+def nests(draw, mark: str = "") -> tuple[str, bool]:
+    """(kernel, whether no push lies under a condition that depends on data). ``mark``: what stands before some loops; a
+    loop with one may have room for trips that it never gets to, if data ends it."""
     lines: list[str] = []
     exact = True
-    names = iter("jklpqrtuw")
+    names = iter("jklpqrtudefgho")
 
     def bound(around: list[str]) -> str:
-        return draw(st.sampled_from(BOUNDS)).format(j=draw(st.sampled_from(around)))
+        return draw(st.sampled_from(WHERE if mark else BOUNDS)).format(j=draw(st.sampled_from(around)))
 
     def block(indent: int, around: list[str], level: int) -> None:
         nonlocal exact
         pad = "    " * indent
         for _ in range(draw(st.integers(1, 2))):
-            kind = draw(st.integers(0, 9)) if level < 3 else 9
-            if kind <= 5:
-                j = next(names, None)
-                if j is None:
-                    continue
-                over = draw(st.sampled_from(RANGES)).format(b=bound(around), e=bound(around))
-                lines.append(f"{pad}for {j} in {over}:")
+            kind = draw(st.integers(0, 10)) if level < 3 else 10
+            j = next(names, None) if kind <= 6 else None
+            if j is not None:
+                head = f"for {j} in {draw(st.sampled_from(RANGES)).format(b=bound(around), e=bound(around))}:"
+                if kind == 6:
+                    exact = exact and not mark
+                    lines.append(f"{pad}{j} = 0")
+                    head = f"while {j} < {bound(around)}{' and v < 2.0' if mark else ''}:\n{pad}    {j} += 1"
+                if mark and draw(st.booleans()):
+                    lines.append(f"{pad}{mark}")
+                lines.append(f"{pad}{head}")
                 block(indent + 1, [*around, j], level + 1)
-                if draw(st.integers(0, 5)) == 0:
+                if kind != 6 and draw(st.integers(0, 4)) == 0:
+                    exact = exact and not mark
                     lines.append(f"{pad}    if v > 0.9:\n{pad}        break")
-            elif kind == 6:
-                j = next(names, None)
-                if j is None:
-                    continue
-                lines.append(f"{pad}{j} = 0\n{pad}while {j} < {bound(around)}:\n{pad}    {j} += 1")
-                block(indent + 1, [*around, j], level + 1)
             elif kind == 7:
                 exact = False
                 lines.append(f"{pad}if v > 0.3:")
@@ -78,11 +80,12 @@ def nests(draw) -> tuple[str, bool]:
                     lines.append(f"{pad}else:")
                     block(indent + 1, around, level + 1)
             elif kind == 8:
-                lines.append(f"{pad}c = (c * 3 + {draw(st.sampled_from(around))}) % 4")
-            else:
-                lines.append(f"{pad}v = qd.sin(v) + 0.3")
-        lines.append(f"{pad}v = 0.6 * v * z[i] + 0.3 * qd.sin(v * v)")
+                lines.append(f"{pad}c = (c * 3 + {draw(st.sampled_from(around))}) % 4\n{pad}v = v * x[c]")
+            elif kind > 8:
+                lines.append(f"{pad}v = qd.sin(v) + 0.3 * {draw(st.sampled_from(['z[i]', 'w', '1.0']))}")
+        lines.append(f"{pad}w = 0.5 * w + 0.1 * v\n{pad}v = 0.6 * v * z[i] + 0.2 * v * w")
 
+    lines.append("        w = z[i]")
     if draw(st.integers(0, 2)) == 0:
         exact = False
         gate = draw(st.sampled_from(("x[i] > 0.2", "m[i] > 1 and i != 2", "not z[i] > 0.5 or a[i] > 2")))
