@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from gpu_parts import PARTS  # noqa: E402  # it finds the package by the line above
 
-MATRIX = ["tests/test_gradients.py", "tests/test_differential.py", "tests/test_whole_programs.py"]
+MATRIX = ["tests/test_gradients.py", "tests/test_differential.py", "tests/test_sample_programs.py"]
 CONFORMANCE = ["tests/backends/test_conformance.py", "tests/backends/test_cuda_approximate.py",
                "tests/backends/test_random_ir.py", "-k", "cuda"]  # fmt: skip
 LANGUAGE = ["tests/lang", "tests/ad", "tests/runtime", "tests/adstack", "tests/backends/test_cuda_graphs.py"]

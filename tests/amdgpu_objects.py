@@ -1,4 +1,4 @@
-"""What must hold of every code object, and of the relocatable object that it is linked from."""
+"""Properties of every code object, and of the relocatable object that it is linked from."""
 
 from __future__ import annotations
 

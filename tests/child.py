@@ -1,4 +1,4 @@
-"""What runs beside a test, all of it with a time limit: child processes and threads.
+"""Child processes and threads of a test, each with a time limit.
 
 A child process has SIGINT at its default, nothing to read unless it is given something, and a process group of its
 own, which is killed when the child is over or its time is. Its output goes to files and not through pipes: a process

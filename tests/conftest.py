@@ -1,4 +1,4 @@
-"""What all tests share: system packages and the peer by marker, golden files, hypothesis profiles."""
+"""Fixtures and hooks of all tests: markers for system packages and the peer, golden files, hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-# Pytest rewrites the assertions of test files by itself. Those of the modules that tests share are to show values too.
+# Pytest rewrites assertions in test files only; this does the same for the modules that tests share.
 SHARED = [p.relative_to(TESTS) for p in TESTS.rglob("*.py") if not p.name.startswith(("test_", "conftest"))]
 pytest.register_assert_rewrite(*(".".join(path.with_suffix("").parts) for path in SHARED))
 
-from child import interruptible, run  # noqa: E402  # they are some of them
+from child import interruptible, run  # noqa: E402  # after the rewriting, which covers them
 from once import Once  # noqa: E402
 
 interruptible()
@@ -82,20 +82,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | None:
-    """A test of the night is nothing by day, whatever its parameters."""
+    """A test marked slow is not collected at all by day."""
     by_night = name.startswith("test_") and any(mark.name == "slow" for mark in getattr(obj, "pytestmark", ()))
     return [] if by_night and not os.environ.get("QL_NIGHTLY") else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the slow ones by day: thousands, which would be skipped one by one."""
+    """Deselects slow parameters by day, instead of skipping thousands of them one by one."""
     if not os.environ.get("QL_NIGHTLY"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
 
 
 def pytest_collection_finish() -> None:
-    """What is here now stays, half a million objects: the collector need not look at them again and again."""
+    """The half million objects that exist now stay, so the collector skips them from here on."""
     gc.freeze()
     gc.enable()
 
@@ -113,7 +113,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What LLVM makes of a text is made once a run. Every SPIR-V module that a test loads passes spirv-val, where that
+    """LLVM compiles each text once for a run. Each SPIR-V module that a test loads is checked by spirv-val, where that
     is installed."""
     from quadrants_lab.backends.cpu import jit
     from quadrants_lab.backends.vulkan import executable as vulkan
@@ -151,7 +151,7 @@ def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def compiled_each_time(pytestconfig: pytest.Config) -> Iterator[None]:
-    """No kernel of a test comes from the disk as IR, but where that is what the test, or the run, is about."""
+    """Kernels are not loaded from disk as IR, except in tests and runs about just that."""
     from quadrants_lab.backends import sources
 
     with pytest.MonkeyPatch.context() as patch:
@@ -176,14 +176,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 
 @pytest.fixture(scope="session")
 def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Once:
-    """What stays until ``pytest --cache-clear``: answers of the peer, which is always the same."""
+    """Answers of the peer, kept until ``pytest --cache-clear``, because the peer does not change."""
     cache = getattr(request.config, "cache", None)
     return Once(cache.mkdir("kept") if cache else tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
 def peer(kept: Once) -> Iterator[object]:
-    """A process of the peer that answers one program after another (`peer.Peer`)."""
+    """A peer process that runs one program after another (`peer.Peer`)."""
     from peer import Peer
 
     process = Peer(kept)

@@ -110,11 +110,11 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
 
 
 def define(text: str, **names: Any) -> dict[str, Any]:
-    """What the text defines; linecache knows its lines."""
-    file = f"<deep {next(_numbers)}>"
+    """What the text defines over ``qd`` and the names; `inspect` finds the source of its functions."""
+    file = f"<text {next(_numbers)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {"qd": qd, **names}
-    exec(compile(text, file, "exec"), space)
+    exec(compile(text, file, "exec", dont_inherit=True), space)
     return space
 
 

@@ -1,4 +1,4 @@
-"""What the processes of one run of the tests make a single time: objects of equal text, verdicts on equal modules."""
+"""A cache that the processes of one test run share: compiled objects by their text, verdicts by module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Once:
         folder.mkdir(exist_ok=True)
 
     def __call__(self, make: Callable[[], bytes], *parts: str | bytes) -> bytes:
-        """What ``make`` returns; it must depend on the parts alone."""
+        """The result of ``make``, which must depend on the parts alone."""
         raw = [part if isinstance(part, bytes) else part.encode() for part in parts]
         name = sha256(b"".join(len(part).to_bytes(8, "little") + part for part in raw)).hexdigest()
         with suppress(FileNotFoundError):
@@ -26,5 +26,5 @@ class Once:
         made = make()
         new = self.folder / f"{name}.{os.getpid()}.{threading.get_ident()}"
         new.write_bytes(made)
-        new.replace(self.folder / name)  # whole or not at all, for whoever reads at the same time
+        new.replace(self.folder / name)  # atomic, for processes that read at the same time
         return made

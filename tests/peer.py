@@ -14,7 +14,7 @@ from conftest import ROOT, peer_python, the_peer
 from once import Once
 from programs import Program
 
-SECONDS = 150  # for one program, after which the peer is taken to hang: it may share the machine with much else
+SECONDS = 150  # limit of one program, generous because the machine may be busy
 
 
 def module_text(program: Program) -> str:

@@ -85,7 +85,7 @@ class Program:
         return {name: case.get(name, value) for name, value in self.scalars.items()}
 
     def seeds(self, seed: int = 1) -> dict[str, np.ndarray]:
-        """What is in ``.grad`` before the gradient runs: something everywhere, so that accumulation shows."""
+        """Contents of ``.grad`` before the gradient runs: not zero, so that accumulation shows."""
         rng = np.random.default_rng(seed)
         return {n: np.asarray(rng.uniform(0.5, 1.5, s.whole)) for n, s in self.fields.items() if s.grad}
 
@@ -103,7 +103,7 @@ def program(fields: dict[str, F | I], **more):
 
 
 N_CASES = ({"n": 0}, {"n": 1}, {"n": 5}, {"n": 20})
-MANY = 3000  # iterations enough for several threads
+MANY = 3000  # enough iterations for several threads
 X_N_Y = {"x": F((8,)), "n": I(), "y": F()}
 
 

@@ -78,12 +78,6 @@ def a_loop_whose_test_changes_what_it_looks_at():
 # --- the table of operations
 
 
-@program({"x": F((8,)), "y": F()})
-def min_max():
-    for i in x:
-        y[None] += min(x[i], 0.3) * max(x[i], -0.2) + qd.max(x[i], x[7 - i] + 0.01) * qd.min(0.0, x[i])
-
-
 @program({"x": F((4,)), "z": F((4,)), "y": F()}, cases=({"x": 0.5, "z": 0.5},), exact=True)
 def min_max_ties():
     for i in x:

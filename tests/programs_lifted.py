@@ -140,18 +140,6 @@ def bound_from_an_element_of_an_image():
         y[i, j] += v * v
 
 
-@program({"x": F((4,)), "n": I((), 0, 9), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 9}))
-def lorenz_steps():
-    for i in x:
-        a, b, c = x[i], 1.0, 0.5
-        for t in range(n[None]):
-            da, db, dc = 2.0 * (b - a), a * (1.5 - c) - b, a * b - 0.7 * c
-            a += 0.05 * da
-            b += 0.05 * db
-            c += 0.05 * dc
-        y[None] += a * c + b
-
-
 @program({"x": F((8,)), "h": F((8,)), "w": F((8, 8)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def recurrence_with_shared_weights():
     for i in x:

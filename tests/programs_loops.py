@@ -55,15 +55,6 @@ def loop_invariant_operand():
         L[None] += qd.sin(v)
 
 
-@program({"x": F((6,)), "y": F()})
-def constant_trip_count():
-    for i in x:
-        v = x[i]
-        for j in range(5):
-            v = v * v * 0.5 + 0.3
-        y[None] += v
-
-
 @program(X_N_Y, cases=N_CASES)
 def loop_index_as_a_number():
     for i in x:
@@ -100,22 +91,6 @@ def trip_count_per_iteration():
         for j in range(m[i]):
             v = qd.tanh(v) + 0.2
         y[i] = v * v
-
-
-@program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
-def eight_carried_values():
-    for i in x:
-        a = x[i]
-        b = a * 0.5
-        c = a + 0.1
-        d = a - 0.2
-        for j in range(n[None]):
-            t = qd.sin(a) * b
-            b = qd.cos(c) * 0.7
-            c = a * d
-            d = t + 0.1 * b
-            a = t - c * 0.3
-        y[None] += a * b + c * d
 
 
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
@@ -172,53 +147,6 @@ def many_iterations_with_exits():
 # --- loops in loops
 
 
-@program({"x": F((5,)), "m": I((5,), 0, 4), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 4}, {"n": 3, "m": 0}))
-def nested_dynamic_loops():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            w = v * 0.5
-            for k in range(m[i]):
-                w = qd.sin(w) + 0.1 * v
-            v = w * 0.8 + 0.05
-        y[None] += v
-
-
-@program({"x": F((6,)), "n": I((), 0, 8), "y": F()}, cases=({"n": 0}, {"n": 3}, {"n": 8}))
-def bound_falls_with_the_task_index():
-    for i in x:
-        v = x[i]
-        for j in range(n[None] - i):
-            v = qd.cos(v) * v
-        y[None] += v
-
-
-@program({"x": F((4,)), "y": F()})
-def bound_is_an_expression_of_indices():
-    for i in x:
-        v = x[i]
-        for j in range(i + 1):
-            for k in range((i * (j + 1)) // 2, 2 * j + 2):
-                v = qd.sin(v + 0.1 * k)
-        y[None] += v
-
-
-@program({"x": F((4,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
-def three_deep_with_ifs():
-    for i in x:
-        v = x[i]
-        for a in range(n[None]):
-            w = v
-            for b in range(a + 1):
-                if b % 2 == 0:
-                    for c in range(b + 1):
-                        w = qd.sin(w) + 0.1
-                else:
-                    w = w * v
-            v = 0.5 * (v + w)
-        y[None] += v
-
-
 @program({"x": F((6,)), "m": I((6,), 0, 5), "y": F((6,))})
 def bound_is_carried():
     for i in x:
@@ -246,47 +174,7 @@ def sibling_loops_with_values_between():
         y[None] += v * w
 
 
-@program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
-def sibling_loops_in_a_loop():
-    for i in x:
-        v = x[i]
-        for t in range(n[None]):
-            u = 0.0
-            for j in range(t + 1):
-                u = u * 0.5 + qd.sin(v + j)
-            c = t - 1
-            w = u * v
-            for j in range(c):
-                w = qd.cos(w) + u
-            v = 0.3 * w
-        y[None] += v
-
-
-@program({"x": F((5,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
-def carried_through_and_reset():
-    for i in x:
-        total = 0.0
-        for j in range(n[None]):
-            acc = x[i]
-            for k in range(j + 1):
-                acc = acc * qd.sin(acc + 1.0)
-            total += acc * acc
-        y[None] += total
-
-
 # --- branches
-
-
-@program(X_N_Y, cases=N_CASES)
-def branch_on_the_value_in_a_loop():
-    for i in x:
-        v = x[i]
-        for j in range(n[None]):
-            if v > 0.2:
-                v = v * v
-            else:
-                v = qd.cos(v) * 0.9
-        y[None] += v
 
 
 @program(X_N_Y, cases=N_CASES)

@@ -1,4 +1,4 @@
-"""Runs IR on a device without the layers above it: what the rigs of the backends (`cuda_rig`, ...) have in common."""
+"""Runs IR on a device without the layers above it: the common part of the backends' rigs (`cuda_rig`, ...)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parallel(total: str, body: str, buffers: str, args: str = "", head: str = ""
 
 
 class Bound:
-    """A frame with everything set, over copies of the arrays in device memory; `launch` copies them in and out."""
+    """A frame with all arguments set, over copies of the arrays in device memory; `launch` copies them in and out."""
 
     def __init__(self, frame: Any, arrays: Arrays) -> None:
         self.frame = frame
@@ -55,12 +55,11 @@ class Bound:
 
 
 class Rig:
-    """``made``: makes an executable of a kernel; ``fresh``: a device of one's own; ``device``: the one that all
-    share."""
+    """``made`` compiles a kernel; ``fresh`` opens a new device, ``device`` the one that tests share."""
 
     EXACT, FAST, TYPES = EXACT, FAST, TYPES
 
-    def __init__(self, made: Callable[[N.Kernel, CompileOptions], Any], fresh: Callable[[], Any]) -> None:
+    def __init__(self, made: Callable[[N.Kernel, CompileOptions], Any], fresh: Callable[..., Any]) -> None:
         self.made = made
         self.fresh = fresh
         self.device = cache(fresh)
@@ -73,8 +72,8 @@ class Rig:
     def bind(
         self, exe: Any, arrays: Arrays, args: dict[str, Any] | None = None, stacks: list[int] | None = None,
         on: Any = None,
-    ) -> Bound:  # fmt: skip
-        """A frame with everything set."""
+    ) -> Any:  # fmt: skip
+        """A frame with all arguments set."""
         bound = Bound(exe.frame(on or self.device()), arrays)
         for name, value in (args or {}).items():
             bound.set_arg(name, value)
@@ -85,7 +84,7 @@ class Rig:
     def run(
         self, source: str | N.Kernel, arrays: Arrays, args: dict[str, Any] | None = None,
         stacks: list[int] | None = None, options: CompileOptions = EXACT, on: Any = None,
-    ) -> Bound:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """Compiles, binds and launches; the launch must end well."""
         bound = self.bind(self.load(source, options), arrays, args, stacks, on)
         assert bound.launch() == 0

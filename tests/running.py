@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import deep
 import numpy as np
 import pytest
 from oracle import Outcome, run_oracle
@@ -86,21 +85,9 @@ def job_of(program: Program, case: dict) -> Job:
     )
 
 
-_numbers = itertools.count()
-
-
 def define(text: str) -> dict[str, Callable]:
-    """The functions that ``text`` defines; `inspect` finds their source."""
-    return {k: v for k, v in _executed(text).items() if isinstance(v, types.FunctionType)}
-
-
-def _executed(text: str, real: DType = f64) -> dict[str, Any]:
-    """What ``text`` defines over ``qd`` and ``real``, the float dtype."""
-    name = f"<kernel {next(_numbers)}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    space: dict[str, Any] = {"qd": qd, "real": real}
-    exec(compile(text, name, "exec", dont_inherit=True), space)
-    return space
+    """The functions that ``text`` defines over ``qd`` and ``real``, the float dtype."""
+    return {k: v for k, v in deep.define(text, real=f64).items() if isinstance(v, types.FunctionType)}
 
 
 def bound(job: Job, fields: dict[str, Any]) -> Callable:
@@ -122,7 +109,7 @@ def bound(job: Job, fields: dict[str, Any]) -> Callable:
 
 @dataclass
 class FakeField:
-    """All that the front end wants to know of a field."""
+    """The attributes of a field that the front end reads."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -134,7 +121,7 @@ class FakeField:
 
 @dataclass
 class FakeStruct:
-    """All that the front end wants to know of a field of structs."""
+    """The attributes of a field of structs that the front end reads."""
 
     struct_type: Any
     members: dict[str, FakeField] = field(default_factory=dict)
@@ -212,7 +199,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
     """Front end and passes over ``job``, verified at every step."""
     opts = CompileOptions(default_fp=fp, verify=True, **options)
     fields: dict[str, Any] = {}
-    space = _executed(job.definitions, fp)
+    space = deep.define(job.definitions, real=fp)
     for name, a in {**job.floats, **job.ints}.items():
         if _is_grad(name):
             continue
@@ -312,7 +299,7 @@ class Bench:
     def _structs(self, job: Job) -> dict[str, Any]:
         """The job's fields of structs by name; made anew for every kernel."""
         if job.definitions not in self.defined:
-            self.defined[job.definitions] = _executed(job.definitions, self.fp)
+            self.defined[job.definitions] = deep.define(job.definitions, real=self.fp)
         members: dict[str, dict[str, Any]] = {}
         for name, a in {**job.floats, **job.ints}.items():
             first, member = _outer(name)

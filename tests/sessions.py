@@ -1,4 +1,4 @@
-"""Every backend as what `qd.init` takes: parameters of a fixture that starts a session."""
+"""Every backend as options of `qd.init`: parameters of fixtures that start a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOW: dict[str, Any] = {"simulate": True, "enable_fallback": False, "offline_cac
 
 
 def why_not(arch: str) -> str:
-    """Why tests on a backend are skipped here; "" where they are not, as in CI never."""
+    """Why tests on a backend are skipped here, or ""; with QL_REQUIRE_ALL, as in CI, nothing is skipped."""
     module: Any = backend(arch)
     reason: str = module.probe()
     if reason and hasattr(module, "probe_simulation"):
@@ -30,8 +30,8 @@ def why_not(arch: str) -> str:
 
 
 def skips(arch: str) -> list[Any]:
-    """Marks of a parameter that needs a backend. By night only: AMDGPU where a stand-in has to do, whose host's side is
-    CUDA's; it has tests of its own by day."""
+    """Marks of a parameter that needs a backend. AMDGPU on its stand-in runs by night only: the host's side is that of
+    CUDA, and AMDGPU has tests of its own by day."""
     reason = why_not(arch)
     by_night = arch == "amdgpu" and backend(arch).probe()
     marks = [pytest.mark.slow] if by_night else []
@@ -47,10 +47,10 @@ def by_night(params: list[Any]) -> list[Any]:
     return [pytest.param(*p.values, id=p.id, marks=[*p.marks, pytest.mark.slow]) for p in params]
 
 
-# C shares all but its code with the CPU, and its code has tests of its own by day
+# C shares everything but its emitter with the CPU, and the emitter has tests of its own by day
 EVERYWHERE = [*sessions("cpu", "cuda", "vulkan", "metal", "amdgpu"), *by_night(sessions("c"))]
 WITH_F64 = [*sessions("cpu", "cuda", "vulkan", "amdgpu"), *by_night(sessions("c"))]
-# for single tests under a fixture `session` with one of these
+# these replace the parameters of a fixture `session` for single tests
 NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)
 

@@ -46,7 +46,7 @@ def test_cpu_with_every_check_on(program):
 
 @each(PROGRAMS.values())
 def test_the_oracle_decides_clearly(program):
-    """What lies on the boundary of a decision tells nothing about a compiler."""
+    """Inputs on the boundary of a branch would test rounding instead of the compiler."""
     for case in program.cases:
         outcome = job_of(program, case).oracle()
         assert outcome.finite, case

@@ -1,89 +1,48 @@
 """Random kernels: values and gradients of interpreted IR and of a backend against the oracle; those of `seeded` by day,
-new ones by night. A failure is shown as the smallest kernel that fails in the same way."""
+new ones by night, of which hypothesis shows the smallest that fails."""
 
 from __future__ import annotations
 
-import dataclasses
-import traceback
-
 import pytest
-from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import HealthCheck, given, reject, settings
 from oracle_numbers import Budget
 from programs import PROGRAMS
-from reduce import reduce
 from running import WAYS, Bench, Job, differences, each, f64, interpreted, job_of, way
 from seeded import SEEDED, SEEDS, program_of
 from strategies import Source, kernels, seeded_kernel
 from tangents import disagreement
 
-# hypothesis' own shrinking takes minutes on programs; `reduce` knows their syntax
-PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
-
-
-UNDECIDED = ("undecided", "")
-
 
 def jobs_for(source: Source) -> list[Job]:
-    """One job a launch."""
+    """One job for each launch."""
     program = program_of(source)
     return [job_of(program, case) for case in program.cases]
 
 
-def verdict(source: Source, bench: Bench) -> tuple[str, str]:
-    """How the source fails, in a word that stays the same while it is made smaller, and in detail; ("", "") where
-    everything agrees, `UNDECIDED` where the oracle cannot tell."""
-    bench.kernels.clear()
+def check(source: Source) -> bool:
+    """Whether the oracle can judge the kernel; an assertion fails where something disagrees with it."""
+    launched = bench()
+    launched.kernels.clear()
     jobs = jobs_for(source)
     try:
         outcomes = [job.oracle(limit=30_000) for job in jobs]
     except Budget:
-        return UNDECIDED
+        return False
     if not all(o.finite and o.margin > 1e-8 and o.largest < 1e4 for o in outcomes):
-        return UNDECIDED
+        return False
     job, outcome = jobs[0], outcomes[0]
-    where = "front end"
-    try:
-        run = interpreted(job)
-        for stage in (run.forward[0], run.forward[-1]):
-            got, _ = run.run_forward(stage.kernel)
-            wrong = differences(job, outcome, got, 1e-11, gradient=False)
-            if wrong:
-                return f"forward after {stage.name}", "\n".join(wrong)
-        where = "interpreted gradient"
-        got, result, caps = run.run_reverse(run.reverse[-1].kernel)
-        if result.overflow is not None:
-            return "overflow", f"depths {result.depth}, capacities {caps}"
-        wrong = differences(job, outcome, got, 1e-9, gradient=True)
-        if wrong:
-            return where, "\n".join(wrong)
-        apart = disagreement(run, outcome, got)
-        if apart:
-            return "interpreted tangents", apart
-        for where, job, outcome in zip(("launched", "launched again"), jobs, outcomes, strict=True):
-            got, _ = bench.run(job)
-            wrong = differences(job, outcome, got, 1e-9, gradient=True)
-            if wrong:
-                return where, "\n".join(wrong)
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{where}: {type(error).__name__} in {frame.name}", str(error)
-    return "", ""
-
-
-def check(source: Source) -> bool:
-    """Whether the oracle can tell; fails where something disagrees with it."""
-    how, _ = verdict(source, bench())
-    if not how or how == "undecided":
-        return not how
-
-    def fails(text: str) -> bool:
-        try:
-            return verdict(dataclasses.replace(source, text=text), bench())[0] == how
-        except Exception:  # not a program any more
-            return False
-
-    smallest = dataclasses.replace(source, text=reduce(source.text, fails))
-    pytest.fail(f"{how}\n{smallest!r}\n{verdict(smallest, bench())[1]}", pytrace=False)
+    run = interpreted(job)
+    for stage in (run.forward[0], run.forward[-1]):
+        got, _ = run.run_forward(stage.kernel)
+        assert not differences(job, outcome, got, 1e-11, gradient=False), (stage.name, source)
+    got, result, caps = run.run_reverse(run.reverse[-1].kernel)
+    assert result.overflow is None, (result.depth, caps, source)
+    assert not differences(job, outcome, got, 1e-9, gradient=True), ("interpreted gradient", source)
+    assert not disagreement(run, outcome, got), source
+    for n, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True)):
+        got, _ = launched.run(job)
+        assert not differences(job, outcome, got, 1e-9, gradient=True), (f"launch {n}", source)
+    return True
 
 
 BENCHES: list[Bench] = []
@@ -101,7 +60,7 @@ def one_session():
     BENCHES.clear()
 
 
-COMMON = {"deadline": None, "print_blob": True, "phases": PHASES, "suppress_health_check": list(HealthCheck)}
+COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": list(HealthCheck)}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,4 +1,4 @@
-"""Every row of tests/mutations.txt fits the code; what the rows are for, `make mutations` finds out."""
+"""Every row of tests/mutations.txt matches the code; `make mutations` plants the mistakes and runs the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Races are told: when a kernel is compiled where indices alone decide, in every checked launch where data does."""
+"""Races are errors: at compile time where indices alone decide, and in checked launches where data decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random kernels that overwrite what they read, at places from data too: the gradient is right, or a race is told."""
+"""Random kernels that overwrite what they read, also at places from data: right gradients or an error of a race."""
 
 from __future__ import annotations
 

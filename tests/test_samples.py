@@ -1,16 +1,17 @@
 """The samples of tests/samples: what each of them returns, on every backend, against numpy and against the peer.
 
 A sample is a module. ``make(qd)`` returns ``run``, and ``run()`` returns arrays by name; ``qd`` is quadrants_lab or the
-peer. ``expected()``, where there is one, returns some of the arrays by other means, up to EXPECTED; backends that
-compute in f32 agree up to SINGLE, and integers are the same. ``PARAMS`` are arguments of ``run`` in a sample of
-derivatives, whose results are ``loss`` and ``NAME.grad``.
+peer. The peer says what is right; ``expected()``, where a few lines tell or the peer refuses, returns some of the
+arrays by other means, up to EXPECTED. Backends that compute in f32 agree up to SINGLE, and integers are the same.
+``PARAMS`` are arguments of ``run`` in a sample of derivatives, whose results are ``loss`` and ``NAME.grad``.
 """
 
 from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from running import WAYS, f64, spread
 import quadrants_lab as qd
 
 Values = dict[str, np.ndarray]
+SUMS = Path(__file__).with_name("samples.json")  # of the arrays of each sample, on the CPU in f64
 
 # sample -> why the peer is not asked: it refuses
 REFUSED = {"diff_articulated": "block.sync is not supported for its CPU"}
@@ -75,11 +77,28 @@ def close(ours: Values, theirs: Values, tol: float) -> Iterator[str]:
             yield f"{name} is off by {off:.3g}"
 
 
+def summed(a: np.ndarray) -> list[float]:
+    """Two sums of the elements, weighted at random."""
+    return list(np.random.default_rng(1).uniform(0.5, 1.5, (2, a.size)) @ a.ravel())
+
+
+def test_sums_are_those_of_the_samples(golden: Callable[[Path, str], None], pytestconfig: pytest.Config) -> None:
+    """`test_values` compares the numbers; this writes them."""
+    if pytestconfig.getoption("--update-golden"):
+        found = {s.name: {name: summed(a) for name, a in right(s).items()} for s in SAMPLES}
+        golden(SUMS, "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items()) + "\n}\n")
+    assert [*json.loads(SUMS.read_text())] == [s.name for s in SAMPLES]
+
+
 @spread(SAMPLES, WAYS)
-def test_values(program: Sample, arch: str, fp: Any) -> None:
+def test_values(program: Sample, arch: str, fp: Any, pytestconfig: pytest.Config) -> None:
     got = right(program) if (arch, fp) == ("cpu", f64) else program.values(arch, fp)
     single = program.option("SINGLE", 1e-3)
     assert not list(close(got, right(program), 1e-9 if fp is f64 else single))
+    if (arch, fp) == ("cpu", f64) and not pytestconfig.getoption("--update-golden"):
+        sums = json.loads(SUMS.read_text())[program.name]
+        assert got.keys() == sums.keys()
+        assert all(np.allclose(summed(a), sums[name], 1e-9, 1e-9 * np.abs(a).sum()) for name, a in got.items())
     if hasattr(program.module, "expected"):
         tol = program.option("EXPECTED", 1e-9)
         assert not list(close(got, program.module.expected(), tol if fp is f64 else max(tol, single)))

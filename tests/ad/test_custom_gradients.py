@@ -92,7 +92,7 @@ def test_no_grad_counts_as_constant(hidden) -> None:
 
 
 def test_no_grad_ends_the_derivative_of_what_it_overwrites() -> None:
-    """y is the result of a launch until a constant takes its place; what is added to z leaves z's derivative alone."""
+    """A constant overwrites y, whose derivative ends there; adding a constant to z leaves z's derivative alone."""
     x, y, z, loss = field(3), field(3), field(3), field()
     x.fill(2.0)
 

@@ -302,20 +302,6 @@ def test_misuse_says_what_to_do() -> None:
     assert caught[0].filename == __file__
 
 
-def test_a_field_without_a_dual_in_the_middle_is_named() -> None:
-    x, middle, y = dual_field(3), qd.field(qd.f64, 3), dual_field(3)
-
-    @qd.kernel
-    def k():
-        for i in x:
-            middle[i] = x[i] * 2
-        for i in x:
-            y[i] = middle[i]
-
-    with pytest.warns(qd.QuadrantsWarning, match="the tangent stops at middle"), qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
-        k()
-
-
 def test_atomics_without_a_derivative_are_errors() -> None:
     x, y, z = dual_field(3), dual_field(3), dual_field(3)
 

@@ -1,4 +1,4 @@
-"""What a launch keeps of the values that it overwrites: how much, for which gradient, and how memory is left."""
+"""Which overwritten values a launch saves for its gradient, how many, and that memory stays as the launch left it."""
 
 from __future__ import annotations
 

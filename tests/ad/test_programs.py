@@ -1,4 +1,4 @@
-"""The programs of the table under `qd.ad`: who is warned, and whole programs under a Tape."""
+"""The programs of the table under `qd.ad`: which of them are warned about, and whole programs under a Tape."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_members_of_structs(real) -> None:
     close(q, [4, 0, 8])
 
 
-def test_pieces(real) -> None:
+def test_piecewise_functions(real) -> None:
     """abs, min, max and integers are linear or constant in pieces; an atomic maximum is what its winner is."""
     x, y, loss = filled([0.5, -0.7, 2, -1.1], real), filled([0, 0], real), scalar(real)
 

@@ -1,4 +1,4 @@
-"""Second derivatives: what is constant, what is made again, what is refused."""
+"""Second derivatives: constants, recomputation, and what is refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ad.test_second import ON_CPU, changes, close, cubes, filled, real, scalar  
 import quadrants_lab as qd
 
 
-def test_what_is_constant(real) -> None:
+def test_constants_have_no_second_derivative(real) -> None:
     """Of stop_grad, of a no_grad function and of what Python writes there is no derivative."""
     x, loss = filled([1, 2, 3], real), scalar(real)
     y, z = (qd.field(real, 3, needs_grad=True) for _ in range(2))

@@ -1,4 +1,4 @@
-"""A gradient outside of a Tape is of its kernel's last launch: what was written since then is told."""
+"""A gradient outside of a Tape belongs to its kernel's last launch: writes since then are warned about."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ session = session_of(EVERYWHERE)
 
 def field(*shape, **options):
     return qd.field(qd.f32, shape, needs_grad=True, **options)
-
-
 
 
 def test_python_writes_in_between() -> None:
@@ -93,7 +91,7 @@ def test_arguments() -> None:
 
 
 def test_steps_of_time_by_hand() -> None:
-    """What launches write into other steps is none of a gradient's concern."""
+    """Writes of other launches to other time steps do not make a gradient stale."""
     u, f = field(6, 4), field(6, 4)
 
     @qd.kernel
@@ -126,7 +124,7 @@ def test_steps_of_time_by_hand() -> None:
     assert abs(u.grad[0, 0] - d) < 1e-5
 
 
-def test_a_tape_says_nothing() -> None:
+def test_a_tape_does_not_warn() -> None:
     x, y = field(name="x"), field(name="y")
 
     @qd.kernel

@@ -134,7 +134,7 @@ def test_an_observer_finds_memory_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("disturb", ["python", "array", "own gradient", "failure", "by hand"])
-def test_what_interrupts_a_stretch_under_a_budget(disturb) -> None:
+def test_gradients_under_a_budget_survive_interruptions_of_a_segment(disturb) -> None:
     """The gradient of many steps in place is the same with every budget, whatever happens between them."""
     p, q, c = (of_fields(N) for _ in range(3))
     loss, fails = qd.field(qd.f64, (), needs_grad=True), qd.field(qd.i32, ())

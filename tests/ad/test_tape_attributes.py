@@ -1,4 +1,4 @@
-"""Attributes and lists that change between launches of a tape, and memory that nobody reads."""
+"""Attributes and lists that change between launches under a Tape, and memory that no launch reads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from ad.test_tape_between_launches import field, runtime  # noqa: F401  # fixtur
 
 import quadrants_lab as qd
 
-# --- what is in attributes and lists, and memory that nobody reads
-
 
 def test_attributes_that_change_between_launches() -> None:
-    """Each gradient is that of its launch: over the fields, and with the numbers, that were attributes then."""
+    """Each gradient uses the fields and numbers that were attributes at its launch."""
 
     @qd.data_oriented
     class Swapped:
@@ -57,7 +55,7 @@ def total(x: qd.template(), loss: qd.template()):
 
 @pytest.mark.parametrize("how", ["by hand", "by budget"])
 def test_memory_that_no_launch_reads_is_as_the_last_one_left_it(how: str) -> None:
-    """Launches that are made again write it once more, with what it was then."""
+    """Recomputed launches write it again, with the value of the first time."""
     x, y, loss, seen, told = field(16), field(16), field(), qd.field(qd.f64, 16), field()
 
     @qd.kernel

@@ -187,7 +187,7 @@ def scaled(c: qd.template(), by: qd.f64):
 
 
 def test_what_only_the_reverse_part_of_a_gradient_reads() -> None:
-    """It stands behind the guard of the stacks; what is before it reads one element of the same field."""
+    """The field is read after the guard of the stacks; before it, one element of the same field is read."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
 
     def run() -> None:
@@ -198,8 +198,8 @@ def test_what_only_the_reverse_part_of_a_gradient_reads() -> None:
     check(y, run, x, c)
 
 
-def test_a_launch_that_the_tape_does_not_see_is_told() -> None:
-    """What another thread launches is not recorded; it must not change what gradients read, unsaid."""
+def test_a_write_by_an_unrecorded_launch_is_an_error() -> None:
+    """Launches of another thread are not recorded, so one that changes what gradients read must be an error."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
 
     def run() -> None:
@@ -230,7 +230,7 @@ def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_array_that_is_given_away_under_a_tape() -> None:
-    """What is written through it is found without being told, as that of other libraries is."""
+    """Writes through the array are found by comparison, as those of other libraries are."""
     x, c, y = drawn(field(3)), qd.field(float, shape=3), field()
     c.fill(2.0)
     with qd.ad.Tape(y):

@@ -115,7 +115,7 @@ def one_value_stored_by_data(x: qd.template(), y: qd.template(), at: qd.template
 
 
 def test_stores_of_one_value_count_once() -> None:
-    """Iterations that store the same do not race; the adjoint goes to one of them, whatever the threads do."""
+    """Iterations that store the same value do not race; the adjoint goes to exactly one of them."""
     x, y, at, z, to = field(4), field(), qd.field(qd.i32, 4096), field(2), qd.field(qd.i32, 4096)
     x.from_numpy(np.array([1, 2, 3, 3], np.float32))
     at.from_numpy(2 + np.arange(4096, dtype=np.int32) % 2)

@@ -236,7 +236,7 @@ def any_loop(way, x, y, trips):
 
 
 @pytest.mark.usefixtures("session")
-def test_loops_whose_trips_only_running_them_tells() -> None:
+def test_loops_with_data_dependent_trip_counts() -> None:
     x, y, trips = fields()
     ways = {way: any_loop(way, x, y, trips) for way in itertools.product((False, True), repeat=3)}
     for n in (0, 1, 9, 60, 4):

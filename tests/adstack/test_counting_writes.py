@@ -1,4 +1,4 @@
-"""A counting slice runs beside the gradient: it must leave nothing behind but its counts."""
+"""The counting slice of a gradient writes nothing but its counts."""
 
 from __future__ import annotations
 

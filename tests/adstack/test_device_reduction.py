@@ -1,4 +1,4 @@
-"""Sizes that go over elements of arrays, as kernels: they give what the host's evaluation gives."""
+"""Sizes that range over array elements are computed by kernels, which give what the host's evaluation gives."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def kernel() -> N.Kernel:
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_as_on_the_host(name):
+def test_device_sizes_equal_those_of_the_host(name):
     size = SIZES[name]
     rng = np.random.default_rng(7)
     arrays = {"n": rng.integers(1, 60, 200).astype(np.int32), "m": rng.integers(0, 250, (40, 30)).astype(np.uint8)}
@@ -87,7 +87,7 @@ def test_as_on_the_host(name):
 
 
 @pytest.mark.parametrize("size", [C(5), n(C(3)), over("sum", K, C(9)), over("max", Op("isqrt", n(K), C(2)), C(9)), n()])
-def test_what_stays_on_the_host(size):
+def test_sizes_that_stay_on_the_host(size):
     assert device_reduction([size]) is None
 
 

@@ -111,7 +111,7 @@ def test_constructors_fold() -> None:
     assert print_size(over_range("sum", k, S.SizeConst(0), n, k)) == "sum(k%1 in 0..@n[]: k%1)"
 
 
-def test_reads_names_what_a_cache_must_watch() -> None:
+def test_reads_lists_arguments_shapes_and_buffers() -> None:
     e = parse_size("max(i%1 in 0..@p.shape[1]: @m[i%1] + arg a)")
     assert reads(e) == (frozenset({"a"}), frozenset({"p"}), frozenset({"m"}))
 
@@ -138,7 +138,7 @@ def test_bad_text_is_refused(text: str) -> None:
         ("sum(k%1 in 0..arg a: sum(j%2 in 0..5: max(j%2 * k%1, 0)))", lambda n: 10 * (n * (n - 1) // 2)),
     ],
 )  # fmt: skip
-def test_what_grows_evenly_is_summed_at_once(text: str, want: Callable[[int], int], monkeypatch) -> None:
+def test_arithmetic_series_have_a_closed_form(text: str, want: Callable[[int], int], monkeypatch) -> None:
     e = parse_size(text)
     for n in (5, 1000, 100_000, *((1 << 31) - 1 for _ in range("sum(j" not in text))):
         monkeypatch.setitem(ARGS, "a", n)

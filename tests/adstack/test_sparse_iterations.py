@@ -1,4 +1,4 @@
-"""Iterations that push, apart from the others: the two kernels against the one, interpreted."""
+"""Iterations that push run in a kernel of their own: the two kernels against the one, interpreted."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_two_parts_do_what_the_one_does(body, first) -> None:
 
 
 @pytest.mark.parametrize("body", ALWAYS.values(), ids=ALWAYS)
-def test_what_always_pushes_is_left_alone(body) -> None:
+def test_kernels_that_always_push_stay_one_kernel(body) -> None:
     _, kernel = reverse_of(body)
     assert not may_be_sparse(kernel)
     assert sparse_iterations(kernel) is None

@@ -1,4 +1,4 @@
-"""The data-access rule: what a gradient reads again is there, and only what is overwritten is kept."""
+"""The data-access rule: memory that a gradient reads again is unchanged or saved; only overwritten values are saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a stack: all uses of its value, and what the minimum cut weighed."""
+"""The explanation of a stack: all uses of its value, and the alternatives that the minimum cut weighed."""
 
 from __future__ import annotations
 

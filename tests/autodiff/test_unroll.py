@@ -13,7 +13,7 @@ from running import Bench, differences, each, f64, job_of
 from seeded import SEEDED
 from sessions import skips
 from strategies import kernels
-from test_hypothesis import BENCHES, PHASES
+from test_hypothesis import BENCHES
 from test_hypothesis import check as check_random
 
 import quadrants_lab as qd
@@ -183,7 +183,7 @@ def one_session() -> Any:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_session")
-@settings(max_examples=2000, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(source=kernels())
 def test_many_random_kernels(source: Any, wherever_possible: None) -> None:
     check_random(source)

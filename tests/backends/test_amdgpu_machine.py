@@ -150,13 +150,13 @@ def test_lanes_shift_within_rows_of_16() -> None:
     assert np.array_equal(block, np.where(lane % 16 + 3 < 16, lane + 3, 0))
 
 
-def test_memory_of_nobody_is_not_touched() -> None:
+def test_an_access_outside_of_all_memory_is_an_error() -> None:
     machine, _, arguments = machine_over(SHIFT, words=63)
     with pytest.raises(AssertionError, match="not in any memory"):
         machine.run("task0", 1, 64, arguments.ctypes.data)
 
 
-def test_what_it_does_not_know_it_says() -> None:
+def test_an_unknown_instruction_is_named() -> None:
     machine, _, arguments = machine_over(SHIFT.replace("v_lshlrev_b32_e32 v1, 2, v0", "v_unheard_of_f32 v1, v0"))
     with pytest.raises(NotImplementedError, match="v_unheard_of_f32"):
         machine.run("task0", 1, 64, arguments.ctypes.data)

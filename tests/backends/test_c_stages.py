@@ -132,7 +132,7 @@ def test_a_compiler_that_hangs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @compiled
-def test_only_whole_code_is_taken_from_the_disk(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_code_on_disk_is_not_used(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     small, kept = parse_kernel(LOOP), []
     monkeypatch.setattr(compiler, "compiled", lambda text, make=compiler.compiled: kept.append("made") or make(text))
     made_of = c.load(small, OPTIONS, None, kept.append).object

@@ -45,7 +45,7 @@ def test_a_variable_stays_one(stage: str) -> None:
     assert x.grad.to_numpy() == pytest.approx(slope, rel=1e-5)
 
 
-def test_what_is_read_again_keeps_its_variable(stage: str) -> None:
+def test_a_value_that_is_read_again_keeps_its_variable(stage: str) -> None:
     """By another trip of a loop, behind it, by its end, and by another variable that changes in the same step."""
     x, n = qd.field(qd.f32, 4), qd.field(qd.i32, ())
     again, behind, end, swapped = (qd.field(qd.f32, 4) for _ in range(4))

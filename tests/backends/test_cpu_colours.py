@@ -1,4 +1,4 @@
-"""Sums into neighbours' elements: which of them run in two colours, and that none is lost."""
+"""Sums into neighbouring elements: which tasks run in two colours, and that no sum is lost."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def run_and_compare(sums: Sums, exe, ends: tuple[int, ...], w: np.ndarray, exact
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_how_they_run(way: str) -> None:
+def test_which_code_each_case_gets(way: str) -> None:
     """In steps, or in lanes where the processor has them, or iteration by iteration."""
     kernel = WAYS[way].kernel
     steps = {n: len(s) for n, s in coloured(kernel).steps.items()}
@@ -200,6 +200,6 @@ def test_stacks_keep_sums_out_of_lanes() -> None:
 
 
 def test_lanes_may_not_meet_by_another_name() -> None:
-    """All iterations of a row go to one element, which its own index seems to be in."""
+    """All iterations of a row add to one element, although the loop index occurs in its subscript."""
     assert not coloured(Sums(["i,j+5-j", "i+1,j"], work="sine").kernel).rows
     assert coloured(Sums(["i,0", "i+1,j"], work="sine").kernel).rows

@@ -1,4 +1,4 @@
-"""Sums at places from data: what several threads add up in copies of their own is all there, and only that."""
+"""Sums at places from data, which threads add up in private copies: no term is lost, none is counted twice."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_array_that_is_passed_twice_is_not_copied():
     assert not copied(both)
 
 
-def test_what_is_read_stored_or_counted_by_is_not_copied():
+def test_targets_that_are_also_read_are_not_copied():
     y, n, order = qd.field(qd.i32, shape=8), qd.field(qd.i32, shape=2), qd.field(qd.i32, shape=COUNT)
 
     @qd.kernel
@@ -205,7 +205,7 @@ def test_threads_that_meet_without_copies_lose_no_sum():
     assert not room()
 
 
-def test_names_of_targets_are_of_their_task():
+def test_targets_belong_to_one_task():
     """Each task has targets of its own, and what is in step with the task's index is private instead."""
     exe = load(
         """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 from typing import Any
 
 import pytest
+from deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import tasks
@@ -15,12 +15,8 @@ HEAD = "def k(x: qd.template(), loss: qd.template()):\n    for i in x:\n        
 END = "        loss[None] += v\n"
 
 
-def kernel(body: list[str], name: str) -> Any:
-    text = HEAD + "".join(f"        {line}\n" for line in body) + END
-    linecache.cache[name] = len(text), None, text.splitlines(True), name
-    space: dict[str, Any] = {"qd": qd}
-    exec(compile(text, name, "exec"), space)
-    return qd.kernel(space["k"])
+def kernel(body: list[str]) -> Any:
+    return qd.kernel(define(HEAD + "".join(f"        {line}\n" for line in body) + END)["k"])
 
 
 def pairs(n: int) -> list[str]:
@@ -50,7 +46,7 @@ def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
     at = [0.37 + 0.05 * n for n in range(N)]
     for n in range(N):
         x[n] = at[n]
-    k = kernel(body, f"<row of {len(body)}>")
+    k = kernel(body)
     k(x, loss)
     assert loss[None] == pytest.approx(sum(map(reference, at)), rel=1e-12)
     loss.grad[None] = 1.0
@@ -68,7 +64,7 @@ def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
 def test_which_loops_are_for_the_vectoriser_of_llvm(statements: int, size: int, yes: bool) -> None:
     qd.init(arch=qd.cpu, offline_cache=False)
     x, loss = qd.field(qd.f32, size), qd.field(qd.f32, ())
-    k = kernel(ifs(statements) if statements > 20 else ["v = v * v + 0.5"] * statements, f"<loop of {statements}>")
+    k = kernel(ifs(statements) if statements > 20 else ["v = v * v + 0.5"] * statements)
     k(x, loss)
     made = k.dispatcher.last.kernel
     assert tasks.vectorisable(made, [0] * len(made.body)) is yes

@@ -1,4 +1,4 @@
-"""The linker of `_objects/linker.py`, and that a process that has its code from the disk cache loads no LLVM."""
+"""The linker of `_objects/linker.py`; a process whose code comes from the disk cache loads no LLVM."""
 
 from __future__ import annotations
 
@@ -124,12 +124,12 @@ def test_data_zeros_tables_and_functions_of_the_process_are_found() -> None:
         ("define i64 @another(i64 %x) {\n  ret i64 %x\n}", "what it defines"),
     ],
 )  # fmt: skip
-def test_what_it_does_not_know_it_refuses(text: str, why: str) -> None:
+def test_unsupported_objects_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         linker.linked(object_of(text), ("entry",), {})
 
 
-def test_memory_goes_with_the_code() -> None:
+def test_unloading_code_unmaps_its_memory() -> None:
     held, address = linker.linked(object_of("define i64 @entry(i64 %x) {\n  ret i64 %x\n}"), ("entry",), {})
 
     def rights(at: int) -> list[str]:
@@ -143,7 +143,7 @@ def test_memory_goes_with_the_code() -> None:
     assert "r-xp" not in rights(base)
 
 
-def test_what_llvm_says_of_the_processor_is_kept(
+def test_the_processor_description_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = jit.target()

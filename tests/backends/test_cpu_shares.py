@@ -139,7 +139,7 @@ def test_no_iterations_leave_the_element() -> None:
 
 
 def test_a_launch_that_stops_and_the_next_one() -> None:
-    """What a stopped launch had summed is no part of the next one's."""
+    """Partial sums of a launch that stopped do not enter the next one."""
     qd.init(arch=qd.cpu, debug=True)
     x, total = qd.field(qd.f32, 1000), qd.field(qd.f32, ())
     x.fill(1.0)

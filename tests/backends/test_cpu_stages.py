@@ -63,11 +63,6 @@ def test_stages(options: object) -> None:
     assert made["asm"].code_bytes > 100
 
 
-def test_stages_do_not_hide_behind_their_module() -> None:
-    cpu.stages(KERNEL, EXACT)["asm"]()
-    assert callable(cpu.stages)
-
-
 def test_object_code_reloads() -> None:
     kept: list[bytes] = []
     first = cpu.load(KERNEL, EXACT, None, kept.append)
@@ -80,7 +75,3 @@ def test_object_code_reloads() -> None:
 
 def test_no_addresses_in_objects() -> None:
     assert cpu.load(KERNEL, FAST).object == cpu.load(KERNEL, FAST).object
-
-
-def test_probe() -> None:
-    assert cpu.probe() == ""

@@ -48,7 +48,7 @@ def test_small_arguments_are_left_alone() -> None:
     assert (reduced(x).view(np.uint32) == x.view(np.uint32)).all()
 
 
-def test_no_numbers() -> None:
+def test_nan_and_infinity_stay_nan() -> None:
     assert np.isnan(reduced(np.float32([np.inf, -np.inf, np.nan]))).all()
 
 
@@ -185,7 +185,7 @@ def computed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ("least", "most", "bound"),
     [(-6.3, 6.3, 6e-7), (0.0, 1e2, 6e-7), (0.0, 4000.0, 6e-7), (0.0, 65536.0, 8e-7), (65536.0, 2.6e7, 1e-6)],
 )
-def test_as_documented(any_session: str, least: float, most: float, bound: float) -> None:
+def test_errors_are_within_the_documented_bounds(any_session: str, least: float, most: float, bound: float) -> None:
     if any_session == "vulkan" and most > 4000:
         bound += float(np.spacing(np.float32(most))) / 2
     x = np.random.default_rng(7).uniform(least, most, N).astype(np.float32)
@@ -199,7 +199,7 @@ def test_small_sines_have_digits(any_session: str) -> None:
     assert (np.abs(computed(x)[0] - want) / want).max() < 4e-5
 
 
-def test_what_has_no_sine(any_session: str) -> None:
+def test_arguments_without_a_sine(any_session: str) -> None:
     x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e9, -1e30, 3e38] * 8)
     sines, cosines = computed(x)
     assert np.isnan(sines[2:5]).all()

@@ -59,7 +59,7 @@ def test_draws_differ_from_launch_to_launch():
     assert len(seen) == AFTER + 5
 
 
-def test_what_comes_back():
+def test_returned_values_of_a_graph():
     x = qd.field(qd.f32, shape=4)
     x.fill(1.5)
 

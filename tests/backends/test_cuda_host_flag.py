@@ -31,7 +31,7 @@ def counter() -> Any:
     return n, count
 
 
-def test_a_launch_by_itself_is_not_asked_for() -> None:
+def test_a_single_launch_is_awaited_by_its_flag() -> None:
     n, count = counter()
     if driver.probe():
         waits = device().driver.waits
@@ -48,7 +48,7 @@ def test_a_launch_by_itself_is_not_asked_for() -> None:
     assert n[None] == (102 if driver.probe() else 101)
 
 
-def test_one_that_says_nothing_in_time_is_asked_for() -> None:
+def test_a_launch_without_a_signal_in_time_is_synchronised() -> None:
     n, count = counter()
     count()
     device().done.clear()  # as if it were still running
@@ -66,7 +66,7 @@ def test_several_are_waited_for_together() -> None:
     assert n[None] == 51
 
 
-def test_what_follows_it_is_waited_for() -> None:
+def test_work_queued_after_the_launch_is_awaited() -> None:
     n, count = counter()
     x = qd.field(qd.i32, shape=1000)
     qd.sync()
@@ -110,7 +110,7 @@ def test_which_kernels_signal() -> None:
     assert n[None] == 2
 
 
-def test_every_session_has_a_word_of_its_own() -> None:
+def test_every_session_has_its_own_flag() -> None:
     counter()
     first = device().done
     qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False)

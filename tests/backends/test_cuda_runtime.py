@@ -112,7 +112,7 @@ def test_out_of_memory_is_an_error_and_the_device_lives_on(stand_in: StandIn) ->
     assert y == 1000
 
 
-def test_memory_goes_back(stand_in: StandIn) -> None:
+def test_freed_memory_returns_to_the_device(stand_in: StandIn) -> None:
     device = cuda_rig.fresh()
     before = stand_in.used
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Which adstacks are in step."""
+"""Which adstacks are pushed and popped in lockstep, so that they can share a counter."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ ADDS = """kernel k() reverse {
 """
 
 
-def test_nobody_is_alone_with_what_the_loop_adds_to() -> None:
-    """Not behind the loop either, where the first thread waits for the others although there is no sum: they may still
+def test_additions_of_a_shared_loop_are_not_private() -> None:
+    """Additions behind the loop are not private either: the first thread waits for the others there, which may still
     have to read what it stores."""
     kernel = lower_long_sums(32)(parse_kernel(ADDS.replace("READ", "y")))
     assert [s.private for s in walk(kernel.body) if isinstance(s, N.Atomic)] == [False, False]

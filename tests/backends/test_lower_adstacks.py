@@ -1,4 +1,4 @@
-"""Adstacks as memory mean what they meant: the interpreter runs the gradients of the programs both ways."""
+"""Lowering adstacks to memory keeps the meaning: the interpreter runs the gradients of the programs both ways."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def gradient(program: Program) -> tuple[Interpreted, N.Kernel]:
 
 
 def agree(run: Interpreted, kernel: N.Kernel, *layouts: Layout, most: int | None = None) -> bool:
-    """Whether stacks of at most so many slots were large enough, in every form of the kernel; their results and the
-    iteration that fails first are the same."""
+    """Whether stacks of at most ``most`` slots suffice. Every lowered form must give the same results and the same
+    first failing iteration."""
     want, expected, _ = run.run_reverse(kernel, most=most)
     for layout in layouts:
         got, result, _ = run.run_reverse(kernel, lower_adstacks(layout), most)

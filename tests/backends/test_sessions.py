@@ -23,7 +23,7 @@ def where(request: pytest.FixtureRequest) -> Any:
 
 
 def sines(size: int = 8) -> Any:
-    """A kernel whose gradient keeps a value a trip, and its fields."""
+    """A kernel whose gradient pushes a value in each trip, and its fields."""
     x = qd.field(qd.f32, size, needs_grad=True)
     y = qd.field(qd.f32, (), needs_grad=True)
     n = qd.field(qd.i32, ())

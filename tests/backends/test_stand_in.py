@@ -8,7 +8,7 @@ from cuda_stand_in import StandIn
 
 
 def test_a_wait_covers_what_another_thread_runs() -> None:
-    """The collector may free memory, and so wait, in another thread: what that thread took up is not done yet."""
+    """The garbage collector may free memory, and so wait, in another thread, whose launch is not done yet."""
     device = StandIn()
     address = device.allocate(8)
     begun, go_on, done = threading.Event(), threading.Event(), []

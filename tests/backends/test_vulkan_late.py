@@ -233,7 +233,7 @@ def test_sessions_that_end_with_launches_on_their_way() -> None:
     qd.reset()
 
 
-def test_an_overflow_is_told_at_the_next_look() -> None:
+def test_an_overflow_is_raised_at_the_next_synchronisation() -> None:
     own = fresh()
     n = 100
     exe = load(stacked("f32", n).replace("{OP}", "add %9, %9").replace("buffer @deep: ret", "buffer @deep: field"))
@@ -264,7 +264,7 @@ def test_an_overflow_is_told_at_the_next_look() -> None:
 
 
 @pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
-def test_a_loop_that_the_driver_ends_is_told_at_the_next_look(session: None) -> None:
+def test_a_loop_cut_by_the_driver_is_raised_at_the_next_synchronisation(session: None) -> None:
     x, n = qd.field(qd.i32, ()), qd.field(qd.i32, ())
 
     @qd.kernel
@@ -284,7 +284,7 @@ def test_a_loop_that_the_driver_ends_is_told_at_the_next_look(session: None) -> 
 
 
 @pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
-def test_a_failure_that_is_told_late_leaves_what_was_set_since(session: None) -> None:
+def test_a_late_failure_keeps_values_set_since_the_launch(session: None) -> None:
     x, y = (qd.field(qd.f64, shape, needs_grad=True) for shape in (8, ()))
 
     @qd.kernel

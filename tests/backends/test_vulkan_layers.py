@@ -53,7 +53,7 @@ def test_the_layers_are_on() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n == "few" else [pytest.mark.slow]) for n in FILES]
 )
-def test_silence(name: str) -> None:
+def test_the_validation_layers_report_nothing(name: str) -> None:
     status, text = words("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *FILES[name])
     assert not SAYS.findall(text), text[-4000:]
     assert status == 0, text[-4000:]

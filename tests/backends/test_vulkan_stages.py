@@ -192,7 +192,7 @@ def test_one_over_a_root(t: str, options: object, single: bool) -> None:
     assert ("OpFDiv" in text) is not single
 
 
-def test_missing_abilities_are_said_in_words() -> None:
+def test_missing_features_are_named() -> None:
     made = module(parse_kernel(stacked("f64", 4).replace("{OP}", "add %9, %9")), EXACT, GENERIC)
     assert missing(list(made.capabilities), GENERIC) == ""
     assert missing(list(made.capabilities), replace(GENERIC, f64=False)) == "values of dtype f64"

@@ -1,4 +1,4 @@
-"""Planted defects: NaN, infinity and zeros that no derivative comes from."""
+"""Planted defects: NaN, infinity, and zeros that cut a derivative."""
 
 # ruff: noqa: F821
 from __future__ import annotations

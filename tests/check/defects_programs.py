@@ -1,4 +1,4 @@
-"""Planted defects: kinks, gradients of one's own, gradients that the program takes itself, races."""
+"""Planted defects: kinks, custom gradients, gradients that the program computes itself, races."""
 
 # ruff: noqa: F821
 from __future__ import annotations

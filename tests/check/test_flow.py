@@ -1,4 +1,4 @@
-"""Reports as data: what they say, raise and stop at; loops that hand a tangent on."""
+"""Reports as data: their text, errors and limits; loops that carry a tangent on."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_memory_is_as_one_run_leaves_it(b) -> None:
     np.testing.assert_allclose(y[None], (1.0 + x.to_numpy()).sum())
 
 
-def test_what_has_no_gradient_is_refused(b) -> None:
+def test_a_loss_without_gradient_is_refused(b) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match="QL2099"):
         qd.ad.check(lambda: None, b.y, b.h)
 
@@ -169,7 +169,7 @@ def test_an_interrupt_ends_the_check_of_a_tape(b, monkeypatch) -> None:
     assert x[3] == 2.0  # memory is as the launch left it
 
 
-def test_many_launches_over_many_elements_are_told_of_and_checked(b) -> None:
+def test_many_launches_over_many_elements_are_checked_with_a_notice(b) -> None:
     n = 65_536
     x, w, y = qd.field(qd.f64, n, needs_grad=True), qd.field(qd.f64, n, needs_grad=True), b.y
     x.from_numpy(np.linspace(0.1, 1.0, n))

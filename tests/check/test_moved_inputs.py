@@ -57,7 +57,7 @@ def test_where_every_step_leaves_the_gradient_is_judged_by_forward_mode(arch) ->
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_what_is_out_of_bounds_without_a_step_is_told(arch) -> None:
+def test_an_input_out_of_bounds_without_a_step_is_reported(arch) -> None:
     x, loss = start(arch, [0.5, 1.0])
     bins = qd.ndarray(qd.i32, 5)
     report = qd.ad.check(lambda: sorted_into(x, bins, loss), loss, {"x": x})

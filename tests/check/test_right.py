@@ -1,4 +1,4 @@
-"""The doctor has nothing to say of programs whose gradients are right: those of the table, and the sample kernels."""
+"""The doctor reports no cause for programs with right gradients: those of the table, and the sample kernels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def session():
         for n, (p, k, case) in enumerate((p, k, case) for p in RIGHT for k, case in enumerate(p.cases))
     ],
 )
-def test_of_a_right_program_it_says_nothing(program, case, arch) -> None:
+def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> None:
     bench, job = Bench(f64, arch), job_of(program, case)
     kernel, args, placed = bench.kernel(job)
     loss = qd.field(qd.f64, (), needs_grad=True)
@@ -89,7 +89,7 @@ TAPES = [m.name for m in pkgutil.iter_modules(kernels.__path__)]
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in ("eight", "diffusivity") else [pytest.mark.slow]) for n in TAPES]
 )
-def test_of_the_sample_kernels_it_says_nothing(name, monkeypatch) -> None:
+def test_the_doctor_reports_nothing_for_the_sample_kernels(name, monkeypatch) -> None:
     seen = []
     rounds, finished = iter(range(9)), Tape._finish
 

@@ -128,7 +128,7 @@ def test_no_shards(client: Any) -> None:
 
 
 @pytest.mark.parametrize("summed", [False, True])
-def test_progress_is_told_of_each_shard(client: Any, summed: bool) -> None:
+def test_progress_is_reported_for_each_shard(client: Any, summed: bool) -> None:
     shards = [(n, "") for n in range(20)]
     for where in (False, client):
         told: dict[int, float] = {}
@@ -252,7 +252,7 @@ def test_a_program_is_the_same_bytes_after_it_ran() -> None:
     assert packed(fn, "fn") == before
 
 
-def test_what_cannot_be_sent_is_named(client: Any) -> None:
+def test_objects_that_cannot_be_sent_are_named(client: Any) -> None:
     x = qd.field(float, 3, needs_grad=True)
     lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Programs that are deep: they compile on every backend, and what goes on for ever is told."""
+"""Programs that are deep: they compile on every backend, and endless recursion is an error."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def refused(text: str, **names: object) -> str:
 
 
 @pytest.mark.usefixtures("session")
-def test_recursion_is_told_with_its_way() -> None:
+def test_an_error_of_recursion_shows_the_calls() -> None:
     text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{(j + 1) % 3}(a - 1)\n" for j in range(3))
     said = refused(f"{text}@qd.kernel\ndef k(v: qd.i32 = 3) -> qd.i32:\n    return f0(v)\n")
     assert "QL1603" in said
@@ -132,7 +132,7 @@ def test_recursion_is_told_with_its_way() -> None:
 
 
 @pytest.mark.usefixtures("session")
-def test_recursion_behind_a_long_way_is_told_in_few_lines() -> None:
+def test_an_error_of_recursion_after_many_calls_is_short() -> None:
     text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{j + 1}(a - 1)\n" for j in range(150))
     text += "@qd.func\ndef f150(a):\n    return f150(a)\n"
     said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return f0(3)\n")

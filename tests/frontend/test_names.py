@@ -1,14 +1,13 @@
-"""What is called is known by what it is: an operation under any name is lowered to the same IR as under its own."""
+"""Calls are resolved by value: an operation under any name is lowered to the same IR as under its own."""
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import types
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from deep import define
 from frontend.rig import FakeField, sparse_nodes
 
 import quadrants_lab as qd
@@ -125,17 +124,6 @@ class Held:
         self.op = op
 
 
-_number = itertools.count()
-
-
-def functions(text: str, names: dict[str, Any]) -> dict[str, Any]:
-    file = f"<names {next(_number)}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    space = dict(names)
-    exec(compile(text, file, "exec", dont_inherit=True), space)
-    return space
-
-
 def ir(op: str, statement: str, way: Way) -> str:
     """The IR of a kernel that calls the operation in that way."""
     call, before, given, made = way
@@ -145,8 +133,8 @@ def ir(op: str, statement: str, way: Way) -> str:
     lines += [f"            {line}" for line in body.splitlines()]
     text = "\n".join(["def outer(op):", *(f"    {line}" for line in lines), "    return k", ""])
     a, x = FakeField(i32, 8), FakeField(f32, 8, grad=True)
-    names = {"qd": qd, "a": a, "x": x, "k_known": 3, **sparse_nodes(), **made(meaning(op))}
-    fn: types.FunctionType = functions(text, names)["outer"](meaning(op))
+    names = {"a": a, "x": x, "k_known": 3, **sparse_nodes(), **made(meaning(op))}
+    fn: types.FunctionType = define(text, **names)["outer"](meaning(op))
     specs = [ScalarSpec(i32), ScalarSpec(f32), *([TemplateSpec(meaning(op))] if given else [])]
     kernel = lower(function_source(fn), specs, CompileOptions()).kernel
     verify(kernel)

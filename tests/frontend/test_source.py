@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 import functools
-import linecache
 from typing import Any
 
 import numpy as np
 import pytest
+from deep import define
 from frontend.rig import fields, load, qd
 
 from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError
@@ -86,10 +86,7 @@ def test_two_functions_on_a_line_of_conditions() -> None:
 
 def test_strings_and_cells() -> None:
     text = "def f():\n    x[0] = 1\n"
-    names: dict[str, Any] = {"x": x}
-    linecache.cache["<cell 7>"] = (len(text), None, text.splitlines(keepends=True), "<cell 7>")
-    exec(compile(text, "<cell 7>", "exec"), names)
-    lowered = lower(function_source(names["f"]), [], CompileOptions())
+    lowered = lower(function_source(define(text, x=x)["f"]), [], CompileOptions())
     spans = [str(s.span) for s in walk(lowered.kernel.body)]
     assert spans == ["2:6-2:7", "2:11-2:12", "2:4-2:12"]
 

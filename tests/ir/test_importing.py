@@ -53,7 +53,7 @@ def test_cycles_of_a_program_that_compiles_and_imports_nothing_are_found() -> No
     assert gc.get_count()[1] >= young > 0
 
 
-def test_what_a_program_froze_stays_frozen() -> None:
+def test_frozen_fields_stay_frozen() -> None:
     gc.freeze()
     with importing():
         pass

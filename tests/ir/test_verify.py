@@ -1,4 +1,4 @@
-"""The verifier: one row for each rule that broken IR breaks; what is right passes."""
+"""The verifier: a row of broken IR for each of its rules, and IR that passes."""
 
 from dataclasses import replace
 

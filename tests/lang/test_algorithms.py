@@ -157,7 +157,7 @@ def ordered(x: ARRAY, scratch: ARRAY, n: qd.i32, dtype: T, bits: T):
 
 
 @CPU_ALONE
-def test_what_the_funcs_do_not_take():
+def test_funcs_refuse_narrow_dtypes_and_odd_bits():
     scratch = np.zeros(A.sort_scratch_slots(2), np.uint32)
     for dtype in ("u16", "f16"):
         x = np.zeros(2, getattr(qd, dtype).numpy)

@@ -1,4 +1,4 @@
-"""Sessions beside each other: what belongs to which, two GPUs (stood in for), and what is refused."""
+"""Several sessions at a time: which objects belong to which, two (simulated) GPUs, and what is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What an assert computes happens in every build; only whether it holds is looked at on demand."""
+"""Side effects of an assert happen in every build; only the check itself depends on debug."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def code(kernel: qd.Kernel, x: qd.Field) -> str:
 
 
 def test_asserts_that_do_nothing_else_cost_nothing():
-    """In a release build they leave no trace in what backends get."""
+    """In a release build they leave no trace in the IR that backends get."""
     qd.init(arch=qd.cpu)
     x = qd.field(qd.i32, shape=8)
     assert code(with_asserts, x) == code(without, x)

@@ -250,12 +250,3 @@ def test_atomic_through_a_parameter():
 
     many()
     assert y[None] == 100_000
-
-
-def test_what_stands_nowhere_cannot_be_assigned():
-    @qd.kernel
-    def literal():
-        accumulate(1.0, 2.0)
-
-    with pytest.raises(qd.QuadrantsSyntaxError, match="template argument and cannot be assigned"):
-        literal()

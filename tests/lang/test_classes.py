@@ -211,7 +211,7 @@ class Equal:
         return self.k + i
 
 
-def test_objects_are_told_apart_by_identity():
+def test_objects_are_distinguished_by_identity():
     class Same(Equal):
         pass
 

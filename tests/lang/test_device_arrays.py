@@ -123,7 +123,7 @@ def test_shapes_and_dtypes():
     double(Theirs([], stream=None))
 
 
-def test_what_cannot_be_used():
+def test_unusable_arrays_are_refused():
     flat = Theirs(np.zeros((2, 4)), stream=None)
     for change, said in (
         ({"strides": (4, 8)}, "QL2043.*strides"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_used():
         double(read_only)
 
 
-def test_on_another_backend_it_is_refused():
+def test_a_gpu_array_is_refused_on_the_cpu():
     x = Theirs([1, 2], stream=None)
     qd.init(arch=qd.cpu, offline_cache=False)
     with pytest.raises(ValueError, match=r"(?s)QL2052.*Theirs.*qd.cuda"):

@@ -75,7 +75,7 @@ def test_elements_in_annotations(annotation):
             kernel(bad)
 
 
-def test_annotations_that_say_too_much():
+def test_contradictory_annotations_are_errors():
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL2020"):
         qd.types.ndarray(dtype=qd.math.vec3, element_dim=1)
 

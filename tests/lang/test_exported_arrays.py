@@ -120,7 +120,7 @@ def test_strides_are_checked(kind):
     assert total(kind(np.ascontiguousarray(data[::2]))) == 12
 
 
-def test_what_shares_no_memory():
+def test_objects_without_shareable_memory_are_refused():
     gpu = ByDlpack(np.ones(3, np.float32), device=(2, 0))
     with pytest.raises(ValueError, match="(?s)QL2052.*ByDlpack"):
         total(gpu)

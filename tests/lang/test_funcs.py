@@ -234,7 +234,7 @@ def test_logging_level():
 
 
 @pytest.mark.parametrize("name", ["get_addr", "Mesh"])
-def test_what_is_outside_says_so(name):
+def test_unsupported_names_raise_with_a_reason(name):
     with pytest.raises(NotImplementedError, match="outside"):
         getattr(qd, name)
 

@@ -18,12 +18,12 @@ session = session_of(EVERYWHERE)
 
 
 @pytest.mark.parametrize("program", graph_programs.PROGRAMS, ids=lambda p: p.__name__)
-def test_what_is_left(program):
+def test_memory_after_each_program(program):
     assert program(qd) == graph_programs.PROGRAMS[program]
 
 
 @pytest.mark.peer
-def test_the_peer_leaves_the_same(session):
+def test_memory_is_what_the_peer_leaves(session):
     said = run(peer_python(), graph_programs.__file__, "quadrants").stdout.splitlines()[-1]
     assert json.loads(said) == {program.__name__: left for program, left in graph_programs.PROGRAMS.items()}
 
@@ -62,7 +62,7 @@ class Stage(IntEnum):
     FILL = 4
 
 
-def test_checkpoints_are_called_as_they_were_called():
+def test_a_checkpoint_keeps_the_label_that_it_was_given():
     full, x = qd.field(qd.i32, ()), qd.field(qd.i32, 2)
 
     @qd.kernel(graph=True, checkpoints=True)
@@ -80,7 +80,7 @@ def test_checkpoints_are_called_as_they_were_called():
         k.resume(from_checkpoint=5)
 
 
-def test_what_a_graph_may_not():
+def test_misuses_of_graphs_are_errors():
     flag = qd.field(qd.i32, ())
 
     def local_of_another_launch():

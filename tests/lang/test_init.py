@@ -105,7 +105,7 @@ def test_the_environment_speaks_where_no_argument_does(monkeypatch) -> None:
     assert session.current().settings.compile.default_fp is qd.f32
 
 
-def test_names_that_are_not_here_yet_say_so() -> None:
+def test_unsupported_names_say_so() -> None:
     with pytest.raises(NotSupportedYet, match=r"qd\.Mesh is not supported: meshes are outside"):
         qd.Mesh  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean qd.field"):
@@ -128,7 +128,7 @@ def test_operations_compute_outside_of_kernels() -> None:
 
 
 @pytest.mark.filterwarnings("error::quadrants_lab.QuadrantsWarning")
-def test_options_that_print_say_what_shows_it_here(monkeypatch) -> None:
+def test_options_that_would_print_name_what_shows_it_instead(monkeypatch) -> None:
     with pytest.warns(qd.QuadrantsWarning, match=r"print_ir prints nothing here: .*kernel\.export\('kernel\.html'\)"):
         qd.init(arch=qd.cpu, print_ir=True)
     monkeypatch.setenv("QD_PRINT_KERNEL_ASM", "1")

@@ -74,7 +74,7 @@ def test_offsets_and_break_down(solve):
     assert not solver(qd.linalg.LinearOperator(steep), b, x, tol=0.0)
 
 
-def test_what_does_not_fit():
+def test_mismatched_operands_are_refused():
     operator = qd.linalg.LinearOperator(lambda v, out: None)
     with pytest.raises(qd.QuadrantsTypeError, match="one real dtype"):
         qd.linalg.MatrixFreeCG(operator, qd.field(qd.i32, 3), qd.field(qd.i32, 3))

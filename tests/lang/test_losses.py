@@ -1,5 +1,5 @@
-"""What a dtype cannot hold is an error that names value, place and dtype, wherever Python hands numbers over; nothing
-is written then. What it holds, whole numbers given as floats among it, arrives."""
+"""A number that its dtype cannot hold is an error that names value, place and dtype wherever Python passes numbers, and
+nothing is written. Numbers that fit arrive, whole floats for integer dtypes among them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ LOST: dict[str, Callable[[Things], object]] = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_nothing_is_lost(session, name: str) -> None:
+def test_a_value_that_does_not_fit_is_an_error_and_writes_nothing(session, name: str) -> None:
     t = Things()
     before = t.state()
     with pytest.raises(qd.QuadrantsRuntimeTypeError) as caught:
@@ -180,7 +180,7 @@ def test_messages(golden: Callable[[Path, str], None]) -> None:
     golden(GOLDEN, "\n".join(out))
 
 
-def test_what_is_held(session) -> None:
+def test_values_that_fit_arrive(session) -> None:
     t = Things()
     t.array.from_numpy(FLOATS)
     assert t.array.to_numpy().tolist() == [1, 2, 3, 4]
@@ -214,7 +214,7 @@ def real(a: qd.f32, b: qd.f16) -> qd.f32:
 
 
 def test_real_numbers_are_rounded(session) -> None:
-    """As in a kernel: to infinity where they are too large, and nobody is told."""
+    """As in a kernel: numbers that are too large become infinity without a warning."""
     x, h = qd.field(qd.f32, shape=2), qd.field(qd.f16, shape=2)
     inf = float("inf")
     with warnings.catch_warnings():

@@ -175,11 +175,3 @@ def test_types():
 def test_session_defaults_hold_when_a_value_is_made():
     qd.init(arch=qd.cpu, default_fp=qd.f64, default_ip=qd.i64)
     assert (qd.math.vec2(1).dtype, qd.math.ivec2(1).dtype) == (qd.f64, qd.i64)
-
-
-def test_what_the_front_end_looks_for():
-    assert (qd.Vector.__qd_op__, qd.Matrix.__qd_op__, qd.Vector.zero.__qd_op__) == ("Vector", "Matrix", "Matrix.zero")
-    assert qd.Vector(V).__qd_matrix__ is True
-    assert not hasattr(qd.Vector, "__qd_matrix__")
-    assert not hasattr(qd.Vector(V), "__qd_op__")
-    assert qd.math.vec3.__qd_type__ == "matrix"

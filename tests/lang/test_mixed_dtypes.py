@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from deep import define
 
 import quadrants_lab as qd
 
@@ -66,20 +66,12 @@ ROWS: list[tuple[str, str, Any, Any, float]] = [
 IDS = [f"{fp}-{e}-{p[0]}-{q[0]}" for fp, e, p, q, _ in ROWS]
 
 
-def text(expression: str) -> str:
-    return f"def k():\n    p = a[None]\n    q = b[None]\n    y[None] = {expression}\n"
-
-
 @pytest.mark.parametrize("fp, expression, p, q, want", ROWS, ids=IDS)
 def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
     qd.init(arch=qd.cpu, default_fp=getattr(qd, fp), offline_cache=False)
     a, b, y = qd.field(getattr(qd, p[0]), ()), qd.field(getattr(qd, q[0]), ()), qd.field(qd.f64, ())
     a[None], b[None] = p[1], q[1]
-    name = f"<{expression} {p} {q} {fp}>"
-    linecache.cache[name] = (1, None, text(expression).splitlines(True), name)
-    space: dict[str, Any] = {"qd": qd, "a": a, "b": b, "y": y}
-    exec(compile(text(expression), name, "exec"), space)
-    qd.kernel(space["k"])()
+    qd.kernel(define(f"def k():\n    p = a[None]\n    q = b[None]\n    y[None] = {expression}\n", a=a, b=b, y=y)["k"])()
     real = 2e-7 if fp == "f32" and expression != "p / q" else 1e-14
     assert y[None] == pytest.approx(want, rel=real if isinstance(want, float) else 0)
 

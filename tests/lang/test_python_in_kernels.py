@@ -358,7 +358,7 @@ def test_a_python_ndrange_that_a_kernel_would_refuse(sizes, axes, code):
     assert list(qd.ndrange((np.int64(1), 2), [0, 1])) == [(1, 0)]
 
 
-def test_a_property_that_reads_a_field_is_told():
+def test_a_property_that_reads_a_field_is_warned_about():
     class Counted:
         f = qd.field(qd.i32, ())
         shape = property(lambda self: self.f.shape)

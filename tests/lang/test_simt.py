@@ -295,7 +295,7 @@ def further(a, b):
     return qd.max(a, b) + 1
 
 
-def test_what_lanes_hand_each_other():
+def test_shuffles_votes_and_scans_of_lanes():
     v = RNG.integers(0, 40, 128).astype(np.int32)
     x, out = qd.field(qd.i32, 128), qd.field(qd.i32, (22, 128))
     x.from_numpy(v)

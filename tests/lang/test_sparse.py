@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,56 +23,32 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 session = session_of(EVERYWHERE)
 
 
-def expected() -> dict[str, list]:
-    """What `sparse_run` says of the programs, computed with sets of cells and numpy."""
-    x = np.zeros((24, 16), int)
-    cells = set()
-    for n in range(40):
-        at = (n * 7) % 24, (n * n) % 16 // 5 * 5
-        x[at] += n + 1
-        cells.add((at[0] // 3, at[1] // 2))
+RIGHT = Path(__file__).with_name("sparse_run.json")  # what the programs answer, each on a line
 
-    def looked(cells: set) -> list:
-        found = np.zeros((3, 24, 16), int)
-        for i, j in np.ndindex(24, 16):
-            if (i // 3, j // 2) in cells:
-                found[0, i, j] = x[i, j] + 100
-        for i, j in cells:
-            found[1, i, j] = found[2, i // 2, j // 4] = 1
-        return found.tolist()
 
-    tops = {(i // 2, j // 4) for i, j in cells}
-    asked = [2 * ((i, j) in cells) + ((i // 2, j // 4) in tops) for i in range(8) for j in range(8)]
-    first = looked(cells)
-    cells = {(i, j) for i, j in cells if (i // 2, j // 4) not in {(0, 0), (2, 0)} and (i, j) != (2, 0)}
-    for i, j in np.ndindex(24, 16):
-        x[i, j] *= (i // 3, j // 2) in cells
-    second = looked(cells)
-    x[1, 1] = 7
-    cells.add((0, 0))
-    third = looked(cells)
-    five = [[5 * ((i // 3, j // 2) in cells) for j in range(16)] for i in range(24)]
-    name = "qd.root => pointer [4, 2] => bitmasked [8, 8]"
-    return {"pointers_of_bitmasks": [first, asked, second, third, five, name]}
+def answer(program: Any) -> Any:
+    return json.loads(json.dumps(program(qd)))
 
 
 @pytest.mark.parametrize("program", sparse_run.PROGRAMS, ids=lambda p: p.__name__)
-def test_everywhere_alike(program, session: str) -> None:
-    found = json.loads(json.dumps(program(qd)))
-    if program.__name__ in expected():
-        assert found == expected()[program.__name__]
-    qd.reset()
-    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
-    assert found == json.loads(json.dumps(program(qd)))
+def test_every_backend_gives_the_right_answer(program, session: str) -> None:
+    assert answer(program) == json.loads(RIGHT.read_text())[program.__name__]
+
+
+@CPU_ALONE
+def test_checked_launches_give_the_right_answers(session: str, golden) -> None:
+    lines = []
+    for program in sparse_run.PROGRAMS:
+        qd.init(arch=qd.cpu, debug=True, offline_cache=False)
+        lines.append(f'"{program.__name__}": {json.dumps(answer(program))}')
+    golden(RIGHT, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 @CPU_ALONE
 @pytest.mark.peer
-def test_as_the_peer_does(session: str) -> None:
+def test_the_peer_agrees(session: str) -> None:
     answers = json.loads(run(peer_python(), ROOT / "tests" / "sparse_run.py").stdout.splitlines()[-1])
-    for program in sparse_run.PROGRAMS:
-        qd.init(arch=qd.cpu)
-        assert json.loads(json.dumps(program(qd))) == answers[program.__name__], program.__name__
+    assert answers == json.loads(RIGHT.read_text())
 
 
 def test_a_loop_runs_over_what_was_active_when_it_began() -> None:
@@ -326,7 +304,7 @@ def test_gradients_of_cells_that_a_loop_drops(session: str) -> None:
 
 
 @CPU_ALONE
-def test_what_changed_since_the_launch_is_told(session: str) -> None:
+def test_a_change_since_the_launch_is_warned_about(session: str) -> None:
     x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, shape=8, needs_grad=True)
     cells = qd.root.bitmasked(qd.i, 8)
     cells.place(x, x.grad)

@@ -63,7 +63,7 @@ def test_text_and_files(session, capsys, tmp_path):
 
 
 @CPU_ALONE
-def test_what_has_no_factors(session):
+def test_matrices_without_factors_report_it(session):
     indefinite = np.array([[1, 2], [2, 1]], np.float32)
     for kind, matrix, good in (
         ("LLT", indefinite, False), ("LDLT", indefinite, True), ("LU", np.ones((2, 2), np.float32), False),

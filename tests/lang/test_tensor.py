@@ -76,7 +76,7 @@ def test_what_tensor_refuses(options, error, said):
         qd.tensor(qd.f32, (2, 3), **options)
 
 
-def test_what_is_no_tensor():
+def test_other_objects_are_no_tensors():
     for make in (qd.Tensor, qd.wrap):
         with pytest.raises(TypeError, match="int"):
             make(3)

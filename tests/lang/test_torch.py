@@ -285,7 +285,7 @@ def test_a_chain_of_launches_through_tensors():
     assert x.grad.tolist() == pytest.approx([4 * 0.5**3, 4 * 0.25**3])
 
 
-def test_what_a_tape_needs_of_a_tensor_is_kept():
+def test_values_of_tensors_that_a_tape_needs_are_saved():
     @qd.kernel
     def square(a: qd.types.ndarray(), b: qd.types.ndarray()):
         for i in range(a.shape[0]):

@@ -6,8 +6,6 @@ from lang.test_torch_op import double, leaf, scaled, session, squared, torch, wa
 
 import quadrants_lab as qd
 
-# --- what changes between forward and backward -----------------------------------------------------------------------
-
 
 def test_torch_refuses_what_was_changed_in_place():
     x = leaf(1, 2)

@@ -81,7 +81,7 @@ def test_gradients(session, kernel) -> None:
         assert x.grad.to_numpy() == pytest.approx(want, rel=1e-3, abs=1e-4)
 
 
-# --- arrays of 2**31 elements and more: what nobody writes to takes no memory
+# --- arrays of 2**31 elements and more: pages that are never written take no memory
 
 
 @qd.kernel
@@ -266,7 +266,7 @@ def test_an_array_of_more_than_two_billion_elsewhere(options) -> None:
         assert out.to_numpy().tolist() == [HUGE, 7, 3 * HUGE - 6, 7 * (HUGE - 1) + 5 * (HUGE - 2)]
 
 
-# --- what is kept of such arrays, and watched: the code alone, since an array of floats would have 8 GB
+# --- saved and watched elements of such arrays: the code alone, since an array of floats would have 8 GB
 
 
 def halved(a: qd.types.ndarray(dtype=qd.f32, ndim=1), at: qd.types.ndarray(dtype=qd.i32, ndim=1)):

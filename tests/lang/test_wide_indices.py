@@ -249,7 +249,7 @@ def test_an_index_is_i32_where_the_bounds_fit(text: str, dtype) -> None:
         assert {p.type for p in loop.indices} == {want}
 
 
-# --- extents, by the interpreter: they are declared, and nobody touches most of them
+# --- extents, by the interpreter: such fields are declared and hardly touched
 
 
 def shapes(x: qd.template(), out: qd.template()):
@@ -361,7 +361,7 @@ def test_offsets(session) -> None:
         assert x[first + 3, 4] == first + 8
 
 
-# --- integers that were widened, beside constants: some drivers take a comparison for decided
+# --- widened integers compared with constants, which some drivers fold wrongly
 
 
 @qd.kernel

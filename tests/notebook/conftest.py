@@ -1,4 +1,4 @@
-"""A shell with the extension loaded, one a file of tests."""
+"""A shell with the extension loaded, one for each file of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times of the panes: by one clock, part by part, and none that contradicts another."""
+"""Times in the panes come from one clock: parts add up to at most the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient whose iterations that push run apart: the panes show that, and not the kernel that did not run."""
+"""A gradient that ran as two kernels, one for the iterations that push: the panes show these two."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ edited()
 """
 
 
-def test_each_run_is_a_row_and_the_check_is_told(shell):
+def test_each_run_is_a_row_with_its_check(shell):
     EDITS.clear()
     for factor, check in (("2.0", ""), ("2.0", " --check"), ("3.0", "")):
         shell.run_cell_magic("qdkernel", f"--grad y{check}", CELL.format(factor=factor))

@@ -1,4 +1,4 @@
-"""What a cell may say: bad input, completions, names that come again."""
+"""Input of cells: errors in it, completions, names that are redefined."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("text, says, where", BAD, ids=[b[1][:24] for b in BAD])
-def test_bad_input_is_told_in_few_lines_and_the_next_cell_works(cell, text, says, where):
+def test_bad_input_is_a_short_error_and_the_next_cell_works(cell, text, says, where):
     ran = cell(text)
     assert not ran.ok
     assert says in ran.text
@@ -225,7 +225,7 @@ def test_a_warning_shows_its_line_once(cell):
         assert text.count("t[i] = x[i]") == 1
 
 
-def test_what_is_missing_is_said_without_frames(cell):
+def test_missing_packages_are_reported_without_a_traceback(cell):
     for magic in ("%%qdkernel\n", ""):
         ran = cell(magic + "qd.Mesh")
         assert not ran.ok

@@ -80,7 +80,7 @@ def test_steps_of_a_gradient_that_starts_from_what_was_kept(cell) -> None:
 
 
 @pytest.mark.parametrize("options", ["--grad y --check", "--check --grad y --quiet"])
-def test_a_race_is_told_with_check(cell, options) -> None:
+def test_check_reports_a_race(cell, options) -> None:
     result, text = cell(f"%%qdkernel {options}\n" + SCATTER)
     assert not result.success
     assert re.search(r"QL2075.*iterations race for x\[4\]", text), text
@@ -90,7 +90,7 @@ def test_a_race_is_told_with_check(cell, options) -> None:
     assert result.success, text
 
 
-def test_a_sure_race_is_told_in_any_cell(cell) -> None:
+def test_a_certain_race_is_reported_in_any_cell(cell) -> None:
     result, text = cell("%%qdkernel --release\n" + SCATTER.replace("x[at[i]] = x[i] * 0.5", "x[i] = x[(i + 1) % 6]"))
     assert not result.success
     assert "QL1706" in text

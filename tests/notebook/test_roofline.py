@@ -1,4 +1,4 @@
-"""What a launch has to do at the least, counted from its IR, and how the Run pane says so."""
+"""The least work of a launch, counted from its IR, and how the Run pane shows it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_several_tasks_and_data_too_large_to_copy(arch):
     assert work.read == pytest.approx({"x": 4 << 22})
 
 
-def test_what_cannot_be_counted_is_said():
+def test_uncountable_work_is_reported():
     qd.init(arch=qd.cpu)
     x = qd.field(qd.f32, 4)
 
@@ -122,7 +122,7 @@ def test_the_limits_are_a_copy_and_a_chain_of_operations():
     assert 1e7 < rate < 1e13
 
 
-def test_the_pane_makes_it_when_somebody_asks(arch):
+def test_the_pane_is_made_on_demand(arch):
     x = qd.field(qd.f32, N)
 
     @qd.kernel

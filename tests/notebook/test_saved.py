@@ -63,7 +63,7 @@ def test_a_file_is_inspected_without_the_kernel(wave, tmp_path):
         ("old.json", '{"format": 0}', "it is of format 0"),
     ],
 )
-def test_what_is_no_inspector_is_told(tmp_path, name, text, says):
+def test_other_files_are_refused_with_a_reason(tmp_path, name, text, says):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(qd.QuadrantsRuntimeError, match=says):

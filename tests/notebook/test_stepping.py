@@ -93,7 +93,7 @@ def test_the_magic_in_a_terminal(cell, wave):
         ("wave one", "is not an iteration"),
     ],
 )
-def test_bad_wishes_are_told(cell, wave, line, says):
+def test_bad_requests_are_errors(cell, wave, line, says):
     ran = cell(f"%qdstep {line}")
     assert not ran.ok
     assert says in ran.text

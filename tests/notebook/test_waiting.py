@@ -1,4 +1,4 @@
-"""What takes long: it says so, and it can be stopped."""
+"""Long work in a cell says what it is doing and can be stopped."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_widget_says_what_it_waits_for_and_goes_on_meanwhile(monkeypatch):
     assert sent.get(timeout=ANSWER)["html"] == "made"
 
 
-def test_the_widget_hands_on_that_somebody_stops_it():
+def test_the_widget_passes_a_stop_on():
     pytest.importorskip("anywidget")
     from quadrants_lab.widgets.inspector import Inspector
 
@@ -140,7 +140,7 @@ def test_the_widget_hands_on_that_somebody_stops_it():
     assert stopped == [1]
 
 
-def test_a_cell_does_not_make_code_that_nobody_looks_at(cell, shell):
+def test_a_cell_makes_code_on_demand(cell, shell):
     assert cell("%%qdkernel --grad y" + WAVE + "wave()").ok
     (kernel,) = show(shell.user_ns["wave"]).view.kernels
     known = {s.backend for stages in kernel.code.values() for s in stages if s.known is not None}

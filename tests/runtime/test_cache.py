@@ -1,5 +1,4 @@
-"""The module that keeps things on disk: what is found again, what is not, and what damage does. `test_disk` has the
-same on every backend."""
+"""The disk cache: hits, misses, eviction, damage and access rights. `test_disk` has the same on every backend."""
 
 from __future__ import annotations
 
@@ -118,7 +117,7 @@ def test_the_oldest_go_when_it_is_full(tmp_path: Path) -> None:
     assert sum(f.stat().st_size for f in os.scandir(tmp_path)) <= store.max_bytes
 
 
-def test_what_was_used_last_stays(tmp_path: Path) -> None:
+def test_the_least_recently_used_entry_is_evicted_first(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 3 * EACH)
     for n, name in enumerate("abc"):
         store.put(key(name), bytes(150))
@@ -128,7 +127,7 @@ def test_what_was_used_last_stays(tmp_path: Path) -> None:
     assert [name for name in "abcd" if store.get(key(name))] == ["a", "d"]
 
 
-def test_what_has_no_room_at_all_does_not_drive_out_the_rest(tmp_path: Path) -> None:
+def test_an_entry_larger_than_the_cache_evicts_nothing(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1000)
     store.put(A, bytes(150))
     store.put(B, bytes(1000))
@@ -175,7 +174,7 @@ if os.geteuid() == 0:
 
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("name", [A + SUFFIX, f".left{TEMPORARY}"])
-def test_what_is_no_file_takes_no_room(
+def test_special_files_take_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -189,7 +188,7 @@ def test_what_is_no_file_takes_no_room(
 
 
 @pytest.mark.parametrize("make", [Path.touch, *(make for kind, make in KINDS.items() if kind != "folder")])
-def test_what_is_no_folder_keeps_nothing(
+def test_a_path_that_is_no_folder_keeps_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -211,7 +210,7 @@ def room_for_some(file: int, data: bytes, write: Any = os.write) -> int:
     "name, fails", [("mkdir", no_room), ("write", no_room), ("write", room_for_some), ("replace", no_room)]
 )
 def test_a_full_disk(store: DiskCache, monkeypatch: pytest.MonkeyPatch, name: str, fails: Any) -> None:
-    """Nothing stays of what could not be written."""
+    """An entry that could not be written whole leaves nothing behind."""
     assert store.folder is not None
     if name != "mkdir":
         store.put(key("c"), b"code")
@@ -265,7 +264,7 @@ def told(store: DiskCache) -> str:
     return str(warning.message)
 
 
-def test_what_the_user_is_told(
+def test_warnings_name_file_and_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Callable[[Path, str], None]
 ) -> None:
     texts = {}
@@ -306,7 +305,7 @@ def test_nothing_is_written_where_others_could(store: DiskCache) -> None:
     assert store.get(A) == b"other"
 
 
-def test_a_folder_that_somebody_removes_meanwhile(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_folder_that_is_removed_meanwhile(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     def urandom(n: int) -> bytes:
         shutil.rmtree(file_of(store, A).parent)
         return bytes(n)

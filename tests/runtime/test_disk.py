@@ -1,5 +1,5 @@
-"""The disk cache of every backend, from process to process: what is swapped, damaged, another user's or full costs
-compilation and nothing else. `test_cache` has all the ways in which that happens."""
+"""The disk cache of every backend between processes: swapped, damaged or foreign entries and a full disk only cost a
+compilation. `test_cache` has the cases one by one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(arch: str, home: Path | None, code: str = "", **changes: Any) -> Ran:
 
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """A folder of caches in which a process has left all that the next one needs."""
+    """A cache folder that a process has filled, so that the next one compiles nothing."""
     made: dict[str, Path] = {}
 
     def make(arch: str) -> Path:
@@ -165,7 +165,7 @@ def test_a_folder_that_can_only_be_read(arch: str, home: Path) -> None:
 
 
 @on("cpu", "metal")
-def test_what_a_killed_writer_left_goes_after_a_while(arch: str, tmp_path: Path) -> None:
+def test_files_of_a_killed_writer_are_removed_after_a_while(arch: str, tmp_path: Path) -> None:
     start(arch, tmp_path, "import os\nos.replace = os.rename = lambda *a, **k: os._exit(0)").finish()
     (left,) = files(tmp_path)
     os.utime(left, (1, 1))

@@ -1,5 +1,4 @@
-"""Children of a fork: they can launch, whatever other threads of the parent were doing, and what they cannot use is an
-error."""
+"""Forked children can launch whatever other threads of the parent were doing; using what they cannot is an error."""
 
 from __future__ import annotations
 

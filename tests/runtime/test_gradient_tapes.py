@@ -42,16 +42,6 @@ def test_launches_outside_of_a_tape_are_not_seen() -> None:
     assert x.grad.to_numpy().tolist() == [1] * 4
 
 
-@pytest.mark.parametrize("loss", [None, 3])
-def test_the_loss_of_a_tape_is_checked(loss) -> None:
-    with pytest.raises(qd.QuadrantsRuntimeTypeError, match="the loss of a Tape"):
-        qd.ad.Tape(loss)
-    with pytest.raises(qd.QuadrantsRuntimeError, match="must be 0-d"):
-        qd.ad.Tape(qd.field(qd.f64, 3, needs_grad=True))
-    with pytest.raises(qd.QuadrantsRuntimeError, match="must have a gradient"):
-        qd.ad.Tape(qd.field(qd.f64, ()))
-
-
 # --- random draws
 
 

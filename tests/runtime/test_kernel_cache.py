@@ -241,7 +241,7 @@ def test_what_changes_a_kernel_is_seen(name: str, program: Program) -> None:
 
 
 @pytest.mark.parametrize("options", [{"fast_math": False}, {"default_fp": qd.f64}, {"debug": True}])
-def test_options_are_seen(options: dict[str, Any], program: Program) -> None:
+def test_other_options_compile_again(options: dict[str, Any], program: Program) -> None:
     text = of("x / 3", args="x: float", given="1.0")
     assert program(text) == np.float32(1 / 3)
     assert program(text, **options) == pytest.approx(1 / 3)
@@ -335,7 +335,7 @@ def test_names_in_an_annotation_are_read_for_each_kernel(program: Program) -> No
     assert program.compiled == ["first", "k"]
 
 
-def test_who_watches_the_passes_sees_them(program: Program) -> None:
+def test_a_trace_compiles_again_and_sees_the_passes(program: Program) -> None:
     text = of("N * 2", "N = 3")
     program(text)
     trace = pipeline.Trace()

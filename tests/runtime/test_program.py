@@ -115,7 +115,7 @@ def test_a_tape_that_runs_again_sees_new_contents_and_scalars():
         assert close(s.k.grad.to_numpy(), gradient)
 
 
-def test_attributes_that_kernels_read_count_too():
+def test_attributes_that_kernels_read_are_watched():
     @qd.data_oriented
     class Scaled:
         def __init__(self) -> None:
@@ -142,7 +142,7 @@ def test_attributes_that_kernels_read_count_too():
 
 
 @pytest.mark.parametrize("what", ["reads", "writes", "returns", "arrays", "kernel"])
-def test_what_is_no_program_is_run_by_python_and_said_once(what: str):
+def test_a_function_that_cannot_be_recorded_warns_once_and_runs_in_python(what: str):
     x, out = qd.field(qd.i32, 3), np.zeros(3, np.int32)
 
     @qd.kernel
@@ -201,7 +201,7 @@ def test_draws_differ_from_call_to_call():
     assert len(seen) == 8
 
 
-def test_what_fails_is_told_each_time():
+def test_a_failing_program_raises_each_time():
     x = qd.field(qd.i32, 4)
     qd.init(arch=qd.cpu, check_out_of_bound=True)
     x = qd.field(qd.i32, 4)
@@ -279,7 +279,7 @@ def test_gradients_of_the_users_are_run_by_python():
 
 
 def test_gradients_by_hand_after_a_program():
-    """They are those of its last launch, and nobody is warned."""
+    """Gradients by hand belong to the program's last launch and give no warning."""
     x, y = (qd.field(qd.f32, 4, needs_grad=True) for _ in range(2))
     n = qd.field(qd.i32, ())
 
@@ -352,7 +352,7 @@ def test_a_failure_that_the_function_catches():
 
 
 def test_two_threads_record_at_a_time():
-    """What Python reads in one is noticed whenever the other ends."""
+    """A read by Python in one thread is noticed although the other recording ends first."""
     x = qd.field(qd.i32, 4)
     began, ended = Event(), Event()
 

@@ -14,7 +14,7 @@ from runtime.test_program import COUNT, session  # noqa: F401  # fixtures
 import quadrants_lab as qd
 
 
-def test_numbers_around_the_function_count_too():
+def test_numbers_around_the_function_are_watched():
     x = qd.field(qd.i32, 2)
 
     @qd.kernel
@@ -74,7 +74,7 @@ class ByClass:
     ["global", "helper", "list", "dict", "nested", "class"]
     + ["keyword", "default", "lambda", "function", "set", "deque"],
 )
-def test_what_is_around_the_function_counts_too(where: str):
+def test_names_around_the_function_are_watched(where: str):
     """The same calls as by Python alone, whatever changes between them that the function reads."""
     x = qd.field(qd.f32, 2)
 

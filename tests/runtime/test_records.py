@@ -1,4 +1,4 @@
-"""Launch records: what they hold, and that nothing is kept outside of a recording."""
+"""Launch records: their contents; outside of a recording nothing is recorded."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_copies_stay_within_the_limit() -> None:
 
 
 def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What did not change between two launches is not copied for each; the oldest ones give way."""
+    """Data that did not change between two launches is copied once; the oldest records are dropped first."""
     x, y = make()
     big = qd.field(qd.f32, 1000, needs_grad=True)
 

@@ -24,7 +24,7 @@ def boxes(r: random.Random) -> list[R.Region]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_as_sets(seed: int) -> None:
+def test_boxes_agree_with_sets_of_their_elements(seed: int) -> None:
     found = boxes(random.Random(seed))
     for a, b in product(found, found):
         assert R.meet(a, b) == bool(elements(a) & elements(b))
@@ -41,7 +41,7 @@ def test_as_sets(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_how_they_lie_in_memory(seed: int) -> None:
+def test_spans_cover_the_elements_in_memory(seed: int) -> None:
     for box in boxes(random.Random(seed)):
         if not R.is_empty(box):
             places = sorted(int(np.ravel_multi_index(at, SHAPE)) for at in elements(box))

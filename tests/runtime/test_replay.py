@@ -1,4 +1,4 @@
-"""Replays of recorded launches: on every backend what the launch gave, and nothing of the recorded session touched."""
+"""A replay of a recorded launch gives its results on every backend and leaves the recorded session alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How steps that are made again are divided, against the best of all divisions."""
+"""The division of recomputed steps into segments, against the optimum by brute force."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _divided(steps: int, states: int, longest: int) -> int:
     )
 
 
-def test_few_steps_are_made_in_vain() -> None:
+def test_recomputed_steps_are_close_to_the_least() -> None:
     for states in range(6):
         for steps in range(2, 40):
             assert sum(lengths(steps, states)) == steps

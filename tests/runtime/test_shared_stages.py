@@ -105,7 +105,7 @@ def test_a_vector_of_numbers(fronts: list[str]) -> None:
     assert fronts == ["times"]
 
 
-def test_an_object_that_the_program_is_done_with_goes() -> None:
+def test_a_kernel_keeps_no_captured_object_alive() -> None:
     x, y = scalars(2)
     held = Holder(2.0)
 
@@ -142,7 +142,7 @@ def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:
     assert fronts == ["double", "double"]
 
 
-def test_what_was_told_of_the_source_is_told_of_the_gradient() -> None:
+def test_warnings_of_the_launch_are_repeated_by_the_gradient() -> None:
     x, y = scalars(2)
 
     @qd.kernel

@@ -1,4 +1,4 @@
-"""The stepper's iterations: they add up to what the launch did, on what it was given, and bad wishes are told."""
+"""Iterations that the stepper walks through: together they do what the launch did; bad requests are errors."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ def test_all_iterations_are_repeated_where_indices_do_not_tell_which(monkeypatch
         walked(record, 1, (3,))
 
 
-def test_of_a_large_launch_the_iterations_that_are_needed_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its data is not copied: it is read where it lies, and only until somebody writes there."""
+def test_only_the_needed_iterations_of_a_large_launch_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The data of a large launch is not copied but read in place, as long as it has not been overwritten."""
     monkeypatch.setattr(records, "HEAD_BYTES", 80)
     monkeypatch.setattr(partial, "MOST_BEFORE", 100)
     qd.init(arch=qd.cpu, default_fp=qd.f64)
@@ -214,7 +214,7 @@ def test_a_window_has_what_events_before_it_leave(monkeypatch: pytest.MonkeyPatc
     assert walked(record, 0, (2, 1), wanted=lambda e: False).events[-1].number == len(whole.events) - 1
 
 
-def test_it_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_walk_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     _, record = wave()
     monkeypatch.setattr(steps, "ASKED_EVERY", 4)
     with pytest.raises(QuadrantsRuntimeError, match="stopped before the step was found"):

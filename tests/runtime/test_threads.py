@@ -1,4 +1,4 @@
-"""Where the system has no thread left, work goes on without it."""
+"""If the system cannot start threads, work continues without them."""
 
 from __future__ import annotations
 

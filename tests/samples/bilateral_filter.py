@@ -36,18 +36,3 @@ def make(qd):
 def picture():
     i, j = np.mgrid[: SHAPE[0], : SHAPE[1]]
     return ((i + j > 14) + 0.25 * (i * 7 + j * 5) % 0.75 / 3.0).astype(np.float32)
-
-
-def smoothed(image):
-    out, total = np.zeros(SHAPE), np.zeros(SHAPE)
-    wide = np.pad(image.astype(float), RADIUS, constant_values=np.nan)
-    for di, dj in np.ndindex(2 * RADIUS + 1, 2 * RADIUS + 1):
-        other = wide[di : di + SHAPE[0], dj : dj + SHAPE[1]]
-        square = (di - RADIUS) ** 2 + (dj - RADIUS) ** 2
-        weight = np.exp(-0.5 * (square / PLACE**2 + ((image - other) / BRIGHT) ** 2))
-        out, total = out + np.nan_to_num(weight * other), total + np.nan_to_num(weight)
-    return out / total
-
-
-def expected():
-    return {"once": smoothed(picture()), "twice": smoothed(smoothed(picture()))}

@@ -52,14 +52,3 @@ def make(qd):
         return {"loss": pond.loss.to_numpy(), "p": pond.p.to_numpy(), "initial.grad": pond.initial.grad.to_numpy()}
 
     return run
-
-
-def expected():
-    old = new = PARAMS["initial"]
-    for _ in range(2, STEPS + 1):
-        bend = sum(np.roll(new, s, a) for s in (1, -1) for a in (0, 1)) - 4 * new
-        inside = np.zeros((N, N))
-        inside[1:-1, 1:-1] = (1.98 * new - 0.98 * old + 0.09 * bend)[1:-1, 1:-1]
-        old, new = new, inside
-    i, j = np.mgrid[:N, :N]
-    return {"loss": ((new - np.exp(-0.3 * ((i - 4) ** 2 + (j - 5.5) ** 2))) ** 2).mean()}

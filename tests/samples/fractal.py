@@ -1,6 +1,5 @@
 """Two Julia sets: how many times a complex number is squared before it escapes, with numbers as vectors."""
 
-import numpy as np
 
 SIZE, ROUNDS = 20, 40
 
@@ -31,17 +30,3 @@ def make(qd):
         return {"counts": counts.to_numpy(), "shade": shade.to_numpy()}
 
     return run
-
-
-def expected():
-    at = (np.arange(SIZE) / SIZE - 0.5) * 3.0
-    out = []
-    for c in (-0.8 + 0.2j, 0.28 + 0.01j):
-        z, rounds = at[:, None] + 1j * at, np.zeros((SIZE, SIZE), int)
-        for _ in range(ROUNDS):
-            inside = abs(z) < 20.0
-            rounds += inside
-            z = np.where(inside, z * z + c, z)
-        out.append(rounds)
-    counts = np.concatenate(out)
-    return {"counts": counts, "shade": np.where(counts == ROUNDS, 0.0, np.log(counts + 1.0))}

@@ -55,23 +55,3 @@ def make(qd):
         return {"spin": spin.to_numpy(), "course": np.array(course)}
 
     return run
-
-
-def expected():
-    i, j = np.mgrid[:N, :N]
-    state, spin, course = np.uint64(2026) + (i * N + j).astype(np.uint64) * np.uint64(747796405), None, []
-
-    def draw(where):
-        nonlocal state
-        state = np.where(where, (state * np.uint64(1664525) + np.uint64(1013904223)) % np.uint64(2**32), state)
-        return (state >> np.uint64(8)) / 2**24
-
-    spin = np.where(draw(True) < 0.5, 1, -1)
-    for _ in range(30):
-        for colour in (0, 1):
-            cost = spin * sum(np.roll(spin, s, a) for s in (1, -1) for a in (0, 1))
-            mine = (i + j) % 2 == colour
-            drawn = draw(mine & (cost > 0))
-            spin = np.where(mine & ((cost <= 0) | (drawn < np.exp(-cost.astype(float)))), -spin, spin)
-        course.append(spin.sum())
-    return {"spin": spin, "course": np.array(course)}

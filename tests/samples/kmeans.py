@@ -53,15 +53,3 @@ def cloud():
     """Integers, whose distances no rounding makes equal or different."""
     k = np.arange(COUNT)
     return np.stack([k * 7 % 23 + 30 * (k % 2), k * 11 % 19 + 25 * (k % 3 == 0)], 1).astype(np.float32)
-
-
-def expected():
-    points, label, course = cloud().astype(float), np.full(COUNT, -1), [1]
-    mean = points[:CLUSTERS].astype(float)
-    while course[-1]:
-        new = np.argmin(np.linalg.norm(points[:, None] - mean, axis=-1), axis=1)
-        course.append((new != label).sum())
-        label = new
-        if course[-1]:
-            mean = np.stack([points[label == c].mean(0) for c in range(CLUSTERS)])
-    return {"mean": mean, "label": label, "course": np.array(course[1:])}

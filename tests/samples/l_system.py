@@ -1,6 +1,5 @@
 """A plant grows by a grammar: symbols are rewritten at places that a running sum finds, then a turtle draws them."""
 
-import numpy as np
 
 F, LEFT, RIGHT, PUSH, POP = range(5)
 RULE = (F, PUSH, LEFT, F, POP, F, PUSH, RIGHT, F, POP)
@@ -68,21 +67,3 @@ def make(qd):
         return {"text": symbols.to_numpy()[ROUNDS % 2, : length[None]], "lines": lines.to_numpy()[:drawn]}
 
     return run
-
-
-def expected():
-    text = [F]
-    for _ in range(ROUNDS):
-        text = [new for old in text for new in (RULE if old == F else (old,))]
-    at, way, kept, lines = 0j, 1j, [], []
-    for symbol in text:
-        if symbol == F:
-            lines.append((at.real, at.imag, (at + way).real, (at + way).imag))
-            at += way
-        elif symbol in (LEFT, RIGHT):
-            way *= np.exp(0.4j if symbol == LEFT else -0.4j)
-        elif symbol == PUSH:
-            kept.append((at, way))
-        else:
-            at, way = kept.pop()
-    return {"text": np.array(text), "lines": np.array(lines)}

@@ -1,6 +1,5 @@
 """Does water get through a wall of random stones: labels spread by atomics until nothing changes, on a deep tree."""
 
-import numpy as np
 
 N, CHANCE = 24, 0.62
 
@@ -53,19 +52,3 @@ def make(qd):
         return {"label": label.to_numpy(), "sizes": sizes.to_numpy(), "through": through.to_numpy()}
 
     return run
-
-
-def expected():
-    i, j = np.mgrid[:N, :N].astype(np.uint64)
-    h = (i * np.uint64(N) + j + np.uint64(1)) * np.uint64(2654435761) % np.uint64(2**32)
-    h ^= h >> np.uint64(15)
-    h = h * np.uint64(2246822519) % np.uint64(2**32)
-    stones = (h >> np.uint64(8)) / 2**24 >= CHANCE
-    label = np.where(stones, N * N, np.arange(N * N).reshape(N, N))
-    for _ in range(N * N):
-        wide = np.pad(label, 1, constant_values=N * N)
-        around = (wide[1:-1, 1:-1], wide[:-2, 1:-1], wide[2:, 1:-1], wide[1:-1, :-2], wide[1:-1, 2:])
-        label = np.where(stones, N * N, np.min(around, axis=0))
-    through = bool({*label[0]} & {*label[-1]} - {N * N})
-    return {"label": np.where(stones, -1, label), "sizes": np.bincount(label[~stones], minlength=N * N),
-            "through": np.array(through)}  # fmt: skip

@@ -56,20 +56,3 @@ def make(qd):
 
 def vortices():
     return np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.6], [1.0, -0.6]]), np.array([-1.0, 1.0, -1.0, 1.0])
-
-
-def expected():
-    """By complex numbers: the wind of a vortex at z is i strength / (2 pi conj(z))."""
-    (x, y), strength = vortices()[0].T, vortices()[1]
-    at = x + 1j * y
-
-    def wind(p):
-        d = p[:, None] - at
-        terms = 1j * strength * d / (2 * np.pi * (abs(d) ** 2 + EPS**2))
-        return (terms * (1 - np.eye(4))).sum(1)  # not by itself
-
-    for _ in range(30):
-        first = wind(at)
-        second = wind(at + 0.5 * DT * first)
-        at = at + DT / 9 * (2 * first + 3 * second + 4 * wind(at + 0.75 * DT * second))
-    return {"place": np.stack([at.real, at.imag], 1)}

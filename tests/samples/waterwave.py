@@ -1,6 +1,5 @@
 """Rings on a pond: heights and speeds of the water between walls, and the light that its slopes reflect."""
 
-import numpy as np
 
 N, DT, SPEED, DAMPING = 24, 0.1, 4.0, 0.999
 
@@ -41,14 +40,3 @@ def make(qd):
         return {"height": height.to_numpy(), "light": light.to_numpy()}
 
     return run
-
-
-def expected():
-    i, j = np.mgrid[:N, :N]
-    h = 2.0 * np.exp(-0.2 * ((i - 6) ** 2 + (j - 7) ** 2)) - np.exp(-0.2 * ((i - 15.5) ** 2 + (j - 12) ** 2))
-    v = np.zeros_like(h)
-    for _ in range(60):
-        p = np.pad(h, 1, mode="edge")
-        v = DAMPING * (v + DT * SPEED * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * h))
-        h = h + DT * v
-    return {"height": h}
