@@ -129,7 +129,7 @@ def _cast(t: DType, a: Any) -> Any:
     if t.is_float:  # numpy rounds once, also from i64
         with np.errstate(all="ignore"):
             return t.numpy(a)
-    return t.numpy(convert(a.item(), t))
+    return t.numpy(convert(a if isinstance(a, int) else a.item(), t))
 
 
 def _bitcast(t: DType, a: Any) -> Any:

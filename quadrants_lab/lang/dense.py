@@ -28,7 +28,7 @@ from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 class _Unplaced:
     """Stands for the memory of a field that is not placed, and for its session, which is not alive."""
 
-    alive = quiet = False
+    alive = unobserved = False
     session: _Unplaced
 
 

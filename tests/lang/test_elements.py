@@ -143,7 +143,7 @@ def test_types_make_fields() -> None:
     assert [type(x) for x in made] == [qd.MatrixField, qd.VectorNdarray] * 2
     assert type(qd.ndarray(qd.types.matrix(2, 2, qd.f32), ())) is qd.MatrixNdarray
     for bad in (qd.types.vector(3), qd.types.struct(a=qd.f32)):
-        with pytest.raises(qd.QuadrantsRuntimeTypeError, match="element of a field"):
+        with pytest.raises(qd.QuadrantsRuntimeTypeError, match="elements of a field"):
             qd.field(bad, 2)
 
 

@@ -10,7 +10,8 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.interop.arrays import Tensor, TensorCopy
+from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step
@@ -80,7 +81,10 @@ class Keeper:
             found = self.tracked[id(memory)] = Tracked(memory, name, memory.version)
             if memory.foreign and not isinstance(memory.foreign, self.trusted):
                 self._use(memory.operand.nbytes, lambda: (f"{name}, which another library may write to", ()))
-                found.shadow = memory.copy()
+                if isinstance(memory, Imported) and isinstance(memory.foreign, Tensor):
+                    found.shadow = TensorCopy(memory)
+                else:
+                    found.shadow = memory.copy()
             memory.watchers = (*memory.watchers, found.watch)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
@@ -90,8 +94,7 @@ class Keeper:
         """Saves the overwritten values that will be read again, after the launch of kernel ``writer``."""
         tracked, part = write.tracked, write.part
         tracked.version = tracked.memory.version
-        if tracked.shadow is not None:
-            tracked.shadow[...] = tracked.memory.values()
+        tracked.update_shadow()
         step.cost += write.bytes
         if part is not None:  # a scattered write mostly changes a few elements
             self.keep(step, tracked, part.changed() if write.scattered else part, writer, write.span)

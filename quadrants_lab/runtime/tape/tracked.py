@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir.source import Span
+from quadrants_lab.runtime.interop.arrays import TensorCopy
 from quadrants_lab.runtime.launch.regions import Region, around, common, meet
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
 from quadrants_lab.runtime.tape.parts import Part
@@ -34,7 +35,7 @@ class Tracked:
     tangent: Tracked | None = None
     regions: list[Region] = field(default_factory=list)
     written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
-    shadow: npt.NDArray[Any] | None = None
+    shadow: npt.NDArray[Any] | TensorCopy | None = None
     interrupt: Callable[[Tracked, Any], None] | None = None  # called by `watch` instead of its own work
 
     def watch(self, where: Any) -> None:
@@ -57,17 +58,26 @@ class Tracked:
 
     def compare(self) -> None:
         """Finds out where foreign memory was written since the last launch."""
-        assert self.shadow is not None
-        old, now = self.shadow, self.memory.values()
-        bits = np.dtype(f"u{old.dtype.itemsize}")
-        differs = old.view(bits) != now.view(bits)
+        shadow = self.shadow
+        assert shadow is not None
         self.written = [(where, None) for where, _ in self.written]
-        if differs.any():
-            where = np.nonzero(differs) if old.ndim else ()
-            self.written.insert(0, (where, np.array(old[where])))
-            self.shadow[where] = now[where]
-        elif not self.written:
+        if not isinstance(shadow, TensorCopy) or shadow.differs():
+            old = shadow.values() if isinstance(shadow, TensorCopy) else shadow
+            bits = np.dtype(f"u{old.dtype.itemsize}")
+            differs = old.view(bits) != self.memory.values().view(bits)
+            if differs.any():
+                where = np.nonzero(differs) if old.ndim else ()
+                self.written.insert(0, (where, np.array(old[where])))
+                self.update_shadow()
+        if not self.written:
             self.version = self.memory.version
+
+    def update_shadow(self) -> None:
+        """Copies foreign memory as it is now."""
+        if isinstance(self.shadow, TensorCopy):
+            self.shadow.update()
+        elif self.shadow is not None:
+            self.shadow[...] = self.memory.values()
 
 
 @dataclass(slots=True)
