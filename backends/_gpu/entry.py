@@ -77,6 +77,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
                 f"        f{n} = a{n}.flags",
                 f"        if not ({flags}): return NotImplemented",
                 f"    if {must}: return NotImplemented",
+                f"    s{n} = a{n}.__class__ is array or a{n}.imported",
             ]
             sets.append(f"    g{n} = bind_temp({b.name!r}, a{n})")
             sets.append(f"    if g{n} is not None: after.append(g{n})")
@@ -102,5 +103,6 @@ def _overlaps(frame: GpuFrame, params: list[Param]) -> list[str]:
     not those of the host: each would be copied by itself (`frames.launch_slowly`)."""
     arrays = [(n, p.buffer) for n, p in enumerate(params) if isinstance(p, ArrayParam)]
     pairs = [(n, m) for (n, a), (m, b) in combinations(arrays, 2) if {a, b} & frame.exe.written]
-    host = "a{n}.__class__ is array and " if frame.exe.kernel.aliased else ""
-    return [f"    if {host.format(n=n)}overlap(a{n}, a{m}): return NotImplemented" for n, m in pairs]
+    if frame.exe.kernel.aliased:
+        return [f"    if a{n}.__class__ is array and overlap(a{n}, a{m}): return NotImplemented" for n, m in pairs]
+    return [f"    if a{n} is a{m} or ((s{n} or s{m}) and overlap(a{n}, a{m})): return NotImplemented" for n, m in pairs]

@@ -22,7 +22,7 @@ class RemoteMemory(ABC):
     """
 
     array = None
-    read_only = False
+    read_only = imported = False
     address: int
 
     def _describe(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:

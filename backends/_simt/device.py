@@ -37,6 +37,7 @@ class SimtMemory(RemoteMemory):
         """Memory that another library owns and that ``keep`` keeps alive."""
         made = cls.__new__(cls)
         made._describe(device, shape, dtype)
+        made.imported = True
         made.address = address
         made.keep = keep
         return made

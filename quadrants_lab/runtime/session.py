@@ -56,7 +56,8 @@ class Session:
     session is alive.
 
     ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
-    session, and when an observer of launches comes or goes. ``epoch`` counts the tasks of launches that watch for
+    session, and when an observer of launches comes or goes; while another session is the default one, they are
+    ``suspended``. ``epoch`` counts the tasks of launches that watch for
     races, and starts again with each ``generation`` of their marks. ``fields``: those that have memory, for
     `SNode.lazy_grad`; ``differentiable``: those whose gradients `qd.ad.clear_all_gradients` clears; ``plans``: those of
     all kernels. ``placements`` grows when fields that kernels may have been compiled for get a gradient, or lose their
@@ -71,6 +72,7 @@ class Session:
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
+        self.suspended: list[Callable[[], None]] = []
         self.fields: WeakSet[Any] = WeakSet()
         self.differentiable: WeakSet[Any] = WeakSet()
         self.plans: WeakSet[Any] = WeakSet()
@@ -122,6 +124,7 @@ class Session:
         for path in list(self.fast_paths):
             path.forget()
         self.fast_paths.clear()
+        self.suspended.clear()
 
     def end(self) -> None:
         """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""
@@ -190,10 +193,15 @@ def swap(other: Session | None) -> Session | None:
     """Makes a session the default one, without ending either; returns the previous default."""
     global _default
     before, _default = _default, other
-    for one in (before, other):
-        if one is not None:
-            with one.lock:
-                one.forget_fast_paths()
+    if before is not None:
+        with before.lock:
+            before.suspended = [path.suspend() for path in list(before.fast_paths)]
+            before.fast_paths.clear()
+    if other is not None:
+        with other.lock:
+            resumed, other.suspended = other.suspended, []
+            for resume in resumed:
+                resume()
     return before
 
 

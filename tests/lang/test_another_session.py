@@ -72,6 +72,26 @@ def test_a_kernel_is_compiled_once_a_session():
     assert len(squares._variants.default[0].plans) == 1
 
 
+def test_fast_paths_are_there_again_after_another_session():
+    init("cpu")
+    x, y = fields(1.0)
+    squares(x, y)
+    dispatcher = squares._variants.default[0]
+    fast = dispatcher.call
+    other = qd.another_session(qd.cpu)
+    with other:
+        there = fields(2.0)
+        squares(*there)
+        fast_there = dispatcher.call
+        assert fast_there is not fast
+    assert dispatcher.call is fast
+    with other:
+        assert dispatcher.call is fast_there
+        squares(*there)
+    squares(x, y)
+    assert (y[None], there[1][None]) == (8.0, 32.0)
+
+
 @stands_in
 @pytest.mark.parametrize("arch", ["cpu", "cuda"])
 def test_fields_and_arrays_stay_in_their_session(arch):

@@ -93,6 +93,19 @@ class Dispatcher:
         self._table = {}
         self._table_reads = {}
 
+    def suspend(self) -> Callable[[], None]:
+        """Drops the fast path; the result installs it again, unless somebody watches launches by then."""
+        session, path = self._session, (self.call, self._table, self._table_reads)
+        self.forget()
+
+        def resume() -> None:
+            if session is not None and not watching():
+                self.enter(session)
+                self.call, self._table, self._table_reads = path
+                session.fast_paths.add(self)
+
+        return resume
+
     def resolve(self, *args: Any) -> Any:
         """Checks the arguments, finds or makes the plan, installs the fast path, launches."""
         copies = row_major(args)
