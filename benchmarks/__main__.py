@@ -12,7 +12,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import blocks, checks, code, document, native, relaunch, sizes, stacks, stencils, tapes
+from benchmarks import (
+    arrays,
+    blocks,
+    checks,
+    code,
+    document,
+    native,
+    relaunch,
+    sizes,
+    stacks,
+    stencils,
+    tapes,
+)
 from benchmarks import race as R
 from benchmarks.document import Table
 
@@ -27,6 +39,7 @@ LIMITED = (
     ("relaunch", RELAUNCH, relaunch.LIMITS),
     ("checks", CHECKS, checks.LIMITS),
     ("stencils", "stencil gradient over forward", stencils.LIMITS),
+    ("arrays", "array arguments over fields", arrays.LIMITS),
     ("tapes", "under a tape", tapes.LIMITS),
     ("native", "time of ours over C by hand", native.LIMITS),
     ("blocks", "blocks of threads on the CPU", blocks.LIMITS),

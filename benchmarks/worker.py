@@ -6,7 +6,7 @@ each kernel) and ends; ``... stacks [case]`` answers with the names of the cases
 ``... forward-on-vulkan case`` and ``... gradient-on-vulkan case`` launch it, so that what was compiled is on disk;
 ``... relaunch`` with what launching a gradient again costs, ``... checks`` with what looking for races does,
 ``... blocks`` with what blocks of threads do over plain loops, ``... native`` with what C by hand does,
-``... stencils`` with what the gradient of a stencil does, and
+``... stencils`` with what the gradient of a stencil does, ``... arrays`` with what kernels over array arguments do, and
 ``... sizes 'elifs 25'`` with what compiling that program does.
 ``... serve`` reads one JSON request a line, ``{"case": key, "seconds": s}``, and answers with one sample: seconds a
 run, over as many runs as fill ``s`` seconds.

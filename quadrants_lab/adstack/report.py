@@ -90,15 +90,17 @@ def report(kernel: N.Kernel, depths: Sequence[int], forced: bool = False) -> lis
 
 
 START = "start of each segment"  # prefix of the reason of the stacks of a checkpointed loop
-_AT_HAND = "computed from loop indices, arguments and memory that the kernel does not write, it needs no stack"
+_AT_HAND = (
+    "a value that is computed from loop indices, arguments and memory that the kernel does not write needs no stack"
+)
 _CURES = {
     "index": _AT_HAND,
     "condition": _AT_HAND,
     "bound": _AT_HAND,
-    START: "without checkpoint=True it is not there, and the stacks in the loop have a slot a trip",
+    START: "without checkpoint=True there is no such stack, and those in the loop have a slot for each trip",
     "trip count": "a for over a range that is known before the launch, without break, needs no stack of trips",
 }
-_LINEAR = "used in sums alone, and in products whose other factor has no derivative, it needs no stack"
+_LINEAR = "a value that is used only in sums, and in products whose other factor has no derivative, needs no stack"
 
 
 def cure(reason: str) -> str:

@@ -26,7 +26,7 @@ def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
-    number = {step: n for n, step in enumerate(dict.fromkeys(_along(a, last) for a in sums))}
+    number = {step: n for n, step in enumerate(dict.fromkeys(_along(info, a, last) for a in sums))}
     if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
         return {}
     classes = memory_classes(info.kernel)
@@ -39,9 +39,9 @@ def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int
             return {}  # one loop may have written what another one reads
     found: dict[int, int] = {}
     for a in sums:
-        step = number[_along(a, last)]
+        step = number[_along(info, a, last)]
         others = [b for b in near[classes[a.stmt.buffer]] if not _adds(b)]
-        if step and _along(a, last) and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
+        if step and _along(info, a, last) and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
             found[a.stmt.id] = step
     return found
 
@@ -50,10 +50,14 @@ def _adds(a: Access) -> bool:
     return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
 
 
-def _along(a: Access, last: str) -> str:
+def _along(info: Accesses, a: Access, last: str) -> str:
     """The index along the one axis that the row's index appears in, if neighbouring iterations go to neighbouring
-    elements there, and all further indices (components of a vector) are constants; else ""."""
+    elements there, and all further indices (components of a vector) are constants; else "". Of an ndarray there must be
+    none: how far apart its elements are is not known, so LLVM makes no vectors of them."""
     axes = [n for n, form in enumerate(a.at) if last in form.terms]
-    if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1 or any(form.terms for form in a.at[axes[0] + 1 :]):
+    if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1:
+        return ""
+    components = a.at[axes[0] + 1 :]
+    if components and (info.kernel.buffers[a.stmt.buffer].shape is None or any(form.terms for form in components)):
         return ""
     return str(a.at[axes[0]])

@@ -152,7 +152,7 @@ def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
             says += "; forward mode gives zero, too"
         elif seen.good:
             says += " and" if says.startswith("agrees") else ", but agrees"
-            close = "to the last digit" if tangent.found == tangent.expected else "as far as rounding lets see"
+            close = "to the last digit" if tangent.found == tangent.expected else "within rounding error"
             says += " with forward mode " + (f"to {tangent.apart:.0e}" if tangent.apart else close)
         seen = replace(seen, says=says, tangent=tangent, kind=kind)
     state.say(f"why the gradient of {name} is as it is")
@@ -288,7 +288,7 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
     if still:
         says = "is too small to be seen in the loss" if x.gradient.any() else "is zero, and the loss does not move"
         return Verdict(name, "right", says, found)
-    to = f"to {best.apart:.0e}" if best.apart else "as far as rounding lets see"
+    to = f"to {best.apart:.0e}" if best.apart else "within rounding error"
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 

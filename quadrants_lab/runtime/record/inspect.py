@@ -45,7 +45,7 @@ class Sizes(tuple["StackRow", ...]):
         lines = _table(self) if self else ["no adstacks"]
         for text in dict.fromkeys(row.cure for row in self):
             names = ", ".join(f"{row.name} (line {row.line})" for row in self if row.cure == text)
-            lines.append(f"to do without {names}: {text}")
+            lines.append(f"to avoid the stack of {names}: {text}")
         if self.bytes_before:
             before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
             lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
