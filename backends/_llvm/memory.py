@@ -50,7 +50,8 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
     for axis, i in enumerate(index):
         wide = widen(b, i)
         if offset:
-            n = str(buffer.shape[axis]) if buffer.shape is not None else b.extent(buffer.name, axis)
+            known = buffer.known_extent(axis)
+            n = b.extent(buffer.name, axis) if known is None else str(known)
             offset = b.fn.let(f"mul nsw i64 {offset}, {n}")
             offset = b.fn.let(f"add nsw i64 {offset}, {wide}")
         else:

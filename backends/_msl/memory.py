@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> Expr:
     """The row-major offset of an element, whose index is assumed to be in range (in debug mode it is checked)."""
-    offset, shape = None, buffer.shape
+    offset = None
     for axis, i in enumerate(index):
         e = b.values[i] if b.types[i].bits >= 32 else X.as_type(b.typed(i), "int")
         if offset is None:
             offset = e
             continue
-        extent = Expr(str(shape[axis]), X.PRIMARY, "int") if shape is not None else b.extent(buffer, axis)
+        known = buffer.known_extent(axis)
+        if known is None:
+            extent = b.extent(buffer, axis)
+        elif buffer.shape is not None:
+            extent = Expr(str(known), X.PRIMARY, "int")
+        else:  # the number of elements may need more than 31 bits
+            extent = Expr(f"{known}L", X.PRIMARY, "long")
         offset = X.binary("+", "long", X.binary("*", "long", offset, extent), e)
     assert offset is not None
     return offset

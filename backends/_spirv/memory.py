@@ -45,7 +45,8 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> int:
     for axis, i in enumerate(index):
         value = resize(b, i, t)
         if offset:
-            n = b.m.const(t, shape[axis]) if shape is not None else b.frame.extent(buffer.name, axis)
+            known = buffer.known_extent(axis)
+            n = b.frame.extent(buffer.name, axis) if known is None else b.m.const(t, known)
             offset = b.fn.let("IAdd", b.m.type(t), b.fn.let("IMul", b.m.type(t), offset, n), value)
         else:
             offset = value

@@ -131,4 +131,5 @@ def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
 
 
 def _extent(body: CpuBody, buffer: N.Buffer, axis: int) -> str:
-    return str(buffer.shape[axis]) if buffer.shape is not None else body.extent(buffer.name, axis)
+    known = buffer.known_extent(axis)
+    return body.extent(buffer.name, axis) if known is None else str(known)

@@ -88,7 +88,8 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
         return Struct(spec.type, members, ArgRef.fixed)
     if isinstance(spec, NdarraySpec):
         ndim = spec.ndim + len(spec.element_shape)
-        cx.buffers[name] = buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide)
+        buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide, element=spec.element_shape)
+        cx.buffers[name] = buffer
         return Mem(with_adjoint(cx.buffers, buffer) if spec.grad else buffer, name, spec.element_shape)
     value = cx.wrap(spec.value, name)
     return Lit(value.value, None, "a template argument") if isinstance(value, Lit) else value

@@ -396,7 +396,7 @@ class Buffer:
     ``kind``:
 
     - "field" (static ``shape``)
-    - "ndarray" (a kernel argument of which only ``ndim`` is known)
+    - "ndarray" (a kernel argument; ``ndim`` is known, and the extents of its last axes, those of an ``element``)
     - "temp" (a 0-d launch temporary, zero at the start of a launch)
     - "ret" (the 0-d slot of a returned scalar)
     - "scratch" (memory that the runtime provides; ``extents`` has the size of each axis, a negative one standing for 0)
@@ -431,6 +431,14 @@ class Buffer:
     extents: tuple[SizeExpr, ...] = ()
     beside: str = ""
     of: str = ""
+    element: tuple[int, ...] = ()
+
+    def known_extent(self, axis: int) -> int | None:
+        """The extent along an axis, if it is the same in every launch."""
+        if self.shape is not None:
+            return self.shape[axis]
+        inner = axis - self.ndim + len(self.element)
+        return self.element[inner] if inner >= 0 else None
 
     @property
     def in_frame(self) -> bool:

@@ -277,7 +277,8 @@ class _Parser:
         dtype = self.type()
         dims = self.raw(_DIMS, "the shape in brackets")
         sizes = dims.split("x") if dims else []
-        known = kind not in N.UNSHAPED and "?" not in sizes
+        known = kind not in (*N.UNSHAPED, "ndarray") and "?" not in sizes
+        element = tuple(int(n) for n in sizes if n != "?") if kind == "ndarray" else ()
         wide = self.found("wide")
         begins = self.raw(_FIRST, "the first index of each axis") if self.found("first") else ""
         first = tuple(int(n) for n in begins.split(",")) if begins else ()
@@ -293,7 +294,7 @@ class _Parser:
         self.next_line()
         shape = tuple(int(s) for s in sizes) if known else None
         return N.Buffer(
-            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of
+            name, kind, dtype, len(sizes), shape, grad, dual, first, wide, role, tuple(extents), beside, of, element
         )
 
     # --- statements ---------------------------------------------------------------------------------------

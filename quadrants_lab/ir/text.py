@@ -47,7 +47,8 @@ def statement_lines(kernel: N.Kernel, spans: bool = False, links: bool = False) 
 
 
 def _buffer(b: N.Buffer) -> str:
-    dims = "x".join(str(s) for s in b.shape) if b.shape is not None else "x".join("?" * b.ndim)
+    extents = map(b.known_extent, range(b.ndim))
+    dims = "x".join("?" if n is None else str(n) for n in extents)
     grad = f" grad @{b.grad}" if b.grad else ""
     dual = f" dual @{b.dual}" if b.dual else ""
     first = f" first {','.join(map(str, b.first))}" if b.first else ""

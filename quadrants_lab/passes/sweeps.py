@@ -52,12 +52,12 @@ def _adds(a: Access) -> bool:
 
 def _along(info: Accesses, a: Access, last: str) -> str:
     """The index along the one axis that the row's index appears in, if neighbouring iterations go to neighbouring
-    elements there, and all further indices (components of a vector) are constants; else "". Of an ndarray there must be
-    none: how far apart its elements are is not known, so LLVM makes no vectors of them."""
+    elements there, and all further indices (components of a vector) are constants; else ""."""
     axes = [n for n, form in enumerate(a.at) if last in form.terms]
     if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1:
         return ""
-    components = a.at[axes[0] + 1 :]
-    if components and (info.kernel.buffers[a.stmt.buffer].shape is None or any(form.terms for form in components)):
-        return ""
+    buffer = info.kernel.buffers[a.stmt.buffer]
+    for n, form in enumerate(a.at[axes[0] + 1 :], axes[0] + 1):
+        if form.terms or buffer.known_extent(n) is None:  # without, LLVM makes no vectors
+            return ""
     return str(a.at[axes[0]])

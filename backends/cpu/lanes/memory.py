@@ -37,7 +37,8 @@ def _row_address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: st
         total = first if t.bits == 64 else b.fn.let(f"sext {ty(t).text} {first} to i64")
         scale = ""
         for axis in reversed(range(len(index) - 1)):
-            n = buffer.shape[axis + 1] if buffer.shape is not None else b.extent(buffer.name, axis + 1)
+            known = buffer.known_extent(axis + 1)
+            n = b.extent(buffer.name, axis + 1) if known is None else str(known)
             scale = b.fn.let(f"mul i64 {scale}, {n}") if scale else str(n)
             part = b.fn.let(f"mul i64 {scalar.widen(b, index[axis])}, {scale}")
             total = b.fn.let(f"add i64 {total}, {part}")
@@ -58,7 +59,8 @@ def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str)
         for axis, i in enumerate(index):
             place = _as(b, i, t)
             if total:
-                n = str(buffer.shape[axis]) if buffer.shape is not None else b.extent(buffer.name, axis)
+                known = buffer.known_extent(axis)
+                n = b.extent(buffer.name, axis) if known is None else str(known)
                 total = b.fn.let(f"mul {v} {total}, {b.splat(n, t)}")
                 total = b.fn.let(f"add {v} {total}, {place}")
             else:
