@@ -219,6 +219,14 @@ function graph(host, hooks) {
     e.preventDefault();
   });
   arrange();
-  requestAnimationFrame(fit);
+  // It is drawn as soon as it has a size, which it lacks while its pane is not laid out, and again when the size changes.
+  let size = "";
+  new ResizeObserver(() => {
+    const now = () => `${svg.clientWidth} ${svg.clientHeight}`;
+    if (!svg.clientWidth || now() === size) return;
+    if (size) self.draw();
+    else { fit(); if (self.mark) self.paint(self.mark, true); }
+    size = now();
+  }).observe(svg);
   return self;
 }
