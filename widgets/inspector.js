@@ -85,6 +85,7 @@ export function mount(host, shape, ask) {
     for (const x of part.querySelectorAll("[data-stepper]")) stepper(x, ask);
     for (const x of part.querySelectorAll("[data-load]")) load(x.dataset.load, x);
     for (const x of part.querySelectorAll("[data-from]")) load(x.dataset.from, x, x.dataset.to);
+    cancelAnimationFrame(hover); // what the pointer was over may be gone, and with it the event that takes the mark back
     paint(state.mark, true);
   }
 
