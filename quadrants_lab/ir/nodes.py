@@ -435,10 +435,8 @@ class Buffer:
 
     def known_extent(self, axis: int) -> int | None:
         """The extent along an axis, if it is the same in every launch."""
-        if self.shape is not None:
-            return self.shape[axis]
-        inner = axis - self.ndim + len(self.element)
-        return self.element[inner] if inner >= 0 else None
+        known = self.shape if self.shape is not None else (*[None] * (self.ndim - len(self.element)), *self.element)
+        return known[axis]
 
     @property
     def in_frame(self) -> bool:
