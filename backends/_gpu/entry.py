@@ -77,7 +77,6 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
                 f"        f{n} = a{n}.flags",
                 f"        if not ({flags}): return NotImplemented",
                 f"    if {must}: return NotImplemented",
-                f"    s{n} = a{n}.__class__ is array or a{n}.imported",
             ]
             sets.append(f"    g{n} = bind_temp({b.name!r}, a{n})")
             sets.append(f"    if g{n} is not None: after.append(g{n})")
@@ -105,4 +104,7 @@ def _overlaps(frame: GpuFrame, params: list[Param]) -> list[str]:
     pairs = [(n, m) for (n, a), (m, b) in combinations(arrays, 2) if {a, b} & frame.exe.written]
     if frame.exe.kernel.aliased:
         return [f"    if a{n}.__class__ is array and overlap(a{n}, a{m}): return NotImplemented" for n, m in pairs]
-    return [f"    if a{n} is a{m} or ((s{n} or s{m}) and overlap(a{n}, a{m})): return NotImplemented" for n, m in pairs]
+    numbers = sorted({n for pair in pairs for n in pair})
+    lines = [f"    s{n} = a{n}.__class__ is array or a{n}.imported" for n in numbers]
+    met = "a{n} is a{m} or ((s{n} or s{m}) and overlap(a{n}, a{m}))"
+    return lines + [f"    if {met.format(n=n, m=m)}: return NotImplemented" for n, m in pairs]

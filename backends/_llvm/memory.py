@@ -50,13 +50,17 @@ def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...]) -> str:
     for axis, i in enumerate(index):
         wide = widen(b, i)
         if offset:
-            known = buffer.known_extent(axis)
-            n = b.extent(buffer.name, axis) if known is None else str(known)
-            offset = b.fn.let(f"mul nsw i64 {offset}, {n}")
+            offset = b.fn.let(f"mul nsw i64 {offset}, {extent(b, buffer, axis)}")
             offset = b.fn.let(f"add nsw i64 {offset}, {wide}")
         else:
             offset = wide
     return offset
+
+
+def extent(b: Body, buffer: N.Buffer, axis: int) -> str:
+    """The extent of the buffer along an axis, an i64; a constant if it is known."""
+    known = buffer.known_extent(axis)
+    return b.extent(buffer.name, axis) if known is None else str(known)
 
 
 def widen(b: Body, id: int) -> str:

@@ -47,7 +47,7 @@ def request(body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: st
     inside, size, reached = "true", "0", []
     for t in found:
         body.reach(t.buffer.name, t.buffer.ndim)
-        first, shape = "0", [_extent(body, t.buffer, axis) for axis in range(t.buffer.ndim)]
+        first, shape = "0", [memory.extent(body, t.buffer, axis) for axis in range(t.buffer.ndim)]
         for i, extent in zip(t.fixed, shape, strict=False):
             place = memory.widen(body, i)
             first = fn.let(f"add i64 {fn.let(f'mul i64 {first}, {extent}')}, {place}")
@@ -128,8 +128,3 @@ def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
         name = t.buffer.name
         to = fn.let(f"select i1 {own}, ptr {body.pointer(name)}, ptr {there}")
         body.copies[name] = "true" if known else plain, to
-
-
-def _extent(body: CpuBody, buffer: N.Buffer, axis: int) -> str:
-    known = buffer.known_extent(axis)
-    return body.extent(buffer.name, axis) if known is None else str(known)

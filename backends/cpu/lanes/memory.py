@@ -37,8 +37,7 @@ def _row_address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: st
         total = first if t.bits == 64 else b.fn.let(f"sext {ty(t).text} {first} to i64")
         scale = ""
         for axis in reversed(range(len(index) - 1)):
-            known = buffer.known_extent(axis + 1)
-            n = b.extent(buffer.name, axis + 1) if known is None else str(known)
+            n = scalar.extent(b, buffer, axis + 1)
             scale = b.fn.let(f"mul i64 {scale}, {n}") if scale else str(n)
             part = b.fn.let(f"mul i64 {scalar.widen(b, index[axis])}, {scale}")
             total = b.fn.let(f"add i64 {total}, {part}")
@@ -59,8 +58,7 @@ def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str)
         for axis, i in enumerate(index):
             place = _as(b, i, t)
             if total:
-                known = buffer.known_extent(axis)
-                n = b.extent(buffer.name, axis) if known is None else str(known)
+                n = scalar.extent(b, buffer, axis)
                 total = b.fn.let(f"mul {v} {total}, {b.splat(n, t)}")
                 total = b.fn.let(f"add {v} {total}, {place}")
             else:
