@@ -115,15 +115,27 @@ class Function:
 
     @contextmanager
     def loop(self, hint: str, type: str, begin: str, end: str, done: str, step: str = "1", add: str = "add",
-             less: str = "slt") -> Iterator[str]:  # fmt: skip
+             less: str = "slt", hoisting: bool = True) -> Iterator[str]:  # fmt: skip
         """A loop whose index of that integer type runs from ``begin`` to before ``end``, with at least one trip; then
-        it jumps to the label ``done``. The value of the `with` is the index, what is emitted inside is the body."""
+        it jumps to the label ``done``. The value of the `with` is the index, what is emitted inside is the body.
+        Without ``hoisting`` LLVM hoists nothing out of it: a second entry, which is never taken, makes it irreducible.
+        """
         head, before = self.label(hint), self.block
-        self.jump(head)
+        latch, last = "", ""
+        if hoisting:
+            self.jump(head)
+        else:
+            latch, last = self.label("next"), self.let(f"sub {type} {begin}, {step}")
+            self.branch(self.let(f"icmp {less} {type} {begin}, {end}"), head, latch)
         self.start(head)
         index, line = self.hole()
         yield index
-        after = self.let(f"{add} {type} {index}, {step}")
+        at, inside = index, self.block
+        if latch:
+            self.jump(latch)
+            self.start(latch)
+            at = self.phi(type, (index, inside), (last, before))
+        after = self.let(f"{add} {type} {at}, {step}")
         self.patch(line, f"{index} = phi {type} [{begin}, %{before}], [{after}, %{self.block}]")
         self.branch(self.let(f"icmp {less} {type} {after}, {end}"), head, done)
 

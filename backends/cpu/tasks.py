@@ -13,7 +13,7 @@ from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit, shares
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
+from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function, large
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import task as in_lanes
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
@@ -206,7 +206,7 @@ def _loop(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done:
     if p.type.bits < 64:
         begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
     add, less = ("add nsw", "slt") if signed else ("add nuw", "ult")
-    with fn.loop("iteration", t, begin, end, done, add=add, less=less) as index:
+    with fn.loop("iteration", t, begin, end, done, add=add, less=less, hoisting=not large(block)) as index:
         body.define(p.id, p.type, index)
         body.block(block)
 
@@ -257,7 +257,6 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     return any(not lanes and _vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 
 
-_MOST_IN_VECTORS = 1000  # statements of a loop: the time that LLVM's vectoriser takes grows with their square
 _NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)
 
 
@@ -265,10 +264,10 @@ def _vectorisable(block: N.Block, in_loop: bool) -> bool:
     loops = [s for s in walk(block) if isinstance(s, N.For)]
     if loops:
         return any(_vectorisable(s.body, True) for s in loops)
-    if not in_loop:
+    if not in_loop or large(block):
         return False
-    for n, s in enumerate(walk(block)):
-        if isinstance(s, _NOT_IN_VECTORS) or n == _MOST_IN_VECTORS:
+    for s in walk(block):
+        if isinstance(s, _NOT_IN_VECTORS):
             return False
         if isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm:
             return False

@@ -31,7 +31,7 @@ def ifs(n: int) -> list[str]:
     return [line for k in range(n) for line in (f"if v > {0.01 * k}:", "    v = v * 1.001 + 0.25")]
 
 
-@pytest.mark.parametrize("body", [pairs(60), ifs(120)], ids=["pairs of if and else", "ifs"])
+@pytest.mark.parametrize("body", [pairs(60), pairs(100), ifs(120)], ids=["pairs of if and else", "large", "ifs"])
 def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
     """In float64, value and gradient; the gradient against differences."""
     from math import sin
@@ -54,6 +54,17 @@ def test_rows_of_ifs_compute_what_python_does(body: list[str]) -> None:
     h = 1e-7
     for n in range(0, N, 7):
         assert x.grad[n] == pytest.approx((reference(at[n] + h) - reference(at[n] - h)) / (2 * h), rel=1e-5)
+
+
+@pytest.mark.parametrize(("n", "hoists"), [(20, True), (100, False)])
+def test_llvm_hoists_nothing_out_of_a_large_loop(n: int, hoists: bool) -> None:
+    """Half its time went to choosing registers for the constants of 600 pairs."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, loss = qd.field(qd.f32, N), qd.field(qd.f32, ())
+    k = kernel(pairs(n))
+    k(x, loss)
+    first = next(line for line in k.code("llvm").splitlines() if "%group" in line and "br" in line)
+    assert first.lstrip().startswith("br label") is hoists
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from quadrants_lab.backends._llvm.memory import Partial
 from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cpu import copies, shares
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.body import large
 from quadrants_lab.backends.cpu.lanes import memory
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
@@ -76,7 +77,7 @@ def _row(body: LaneBody, task: N.Offload, begin: str, end: str, done: str) -> No
     as many lanes take part as there are iterations left."""
     fn, p = body.fn, task.indices[-1]
     v = ty(i32, body.width).text
-    with fn.loop("group", "i64", begin, end, done, body.stride) as at:
+    with fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(task.body)) as at:
         outer, body.offsets = body.offsets, dict(body.offsets)
         left = fn.let(f"sub i64 {end}, {at}")
         lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
