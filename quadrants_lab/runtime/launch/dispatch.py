@@ -137,6 +137,7 @@ class Dispatcher:
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""
+        plan.frame.ready()
         value = self._launch(plan, args, self._launch_refused)
         assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
         return value
@@ -235,23 +236,24 @@ class Dispatcher:
         return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
-        """The plan for arguments that another mode of the kernel has taken."""
+        """The plan for arguments that another mode of the kernel has taken. Its machine code may still be in the
+        making."""
         with now.lock:
             self.enter(now)
-            return self.plan(now, self.checked(args))
+            return self.plan(now, self.checked(args), ahead=True)
 
-    def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
-        """The plan for checked arguments, compiled if it is not there yet."""
+    def plan(self, now: S.Session, args: Sequence[Any], ahead: bool = False) -> Plan:
+        """The plan for checked arguments, compiled if it is not there yet. ``ahead``: see `Executable`."""
         key, specs = specialise(self.slots, args)
         options = S.compile_options(now)
         key = (key, options, now.placements)
-        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
+        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs, ahead)
         if any(same_memory(args[n], args[m]) for n, m in plan.distinct):
             with S.checking("aliases"):
-                return self.plan(now, args)
+                return self.plan(now, args, ahead)
         return plan
 
-    def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
+    def _made(self, now: S.Session, key: Any, specs: Sequence[Any], ahead: bool) -> Plan:
         """Compiles the plan."""
         with forks.whole():  # no fork while modules are imported: a child would wait for ever for a half imported one
             with importing():
@@ -262,10 +264,14 @@ class Dispatcher:
             forward = self._forward_plan(key)
             other = None if forward is None else forward.compiled
             compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
-            start = perf_counter()
+            clock, start = compiled.clock, perf_counter()
+            compiled.executable.ahead = ahead
+            if not ahead:
+                compiled.executable.ready()
+            waited = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
-            compiled.clock.driver = perf_counter() - start
-            compiled.clock.whole += compiled.clock.driver
+            clock.code, clock.driver = clock.code + waited - start, perf_counter() - waited
+            clock.whole += waited - start + clock.driver
             known = self.reads.get(key, ())
             self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
             self.plans[self._with_state(key)] = plan
