@@ -72,12 +72,12 @@ def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
     verb = "was" if len(changed) == 1 else "were"
     labels = []
     for c in changed:
-        labels.append(Label(c.read, f"how often a loop runs is read from {c.buffer} here"))
+        labels.append(Label(c.read, f"the trip count of a loop is read from {c.buffer} here"))
         if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
-            labels.append(Label(c.loop, f"this loop follows {c.buffer}"))
+            labels.append(Label(c.loop, f"the trip count of this loop depends on {c.buffer}"))
     return warning(
         "QL0410",
-        f"the gradient of kernel {kernel} runs other trips than its launch did: {names} {verb} written in between",
+        f"the gradient of kernel {kernel} has other trip counts than its launch: {names} {verb} written in between",
         tuple(labels),
         f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
         changed[0].read,

@@ -81,7 +81,7 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
     raise QuadrantsRuntimeError(
         f"kernel {dispatcher.name} has arrays or templates among its arguments and no call yet",
         code="QL2065",
-        help=f"launch {what} once: what it is compiled to depends on its arguments",
+        help=f"launch {what} once: its code depends on its arguments",
     )
 
 

@@ -133,5 +133,5 @@ class Keeper:
                 code="QL2093",
                 labels=labels,
                 help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
-                "qd.ad.Tape(loss, memory=2**30), within which it launches again what it does not keep",
+                "qd.ad.Tape(loss, memory=2**30), within which it repeats launches instead of keeping their values",
             )

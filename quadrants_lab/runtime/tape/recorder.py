@@ -93,7 +93,7 @@ class Launches(Keeper):
         record_python_writes(self)
         self._end_auto_segment()
         if self.open:
-            raise segments.not_recomputable("belongs to a function with a gradient of its own")
+            raise segments.not_recomputable("belongs to a function with a custom gradient")
         self.paused += 1
 
     def resume(self) -> None:

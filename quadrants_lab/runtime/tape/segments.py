@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def not_recomputable(what: str) -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(
-        f"qd.ad.checkpoint makes launches again for their gradients, and one {what}",
+        f"qd.ad.checkpoint repeats launches for their gradients, and one {what}",
         code="QL2098",
-        help="leave it out of the function, or use qd.ndarray in the place of arrays that others may write to",
+        help="leave it out of the function, or use qd.ndarray instead of arrays that other code may write to",
     )
 
 
@@ -74,8 +74,8 @@ def join(launches: Launches) -> None:
             raise QuadrantsRuntimeError(
                 f"a Tape with memory={launches.memory} needs at least {launches.used} bytes here",
                 code="QL2091",
-                help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
-                "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
+                help="give it more; it always keeps the memory from before the first launch, and values that functions "
+                "with a custom gradient and launches over numpy arrays or memory of other libraries overwrite",
             )
 
 
