@@ -22,7 +22,7 @@ def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
     return arrays if kernel.aliased else arrays & adjoints
 
 
-def met_by_atomics(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
+def aliased_atomic_buffers(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
     """Of the buffers that atomics of one task go to, those that may be the same memory as another of them."""
     arrays = atomics & shared_arrays(kernel)
     return arrays if len(arrays) > 1 else frozenset()

@@ -252,7 +252,7 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
     """Records the launches of a Python function at its first call, and replays them, without the Python code between
     them, at later calls with equal arguments, also under a Tape. On CUDA a replay is one call of the driver.
 
-    Python objects that the function reads are compared by value (`runtime.tape.surroundings`), fields and ndarrays by
+    Python objects that the function reads are compared by value (`runtime.tape.environment`), fields and ndarrays by
     identity; the data in these may change. Python runs each call of a function that reads or writes fields in Python,
     changes objects that it reads, uses arrays of other libraries, has a custom gradient, or returns something; a
     warning says why (QL2102).

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.autodiff.trips import TripCount
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
-from quadrants_lab.runtime.launch.regions import footprint, meet
+from quadrants_lab.runtime.launch.regions import footprint, overlap
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Se
         name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
         written = footprint(other, name, writes=True) if name and other is not plan else None
         theirs = None if written is None else written.live(_Last(other))
-        if mine is not None and theirs is not None and meet(mine, theirs):
+        if mine is not None and theirs is not None and overlap(mine, theirs):
             return str(other.kernel.name)
     return ""
 

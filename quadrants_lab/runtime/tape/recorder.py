@@ -23,7 +23,7 @@ from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
-from quadrants_lab.runtime.tape import back, segments
+from quadrants_lab.runtime.tape import backward, segments
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
@@ -232,8 +232,8 @@ class Launches(Keeper):
         if any(isinstance(item, Segment) for item in self.last_steps):
             for number, step in enumerate(self.leaves()):
                 step.number = number
-        with back.restored_afterwards(self):
-            back.sweep(self, forget, after)
+        with backward.restored_afterwards(self):
+            backward.sweep(self, forget, after)
 
     def repeat(self) -> None:
         """Runs all steps again, on memory as it is."""
@@ -280,7 +280,7 @@ class Launches(Keeper):
 
     def _fit(self) -> None:
         """Joins steps to segments if the budget is full."""
-        if self.joins and self.memory is not None and not self.open and self.used > segments.room(self):
+        if self.joins and self.memory is not None and not self.open and self.used > segments.segment_budget(self):
             segments.join(self)
 
     def _begin_auto_segment(self, route: Route) -> None:

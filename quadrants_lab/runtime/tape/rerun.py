@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
-from quadrants_lab.runtime.tape import back
+from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.segments import item_bytes
@@ -118,13 +118,13 @@ class Rerun:
 
     def _ready(self) -> Callable[[], None]:
         """Allocates what the captured sweep needs."""
-        self.final = back.snapshot(cast("list[Step | Segment]", self.steps))
+        self.final = backward.snapshot(cast("list[Step | Segment]", self.steps))
         return self._sweep
 
     def _sweep(self) -> None:
         for part in self.final:
             part.keep()
-        back.sweep(self.launches, forget=False)
+        backward.sweep(self.launches, forget=False)
         for part in self.final:
             part.put()
 

@@ -41,16 +41,16 @@ def lengths(steps: int, states: int) -> list[int]:
     return found + [1] * steps
 
 
-def room(launches: Launches) -> int:
+def segment_budget(launches: Launches) -> int:
     """Bytes of the budget for steps. One state is reserved for a copy of the final memory, and 1/32 as slack."""
     assert launches.memory is not None
     return launches.memory * 31 // 32 - launches.largest_segment
 
 
 def join(launches: Launches) -> None:
-    """Joins steps to segments until what is saved fits into `room`."""
+    """Joins steps to segments until what is saved fits into `segment_budget`."""
     assert launches.memory is not None
-    while launches.used > room(launches):
+    while launches.used > segment_budget(launches):
         # First join single steps, but those at the end only if they make a whole segment: the last steps are
         # differentiated first and then need no recomputation. Then join segments in pairs, which doubles their length.
         tail, length = launches.tail, max(2, launches.segment_length)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import memory_at
-from quadrants_lab.runtime.launch.regions import Region, holds, whole
+from quadrants_lab.runtime.launch.regions import Region, contains, whole
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part
 
@@ -107,7 +107,7 @@ class Segment:
 
     def holds(self, memory: Memory, region: Region) -> bool:
         """Whether the region's old values are saved."""
-        return any(holds(r, region) for r in self.saved.get(id(memory), ()))
+        return any(contains(r, region) for r in self.saved.get(id(memory), ()))
 
     def keep(self, part: Part) -> None:
         """Saves what one of the steps overwrote, unless an earlier step did and that is saved."""

@@ -38,7 +38,7 @@ class _Written(Observer):
                 touched.python_wrote = touched.version if filled else touched.python_wrote
 
 
-def rehearsed(program: Callable[[], object]) -> QuadrantsError | None:
+def checked_run(program: Callable[[], object]) -> QuadrantsError | None:
     """The error of a run with all checks: a race between iterations, an index out of bounds or a failed assert; None
     if there is none. Prints and warnings are dropped, and what launches wrote is restored."""
     written = _Written()
