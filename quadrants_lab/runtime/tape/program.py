@@ -21,9 +21,9 @@ from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
+from quadrants_lab.runtime.tape.access_summary import context
 from quadrants_lab.runtime.tape.environment import environment_key
 from quadrants_lab.runtime.tape.recorder import Launches
-from quadrants_lab.runtime.tape.route import context
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
