@@ -25,7 +25,7 @@ class _Written(Observer):
         self.before_any: dict[int, tuple[Any, Any, bool]] = {}  # id -> memory or array, copy, if Python wrote it last
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        for name, touched in plan.behind(args).items():
+        for name, touched in plan.backing(args).items():
             if name in plan.writes and id(touched) not in self.before_any:
                 filled = isinstance(touched, Memory) and touched.python_wrote == touched.version
                 self.before_any[id(touched)] = touched, touched.copy(), filled

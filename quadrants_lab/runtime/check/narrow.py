@@ -282,9 +282,9 @@ class _Closer:
     def _duals(self, forward: Windows) -> list[tuple[int, str]]:
         """Ids of memory, each with the name of the buffer of its tangent."""
         plan, args = forward.record.plan, forward.record.args
-        behind = plan.behind(args)
+        backing = plan.backing(args)
         buffers = forward.kernel.buffers
-        return [(id(behind[name]), b.dual) for name, b in buffers.items() if b.dual and name in behind]
+        return [(id(backing[name]), b.dual) for name, b in buffers.items() if b.dual and name in backing]
 
     # --- statements ----------------------------------------------------------------------------------------------
 
@@ -297,8 +297,8 @@ class _Closer:
         record = dual.record
         arrays = {name: dual.array(name) for name in kernel.buffers if name in dual.memories}
         windows = Windows(record, kernel, arrays, dual.session)
-        behind = plan.behind(args)
-        keys = {name: id(behind[name]) if name in behind else name for name in kernel.buffers}
+        backing = plan.backing(args)
+        keys = {name: id(backing[name]) if name in backing else name for name in kernel.buffers}
         later = self.around.found.adjoints[1]
 
         def flow(cells: dict[Cell, Flow], inject: tuple[int, int] | None) -> tuple[LaunchFlow, float]:

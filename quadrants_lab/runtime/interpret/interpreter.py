@@ -446,7 +446,7 @@ _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statem
     N.AdStackLoadTop: lambda m, s: m.launch_data(s).slots[-1],
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
-    N.Together: lambda m, s: m.env[s.value],
+    N.GroupReduce: lambda m, s: m.env[s.value],
 }
 
 
