@@ -243,9 +243,9 @@ class _NotOurs(OSError):
         danger = "can write to it" if self.owned else "owns it"
         cure = f"chmod go-w {self.path}" if self.owned else "remove it"
         _warn_once(
-            "QL2034",
             f"{self.path} is not used: another user {danger}, and code would be run from there",
-            f"{cure}, or name a folder of your own in QD_OFFLINE_CACHE_FILE_PATH",
+            code="QL2034",
+            help=f"{cure}, or name a folder of your own in QD_OFFLINE_CACHE_FILE_PATH",
         )
 
 
@@ -257,13 +257,13 @@ def _must_be_ours(status: os.stat_result, folder: Path | None, *below: str) -> N
 
 def _warn_unusable(why: str) -> None:
     _warn_once(
-        "QL2035",
         f"nothing is kept on disk, so each process compiles its kernels anew: {why}",
-        "name a folder that you can write to in QD_OFFLINE_CACHE_FILE_PATH, or take qd.init(offline_cache=False)",
+        code="QL2035",
+        help="name a folder that you can write to in QD_OFFLINE_CACHE_FILE_PATH, or take qd.init(offline_cache=False)",
     )
 
 
-def _warn_once(code: str, text: str, help: str) -> None:
+def _warn_once(text: str, code: str, help: str) -> None:
     me = object()
     if _warned.setdefault(code, me) is me:  # one thread alone finds no entry
         warn(render(code, text, help=help, kind="warning"))

@@ -20,12 +20,12 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir import room
+from quadrants_lab.ir import deep_recursion
 
 T = TypeVar("T")
 _PATIENCE = 60.0  # seconds that a fork waits for other threads before it goes on, whatever that does to the child
 
-_locks: weakref.WeakSet[Any] = weakref.WeakSet([room.lock])
+_locks: weakref.WeakSet[Any] = weakref.WeakSet([deep_recursion.lock])
 _inside: dict[int, int] = {}  # threads inside `whole` -> how many of its blocks they are in
 _gate = threading.RLock()  # held by a thread that enters `whole`, and during a fork
 _threads: list[threading.Thread] = []

@@ -13,6 +13,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from quadrants_lab.autodiff import refusals
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.library import FUNCTIONS
 from quadrants_lab.frontend.op_table import Builtin
@@ -185,10 +186,13 @@ class Codes(SphinxDirective):
 
 
 def messages() -> Iterator[Message]:
-    """Those of the front end's table, and those that the other modules write where they raise them."""
+    """Those of the tables of the front end and of derivatives, and those that the other modules write where they raise
+    them."""
     for code, row in TABLE.items():
         kind = "warning" if code.startswith(_WARNINGS) else row.error.__name__.removeprefix("Quadrants")
         yield Message(code, kind, _holes(row.message), _holes(row.help))
+    for code, (message, _, help) in refusals.TABLE.items():
+        yield Message(code, "CompilationError", _holes(message), _holes(help))
     for folder in ("quadrants_lab", "backends"):
         for file in sorted((ROOT / folder).rglob("*.py")):
             module = ast.parse(file.read_text())
@@ -206,7 +210,8 @@ def _raised(node: ast.Call, texts: dict[str, str]) -> Iterator[Message]:
     text = node.args[first] if len(node.args) > first else None
     if not isinstance(code, ast.Constant) or not str(code.value).startswith("QL") or text is None:
         return
-    kind = _text(given["kind"], texts) if "kind" in given else function.removeprefix("Quadrants")
+    kind = "warning" if "warn" in function else function.removeprefix("Quadrants")
+    kind = _text(given["kind"], texts) if "kind" in given else kind
     help = given.get("help") or (node.args[3] if first and len(node.args) > 3 else None)
     yield Message(code.value, kind, _text(text, texts), _text(help, texts) if help else "")
 

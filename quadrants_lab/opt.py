@@ -9,8 +9,8 @@ from pathlib import Path
 from textwrap import fill
 
 from quadrants_lab.errors import Label, QuadrantsError, render
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.parse import ParseError, parse_kernel
-from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.verify import VerifyError
 from quadrants_lab.passes.pipeline import run
@@ -24,7 +24,7 @@ def help_text() -> str:
     return "\n".join(fill(f"{name:25}{text}", 110, subsequent_indent=" " * 25) for name, text in rows.items())
 
 
-@roomy
+@deeply_recursive
 def opt(names: str, file: str, verify: bool) -> int:
     """Prints the kernel in ``file`` ("-": standard input) after these passes. Errors go to stderr with the line of
     the text, and the exit status is then 2."""

@@ -170,14 +170,14 @@ PASSES: dict[str, Pass] = {
     "lower_casts short": lower_casts(saturates=True, short=False),
     "lower_division calls": lower_division(calls=True),
     "lower_division remainder": lower_division(remainder=False),
-    "lower_tasks together": lower_tasks({"add": (f32,)}, (True, True)),
+    "lower_tasks group": lower_tasks({"add": (f32,)}, (True, True)),
 }  # fmt: skip
 
 # adstacks as memory: the layouts of CUDA and AMDGPU, of the CPU without lanes, and of Metal and Vulkan
 PASSES |= {
     "lower_adstacks": lower_adstacks(Layout()),
     "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),
-    "lower_adstacks_together": lower_adstacks(Layout(lockstep=True, numbered=True)),
+    "lower_adstacks_lockstep": lower_adstacks(Layout(lockstep=True, numbered=True)),
 }
 
 PIPELINES: dict[str, Passes] = {

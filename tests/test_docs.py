@@ -31,6 +31,18 @@ def test_paths_exist(document: str) -> None:
             assert (ROOT / path).exists() or (ROOT / "docs" / path).exists() or "NAME" in path, path
 
 
+def test_the_page_of_codes_has_every_code_and_a_row_of_a_table_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import tables
+
+    files = [f for folder in ("quadrants_lab", "backends") for f in (ROOT / folder).rglob("*.py")]
+    shown = set(tables.messages())
+    assert {m.code for m in shown} == {code for f in files for code in re.findall(r'"(QL\d{4})"', f.read_text())}
+    for code in {**tables.TABLE, **tables.refusals.TABLE}:
+        assert len([m for m in shown if m.code == code]) == 1, code
+
+
 def test_make_targets_exist(document: str) -> None:
     rules = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"(?:`|^ {4})make ([a-z-]+)", document, re.MULTILINE))

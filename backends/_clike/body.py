@@ -22,7 +22,7 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import uses
 
 LONGEST = 80  # the most characters of an expression that becomes part of another
-_WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.Leave)
+_WRITES = (N.Store, N.Atomic, N.Assert, N.Print, N.Overflow, N.ThreadExit)
 
 
 class Body:

@@ -51,7 +51,7 @@ class AggregatedAtomics:
     def _may_aggregate(self, s: N.Atomic) -> bool:
         if s.private or s.op not in self.ops or s.type not in self.types or self.uses.get(s.id):
             return False
-        if isinstance(self.ranges.defs.get(s.value), N.Together):  # it is aggregated already
+        if isinstance(self.ranges.defs.get(s.value), N.GroupReduce):  # it is aggregated already
             return False
         own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
         return not own and not any("thread" in self._sources(i) for i in s.index)

@@ -5,7 +5,7 @@ where the host finds them (`layout`).
                                              atomic or @$status[], 2
                                              first = atomic cas @$failed[], 2 expected 0
                                              if first == 0 { store @$failure[0], number  ..  store @$failure[2], %2 }
-                                             leave
+                                             thread_exit
                                            }
 
 A program behind one with asserts leaves at once where one of them failed.
@@ -69,7 +69,7 @@ def _unless(b: Builder, cond: int, report: Callable[[], None], id: int = N.NO_ID
     """Reports and leaves where the condition does not hold. ``id``: of the If, a new one by default."""
     with b.block() as bad:
         report()
-        b.add(N.Leave(b.fresh()))
+        b.add(N.ThreadExit(b.fresh()))
         b.yield_()
     b.add(N.If(b.fresh() if id == N.NO_ID else id, cond, b.nothing(), tuple(bad), ()))
 

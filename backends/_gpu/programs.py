@@ -55,7 +55,7 @@ def programs(kernel: N.Kernel) -> tuple[Program, ...]:
 
 
 def _asserts(block: N.Block) -> bool:
-    return any(isinstance(s, (N.Assert, N.Leave)) for s in walk(block))
+    return any(isinstance(s, (N.Assert, N.ThreadExit)) for s in walk(block))
 
 
 def returns_or_fails(kernel: N.Kernel) -> bool:

@@ -252,7 +252,7 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Load: memory.load,
     N.Store: memory.store,
     N.Atomic: memory.atomic,
-    N.Leave: lambda b, s: None,  # `control.if_` emits the jump
+    N.ThreadExit: lambda b, s: None,  # `control.if_` emits the jump
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,

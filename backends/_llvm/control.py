@@ -25,7 +25,7 @@ def if_(b: Body, s: N.If) -> None:
         fn.start(label)
         values = b.block(block, s.results)
         arms.append([(v, fn.block) for v in values])
-        fn.jump(b.exit if isinstance(block[-2:][0], N.Leave) else join)
+        fn.jump(b.exit if isinstance(block[-2:][0], N.ThreadExit) else join)
     fn.start(join)
     for result, *incoming in zip(s.results, *arms, strict=True):
         b.define(result.id, result.type, fn.phi(b.type_of_param(result).text, *incoming))

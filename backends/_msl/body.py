@@ -153,5 +153,5 @@ Body.handlers = control.HANDLERS | {
     N.Store: memory.store,
     N.Atomic: memory.atomic,
     N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
-    N.Leave: lambda b, s: b.out.put("return;"),
+    N.ThreadExit: lambda b, s: b.out.put("return;"),
 }

@@ -55,7 +55,7 @@ class SimtBody(Body):
         return self.fn.let(f"addrspacecast ptr addrspace(3) {name} to ptr")
 
     def statement(self, stmt: N.Stmt) -> None:
-        if isinstance(stmt, N.Together):
+        if isinstance(stmt, N.GroupReduce):
             op, t, value = stmt.op, stmt.type, self.values[stmt.value]
             whole = over_warp(self, op, t, value, stmt.threads) if stmt.threads else over_group(self, op, t, value)
             self.define(stmt.id, t, whole)

@@ -228,7 +228,7 @@ class SimtFrame(GpuFrame):
             return
         if any(b.kind == "ret" for b in self.exe.kernel.buffers.values()):
             raise QuadrantsRuntimeError(
-                f"kernel {self.exe.kernel.name} has graph=True and returns a value, which a graph does not",
+                f"kernel {self.exe.kernel.name} has graph=True and returns a value, which a graph cannot",
                 code="QL3020",
                 help="leave the value in a field, or take graph=True away",
             )

@@ -46,7 +46,7 @@ class Opened:
             for other in self._drivers.values():
                 if other.code_name != driver.code_name:
                     raise QuadrantsRuntimeError(
-                        f"{driver.name} and {other.name} take unlike code, so they are not both for one process",
+                        f"{driver.name} and {other.name} need different machine code, so one process cannot use both",
                         code="QL3010",
                         help="run a process for each, with CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES",
                     )

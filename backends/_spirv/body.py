@@ -146,7 +146,7 @@ def _builtin(b: Body, s: N.Builtin) -> None:
     b.define(s.id, s.type, value)
 
 
-def _together(b: Body, s: N.Together) -> None:
+def _group_reduce(b: Body, s: N.GroupReduce) -> None:
     """The IR leaves open which threads sum together, so whichever threads of a subgroup are active here do."""
     b.define(s.id, s.type, memory.subgroup_sum(b, s.type, b.values[s.value]))
 
@@ -170,7 +170,7 @@ HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.For: control.for_,
     N.While: control.while_,
     N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
-    N.Together: _together,
+    N.GroupReduce: _group_reduce,
     N.Barrier: _barrier,
-    N.Leave: lambda b, s: None,  # the enclosing If emits the return
+    N.ThreadExit: lambda b, s: None,  # the enclosing If emits the return
 }

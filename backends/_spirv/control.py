@@ -27,7 +27,7 @@ def if_(b: Body, s: N.If) -> None:
         fn.start(label)
         values = b.block(block)
         ways.append((values, fn.block))
-        if isinstance(block[-2:][0], N.Leave):
+        if isinstance(block[-2:][0], N.ThreadExit):
             fn.put("Return")
         else:
             fn.jump(join)

@@ -7,7 +7,7 @@
 
     offload struct_for bounds { yield 0, 0, n, 32 } do (i, w) {
       for j in w..m step 32 carry p = (w == 0 ? a : -0) { p + f(i, j) }
-      s = together add p
+      s = group_reduce add p
       if w == 0 { store @y[i], s }
     }
 
@@ -41,17 +41,17 @@ SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
 
-def lower_long_sums(together: int) -> N.Pass:
-    """``together``: how many neighbouring threads run together, a power of two; 1: nothing is done."""
+def lower_long_sums(subgroup_size: int) -> N.Pass:
+    """``subgroup_size``: how many neighbouring threads run together, a power of two; 1: nothing is done."""
 
     def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that no thread goes alone through a long loop that only adds up, in a task of few iterations,
         where both numbers are known."""
-        found = [_found(kernel, task, together) if together > 1 else None for task in kernel.tasks]
+        found = [_found(kernel, task, subgroup_size) if subgroup_size > 1 else None for task in kernel.tasks]
         if not any(found):
             return kernel
         b = Builder(kernel.next_id, types_of(kernel.body))
-        body = tuple(_task(b, t, at, together) if at else t for t, at in zip(kernel.tasks, found, strict=True))
+        body = tuple(_task(b, t, at, subgroup_size) if at else t for t, at in zip(kernel.tasks, found, strict=True))
         return replace(kernel, body=body, next_id=b.next_id)
 
     return lower_long_sums
@@ -67,7 +67,7 @@ class _Sum:
     after: N.Block
 
 
-def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
+def _found(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> _Sum | None:
     """The one loop that takes the task's time, if threads can share it: what it does to memory is to add to elements
     that the task never reads, and no thread alone has an effect before it."""
     if task.kind not in ("range_for", "struct_for") or task.block_dim:
@@ -85,7 +85,7 @@ def _found(kernel: N.Kernel, task: N.Offload, together: int) -> _Sum | None:
     if begin is None or end is None or begin < 0:
         return None
     most, trips = _limits(task, loop)
-    if end - begin < trips * together or not loop.index.type.holds(end + together):
+    if end - begin < trips * subgroup_size or not loop.index.type.holds(end + subgroup_size):
         return None
     box = [(known[low], known[high]) for _, low, high in task.box() if low in known and high in known]
     if len(box) < len(task.indices) or not 0 < prod(high - low for low, high in box) <= most:
@@ -151,12 +151,12 @@ def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
     )  # fmt: skip
 
 
-def _task(b: Builder, task: N.Offload, found: _Sum, together: int) -> N.Offload:
+def _task(b: Builder, task: N.Offload, found: _Sum, subgroup_size: int) -> N.Offload:
     b.span = task.span
     ends, k = end_of(task.bounds).values, len(task.indices)
     with b.block() as bounds:
         b.stmts += task.bounds[:-1]
-        b.yield_(*ends[:k], b.const(0, i32), *ends[k:], b.const(together, i32))
+        b.yield_(*ends[:k], b.const(0, i32), *ends[k:], b.const(subgroup_size, i32))
     place, loop = b.param(i32, "w"), found.loop
     with b.block() as body:
         b.stmts += found.before
@@ -171,12 +171,12 @@ def _task(b: Builder, task: N.Offload, found: _Sum, together: int) -> N.Offload:
         shared = rewrite(loop.body, met)
         b.add(
             replace(loop, id=b.fresh(), begin=start, inits=inits, body=shared, results=parts, reverse=False,
-                    step=b.const(together, t))
+                    step=b.const(subgroup_size, t))
         )  # fmt: skip
         for whole, part in zip(loop.results, parts, strict=True):
-            b.add(N.Together(whole.id, whole.type, "add", part.id, threads=together))
+            b.add(N.GroupReduce(whole.id, whole.type, "add", part.id, threads=subgroup_size))
         if not loop.carried:  # the first thread may overwrite what others read, and waits for nobody without a sum
-            here = b.add(N.Together(b.fresh(), i32, "add", b.cast(first, i32), threads=together))
+            here = b.add(N.GroupReduce(b.fresh(), i32, "add", b.cast(first, i32), threads=subgroup_size))
             first = b.op("and", first, b.op("ne", here, b.const(0, i32)))
         with b.when(first):
             b.stmts += found.after

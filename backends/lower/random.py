@@ -9,12 +9,12 @@ from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.functions import function
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import f16, f32, u32, u64
 from quadrants_lab.ir.walk import map_blocks, rewrite, types_of, walk
 
 
-@roomy
+@deeply_recursive
 def lower_random(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no random: a draw is a hash of builtins (seed, launch, iteration) and counts."""
     sites = dict.fromkeys(s.site for s in walk(kernel.body) if isinstance(s, N.Random))

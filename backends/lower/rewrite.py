@@ -11,7 +11,7 @@ from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
 
@@ -71,7 +71,7 @@ EMPTY = N.Kernel("", (), {}, (), 0)
 Rule = Callable[..., X | None]  # (site, *operands) -> the new value; None: the operation stays
 
 
-@roomy
+@deeply_recursive
 def rewrite(
     kernel: N.Kernel, rules: Mapping[str, Rule], where: Callable[[N.Op], bool] = lambda s: True
 ) -> N.Kernel:

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.walk import rename, types_of, uses
 
 MOST_LEVELS = 48
 
 
-@roomy
+@deeply_recursive
 def shallow(kernel: N.Kernel) -> N.Kernel:
     """The kernel with at most `MOST_LEVELS` nested ifs, not counting ifs around loops. It must be offloaded and have no
     exits."""

@@ -32,8 +32,8 @@ NOTHING: Mapping[str, Collection[DType]] = {}
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
 
-def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:
-    """``together``: by operation, the dtypes for which a group of threads can combine its shares of a reduction.
+def lower_tasks(group_ops: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:
+    """``group_ops``: by operation, the dtypes for which a group of threads can combine its shares of a reduction.
     ``in_step``: by the number of a task, whether a thread runs `IN_STEP` iterations of it in step, each statement for
     all of them, so that their loads overlap. The iterations of `_NEIGHBOURS` threads lie in a row."""
 
@@ -42,7 +42,7 @@ def lower_tasks(together: Mapping[str, Collection[DType]] = NOTHING, in_step: Se
         a task only reduces into gets the share of each thread once, behind the thread's last iteration."""
         b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
         short = [*in_step, *[False] * len(kernel.tasks)]
-        body = tuple(_task(b, kernel, t, buffers, together, few) for t, few in zip(kernel.tasks, short, strict=False))
+        body = tuple(_task(b, kernel, t, buffers, group_ops, few) for t, few in zip(kernel.tasks, short, strict=False))
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
@@ -66,7 +66,7 @@ class _Axis:
 
 def _task(
     b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer],
-    together: Mapping[str, Collection[DType]], in_step: bool,
+    group_ops: Mapping[str, Collection[DType]], in_step: bool,
 ) -> N.Offload:  # fmt: skip
     if task.kind == "threads":
         return task
@@ -98,8 +98,8 @@ def _task(
         b.add(N.For(b.fresh(), index, first, end, (), (), tuple(loop), (), step=step))
         for name, (op, share) in shares.items():
             value, buffer = b.load(share, ()), kernel.buffers[name]
-            if buffer.dtype in together.get(op, ()):
-                value = b.add(N.Together(b.fresh(), buffer.dtype, op, value))
+            if buffer.dtype in group_ops.get(op, ()):
+                value = b.add(N.GroupReduce(b.fresh(), buffer.dtype, op, value))
                 with b.when(b.add(N.Builtin(b.fresh(), u1, "elected"))):
                     b.atomic(op, buffer, (), value)
             else:

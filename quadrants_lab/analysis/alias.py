@@ -22,7 +22,7 @@ def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
     return arrays if kernel.aliased else arrays & adjoints
 
 
-def met_by_atomics(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
+def aliased_atomic_buffers(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
     """Of the buffers that atomics of one task go to, those that may be the same memory as another of them."""
     arrays = atomics & shared_arrays(kernel)
     return arrays if len(arrays) > 1 else frozenset()
@@ -31,12 +31,9 @@ def met_by_atomics(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
 def memory_classes(kernel: N.Kernel) -> dict[str, str]:
     """The class of each buffer: two of different classes never share memory.
 
-    Fields, temps and slots of results are memory of their own. Of `shared_arrays` all of one dtype are one class; their
-    adjoints are another one, their tangents a third.
+    Each field, temp and slot of a result is a class of its own. All `shared_arrays` are one class, also those of
+    different dtypes, since numpy views may share memory; their adjoints are another one, their tangents a third.
     """
     buffers, shared = kernel.buffers, shared_arrays(kernel)
     derivative = {b.grad: " grad" for b in buffers.values()} | {b.dual: " dual" for b in buffers.values()}
-    return {
-        name: f"ndarray {b.dtype}{derivative.get(name, '')}" if name in shared else name
-        for name, b in buffers.items()
-    }
+    return {name: f"ndarray{derivative.get(name, '')}" if name in shared else name for name in buffers}

@@ -22,7 +22,7 @@ TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "QL0404": ("the gradient needs the value of {name} that the kernel overwrites",
                ("read here, and again for the gradient", "written here"),
                _ALONG),
-    "QL0408": ("{name} is used in another way beside its atomic {op} in one loop", (_ORDER, ""),
+    "QL0408": ("{name} has an atomic {op} and another access in the same loop", (_ORDER, ""),
                "use it in a loop of its own"),
     "QL0412": ("a checkpointed loop needs the old value that an atomic in it returned from {name}",
                ("returned once only", _AGAIN), "leave checkpoint=True out, or compute the value without an atomic"),
@@ -31,7 +31,7 @@ TABLE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "QL0418": ("this decomposition has a first derivative only",
                ("found by iterations; a formula gives its derivative, but not the second one",),
                "compare gradients: those of a qd.ad.Tape at x + h * v and at x - h * v"),
-    "QL0419": ("the gradient needs what this kernel reads of {name}, and adds to it", ("read here",),
+    "QL0419": ("the gradient needs the values of {name} that this kernel reads, and adds to them", ("read here",),
                "read a copy of {name} in another field"),
 }  # fmt: skip
 

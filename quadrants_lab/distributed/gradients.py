@@ -107,7 +107,7 @@ def _here(
         init_session(**(init or {}))
     elif init is not None:
         raise QuadrantsRuntimeError(
-            "map_gradients with client=False runs in the session that there is, and was given init",
+            "map_gradients with client=False runs in the current session and takes no init",
             code="QL2208",
             help="leave out init, or call qd.reset() first",
         )
@@ -312,7 +312,7 @@ def raise_error(future: Any) -> NoReturn:
             f"shard {shard} ended {error.allowed_failures + 1} workers one after the other: they were killed, or had "
             "not enough memory",
             code="QL2209",
-            help="smaller shards, or more memory a worker (memory_limit of local_client)",
+            help="smaller shards, or more memory for each worker (memory_limit of local_client)",
         )
     elif isinstance(error, CancelledError):
         made = S.ShardError(f"{key} was cancelled: the cluster was closed, restarted or lost it", code="QL2210")

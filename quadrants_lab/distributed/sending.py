@@ -40,8 +40,8 @@ def packed(thing: Any, what: str) -> bytes:
         raise QuadrantsRuntimeError(
             f"map_gradients cannot send {' -> '.join(path)}: {why}",
             code="QL2204",
-            help="make fields where shards run, with kept(make, ...), and give kernels their fields as arguments; data "
-            "go as numpy arrays, files and connections as what opens them",
+            help="make fields where shards run, with kept(make, ...), and give kernels their fields as arguments; send "
+            "data as numpy arrays, and a path or an address in place of an open file or connection",
         ) from error
 
 

@@ -90,7 +90,7 @@ def named(params: Any) -> dict[str, Array]:
             raise QuadrantsRuntimeError(
                 f"map_gradients: parameter {name or 'params'} has dtype {array.dtype}, and no gradient",
                 code="QL2201",
-                help="parameters are arrays of f16, f32 or f64; what there is no gradient by belongs to the shards",
+                help="parameters are arrays of f16, f32 or f64; data without a gradient belong to the shards",
             )
     return arrays
 

@@ -17,8 +17,8 @@ from quadrants_lab.frontend.values.context import Context, FieldAccessHook, Fram
 from quadrants_lab.frontend.values.values import ArgRef, Lit, Matrix, Mem, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import with_adjoint
+from quadrants_lab.ir.deep_recursion import check_depth
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.room import need
 from quadrants_lab.ir.types import DType
 
 EXPRS: dict[type, Callable[..., Value]] = {
@@ -37,7 +37,7 @@ def lower(
     RecursionError where the stack of this thread is too small for the program; issues QuadrantsWarning where values are
     lost. ``with field_access(fn):`` makes Python call ``fn`` with each field that it reads or writes.
     """
-    need(source.depth)
+    check_depth(source.depth)
     frame = Frame(source)
     cx = Context(frame, options, EXPRS, STATEMENTS, OPS)
     cx.field_access_hook = field_access

@@ -14,7 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import error
-from quadrants_lab.ir.room import depth_of_source
+from quadrants_lab.ir.deep_recursion import depth_of_source
 from quadrants_lab.ir.source import Span
 
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source

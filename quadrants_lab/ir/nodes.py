@@ -84,8 +84,8 @@ class Random(Value):
 class Builtin(Value):
     """A value that the device provides. In lowered kernels: the u64 "seed" (of random draws), "launch" (the number of
     the launch) and "iteration" (the row-major number of the parallel iteration within its task, 0 in a serial task);
-    the u32 "lanes" (the number of threads that run the task); the u1 "elected" (true in one of the threads that are
-    `Together` here). In a task of blocks, as i32: "thread" (the number of the iteration within its block), "number"
+    the u32 "lanes" (the number of threads that run the task); the u1 "elected" (true in one of the threads of a
+    `GroupReduce` here). In a task of blocks, as i32: "thread" (the number of the iteration within its block), "number"
     (that within the task) and "threads" (the number of iterations of this block)."""
 
     form = "builtin {what}"
@@ -231,12 +231,12 @@ class Lane(Value):
 
 
 @dataclass(slots=True)
-class Together(Value):
-    """The reduction by ``op`` of the values of the threads that run in lockstep and are here at the same time; the
-    elected thread has the result. With ``threads``: the reduction over so many neighbouring threads, all of which come
-    here; the first of them has the result."""
+class GroupReduce(Value):
+    """The reduction by ``op`` of the values of those threads of a group or subgroup that are here at the same time; the
+    elected thread has the result. With ``threads``: the reduction over that many neighbouring threads, all of which
+    come here; the first of them has the result."""
 
-    form = "together {op} {value}{threads?}"
+    form = "group_reduce {op} {value}{threads?}"
     op: Word
     value: Id
     threads: int = field(default=0, kw_only=True)
@@ -253,10 +253,10 @@ class Overflow(Effect):
 
 
 @dataclass(slots=True)
-class Leave(Effect):
+class ThreadExit(Effect):
     """Ends a GPU's thread after a failed assert. Stands last in an If's block, in front of the terminator."""
 
-    form = "leave"
+    form = "thread_exit"
     lane_safe = False
 
 
@@ -376,7 +376,7 @@ class Offload(Stmt):
 STATEMENTS: tuple[type[Stmt], ...] = (
     Const, Op, Call, ArgLoad, ShapeOf, Random, Builtin, Load, Store, Atomic, Assert, Barrier, Print,
     AdStackAlloca, AdStackPush, AdStackPop, AdStackLoadTop, AdStackDepth,
-    AdStackGuard, Lane, Together, Overflow, Leave, Yield, Break, Continue, If, For, While, Offload,
+    AdStackGuard, Lane, GroupReduce, Overflow, ThreadExit, Yield, Break, Continue, If, For, While, Offload,
 )  # fmt: skip
 
 for _statement in STATEMENTS:

@@ -380,7 +380,7 @@ _RULE_OF: dict[type, Callable[..., None]] = {
     N.Assert: lambda v, s: v.need(v.visible[s.cond] is u1, "the condition is not u1", s),
     N.Barrier: lambda v, s: v.need(v.blocks, "a barrier stands in a task without blocks", s),
     N.Lane: lambda v, s: v.need(s.type is u32, "a lane's number is u32", s),
-    N.Together: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
+    N.GroupReduce: lambda v, s: v.need(v.visible[s.value] is s.type, "a sum has the dtype of what is added", s),
     N.Overflow: lambda v, s: v.need(v.visible[s.stack] is u32, "a stack's number is u32", s),
     N.AdStackAlloca: lambda v, s: v.stacks.update({s.id: s.type}),
     N.StackUse: _Verifier.stack,

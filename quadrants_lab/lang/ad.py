@@ -234,7 +234,7 @@ def checkpoint(fn: Callable[P, R]) -> Callable[P, R]:
     when their gradients are computed. Checkpoints can be nested.
 
     A launch that cannot run again is an error (QL2098): one that uses arrays which others may write to, or that belongs
-    to a function with a gradient of its own.
+    to a function with a custom gradient.
     """
 
     @wraps(fn)
@@ -252,9 +252,9 @@ def program(fn: Callable[P, R]) -> Callable[P, R | None]:
     """Records the launches of a Python function at its first call, and replays them, without the Python code between
     them, at later calls with equal arguments, also under a Tape. On CUDA a replay is one call of the driver.
 
-    Python objects that the function reads are compared by value (`runtime.tape.surroundings`), fields and ndarrays by
+    Python objects that the function reads are compared by value (`runtime.tape.environment`), fields and ndarrays by
     identity; the data in these may change. Python runs each call of a function that reads or writes fields in Python,
-    changes objects that it reads, uses arrays of other libraries, has a gradient of its own, or returns something; a
+    changes objects that it reads, uses arrays of other libraries, has a custom gradient, or returns something; a
     warning says why (QL2102).
     """
     made = Program(fn)
@@ -312,7 +312,7 @@ def _check_grad_check(x: Any) -> None:
         raise QuadrantsAssertionError(
             f"Only f64 is supported when checking grad: {x!r}",
             code="QL2099",
-            help="differences of rounded values tell nothing: qd.init(default_fp=qd.f64), and fields of qd.f64",
+            help="finite differences of rounded values are useless: qd.init(default_fp=qd.f64), and fields of qd.f64",
         )
 
 

@@ -202,7 +202,7 @@ class AnotherSession:
     def __enter__(self) -> AnotherSession:
         if OBSERVERS.get():
             raise QuadrantsRuntimeError(
-                "a session cannot begin under a Tape or a recorder, which sees launches of one session alone",
+                "a session cannot begin under a Tape or a recorder, which records one session only",
                 code="QL2004",
                 help="put the with of the session around that of the Tape",
             )

@@ -38,7 +38,7 @@ class Replaced:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tapes = [o for o in OBSERVERS.get() if isinstance(o, Launches)]
         for calls in (o for o in OBSERVERS.get() if isinstance(o, Calls)):
-            calls.why_not = f"{self.fn.__name__} has a gradient of its own"
+            calls.why_not = f"{self.fn.__name__} has a custom gradient"
         if tapes and self.grad is None:
             raise QuadrantsRuntimeError(
                 f"{self.fn.__qualname__} is called under a Tape and has no gradient",
@@ -47,7 +47,7 @@ class Replaced:
             )
         if MODE.get() == "second":
             raise QuadrantsRuntimeError(
-                f"{self.fn.__qualname__} has a gradient of its own, and no second derivative",
+                f"{self.fn.__qualname__} has a custom gradient, and no second derivative",
                 code="QL2103",
                 help="leave grad_replaced out, or compare gradients at two points",
             )

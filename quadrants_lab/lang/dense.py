@@ -391,7 +391,7 @@ class Field(Dense):
             raise QuadrantsRuntimeError(
                 f"{self!r} lies in a sparse layout, which cannot be pickled",
                 code="QL2037",
-                help="send to_numpy(), and place a field where it arrives",
+                help="send to_numpy(), and place a field in the process that gets it",
             )
         return super().__reduce__()
 

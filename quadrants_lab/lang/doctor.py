@@ -27,10 +27,10 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.cause import Cause, because
+from quadrants_lab.runtime.check.checked_run import checked_run
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
-from quadrants_lab.runtime.check.parting import seed_gradients
+from quadrants_lab.runtime.check.dot_product import seed_gradients
 from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
-from quadrants_lab.runtime.check.rehearsal import rehearsed
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
@@ -56,7 +56,7 @@ def _checked(
     loss.fill(0)
     with showing(progress) as say:
         say("races and indices")
-        unsafe = rehearsed(program)
+        unsafe = checked_run(program)
     if isinstance(unsafe, QuadrantsAssertionError) and because(unsafe).kind != "race":
         return Report("loss", np.nan, says="with checks on, the program ends with an error", causes=(because(unsafe),))
     wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}

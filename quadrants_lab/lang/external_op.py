@@ -62,7 +62,7 @@ class ExternalOp:
         """Raises an error under a Tape or FwdMode, because derivatives would not flow through the operation."""
         if differentiating():
             raise QuadrantsRuntimeError(
-                f"{self.title} is called under a Tape or FwdMode, which do not see through it",
+                f"{self.title} is called under a Tape or FwdMode, and derivatives do not flow through it there",
                 code="QL2121",
                 help=f"call {self.name} itself there, or let {self.maker.removesuffix('_op')} differentiate all of it",
             )

@@ -161,9 +161,9 @@ class FlattenedKernel(Kernel):
 
 def _no_gradient(self: Launchable, *args: Any, **kwargs: Any) -> Any:
     raise QuadrantsRuntimeError(
-        f"kernel {self.name} is several launches, as many as its flags say, and has no gradient of its own",
+        f"kernel {self.name} consists of several launches, as many as its flags say, and has no single gradient",
         code="QL2131",
-        help="launch it under qd.ad.Tape(loss), which knows the launches that there were",
+        help="launch it under qd.ad.Tape(loss), which records its launches",
     )
 
 

@@ -88,7 +88,7 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
             raise QuadrantsSyntaxError(
                 f"{given!r}, the {what}, is not one of the language",
                 code="QL2062",
-                help="every member of a dataclass that a kernel takes is annotated as a parameter would be",
+                help="every member of a dataclass that a kernel takes needs an annotation that a parameter can have",
             )
         found.append((field.name, annotation))
     return found

@@ -203,18 +203,18 @@ class SNode:
         return [field for field in self._fields if field.primal is None]
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """The capacity of each list of a dynamic node."""
         (n,) = self._extents.values()
         return n
 
     def element(self, at: Sequence[Any], slot: Any, grown: Callable[[Any, int], Any]) -> tuple[Any, ...]:
         """The index of item ``slot`` of a dynamic node's list in the parent's cell ``at``. If the parent divides the
-        axis of the list too, the index along it is ``grown(i, room)``, i being the parent's."""
+        axis of the list too, the index along it is ``grown(i, capacity)``, i being the parent's."""
         above = self._above.axes if self._above else ()
         cell = dict(zip(above, at, strict=True))
         (axis,) = self._extents
-        cell[axis] = grown(cell[axis], self.room) if axis in cell else slot
+        cell[axis] = grown(cell[axis], self.capacity) if axis in cell else slot
         return tuple(cell[a] for a in self.axes)
 
     def find(self, index: Sequence[Any], below: SNode) -> tuple[tuple[Any, ...], Any]:

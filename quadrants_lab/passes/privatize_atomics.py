@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quadrants_lab.analysis.alias import met_by_atomics
+from quadrants_lab.analysis.alias import aliased_atomic_buffers
 from quadrants_lab.analysis.effects import places, touched
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import map_offloads, rewrite_in
@@ -13,14 +13,14 @@ from quadrants_lab.ir.walk import map_offloads, rewrite_in
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one
     axis in every access of the task to that buffer, so that two iterations never meet. Arrays that may be the same
-    memory (`met_by_atomics`) have no private atomics. In serial tasks all are private."""
+    memory (`aliased_atomic_buffers`) have no private atomics. In serial tasks all are private."""
     return map_offloads(kernel, lambda task: _task(kernel, task))
 
 
 def _task(kernel: N.Kernel, task: N.Offload) -> N.Offload:
     own = {p.id for p in task.indices}
     at, atomics = places(task.body), touched(task.body, N.Atomic)
-    shared = met_by_atomics(kernel, atomics)
+    shared = aliased_atomic_buffers(kernel, atomics)
 
     def alone(buffer: str) -> bool:
         if task.kind == "serial":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
-from quadrants_lab.analysis.alias import met_by_atomics
+from quadrants_lab.analysis.alias import aliased_atomic_buffers
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
 from quadrants_lab.passes.sweeps import sweeps
@@ -34,7 +34,7 @@ def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
     sums = [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
     used = uses(task.body) if sums else {}
     wanted = {s.buffer for s in sums} - {s.buffer for s in sums if s.id in used or s.op in ("cas", "exchange")}
-    wanted -= met_by_atomics(kernel, {s.buffer for s in sums})
+    wanted -= aliased_atomic_buffers(kernel, {s.buffer for s in sums})
     found: dict[str, int] = {}
     for buffer in wanted:
         info, own = accesses_of(kernel), [symbol(p.id) for p in task.indices]

@@ -26,7 +26,7 @@ def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def shares(kernel: N.Kernel) -> bool:
-    return any(isinstance(s, N.Together) for s in walk(lower_long_sums(32)(kernel).body))
+    return any(isinstance(s, N.GroupReduce) for s in walk(lower_long_sums(32)(kernel).body))
 
 
 def test_values_and_gradients(session: None) -> None:
@@ -208,7 +208,7 @@ def test_additions_of_a_shared_loop_are_not_private() -> None:
     have to read what it stores."""
     kernel = lower_long_sums(32)(parse_kernel(ADDS.replace("READ", "y")))
     assert [s.private for s in walk(kernel.body) if isinstance(s, N.Atomic)] == [False, False]
-    (waits,) = (s for s in walk(kernel.body) if isinstance(s, N.Together))
+    (waits,) = (s for s in walk(kernel.body) if isinstance(s, N.GroupReduce))
     (told,) = (s for s in walk(kernel.body) if isinstance(s, N.Op) and waits.id in s.args)
     (both,) = (s for s in walk(kernel.body) if isinstance(s, N.Op) and told.id in s.args)
     assert [s.cond for s in walk(kernel.body) if isinstance(s, N.If)] == [both.id]

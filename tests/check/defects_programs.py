@@ -191,7 +191,7 @@ def a_gradient_that_is_not_cleared(b):
     return run
 
 
-@defect("changed bound", "right", "runs other trips than its launch did")
+@defect("changed bound", "right", "has other trip counts than its launch")
 def a_bound_that_changes_before_the_gradient(b):
     x, y, n = b.x, b.y, b.n
 

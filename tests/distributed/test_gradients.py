@@ -419,7 +419,7 @@ def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
         (lambda x, shard: (0.0, np.zeros(3)), SQUARES, {}, r"QL2203.*one of shape \(3,\) for the gradient by params"),
         (lambda x, shard: (0.0, {"b": x["a"]}), {"a": SQUARES}, {}, "QL2203.*none for the gradient by a"),
         (programs.asserts, SQUARES, {"together": 3}, "QL2207.*power of two, not 3"),
-        (programs.asserts, SQUARES, {"init": {}}, "QL2208.*was given init"),
+        (programs.asserts, SQUARES, {"init": {}}, "QL2208.*takes no init"),
     ],
 )
 def test_wrong_calls(fn: Any, params: Any, more: dict[str, Any], says: str) -> None:

@@ -24,7 +24,7 @@ from quadrants_lab.frontend.specs import (
     StructSpec,
     TemplateSpec,
 )
-from quadrants_lab.ir import room
+from quadrants_lab.ir.deep_recursion import run_deep
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, DType, f32, f64, i8, i32, u1, u32
 from quadrants_lab.ir.verify import verify
@@ -162,7 +162,7 @@ class Case:
         self.fn, self.specs, self.options = fn, specs, CompileOptions(**options)
 
     def lower(self) -> Lowered:
-        lowered = room.call(lambda: lower(function_source(self.fn), self.specs, self.options))
+        lowered = run_deep(lambda: lower(function_source(self.fn), self.specs, self.options))
         verify(lowered.kernel)
         return lowered
 

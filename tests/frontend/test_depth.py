@@ -16,7 +16,7 @@ from deep import PROGRAMS, define, made
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsWarning
-from quadrants_lab.ir import room
+from quadrants_lab.ir.deep_recursion import run_deep
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.verify import verify
@@ -154,8 +154,8 @@ def test_too_deep_for_any_stack_is_an_error() -> None:
     def forever(n: int) -> int:
         return max(map(forever, [n + 1]))
 
-    with pytest.raises(QuadrantsCompilationError, match="QL1210"):
-        room.call(lambda: forever(0))
+    with pytest.raises(QuadrantsCompilationError, match="QL1211"):
+        run_deep(lambda: forever(0))
     assert sys.getrecursionlimit() < 10_000
 
 
@@ -167,8 +167,8 @@ def deep(n: int) -> threading.Thread:
 
 
 def test_only_deep_work_has_a_thread() -> None:
-    assert room.call(lambda: deep(10)) is threading.current_thread()
-    assert room.call(lambda: deep(5000)) is not threading.current_thread()
+    assert run_deep(lambda: deep(10)) is threading.current_thread()
+    assert run_deep(lambda: deep(5000)) is not threading.current_thread()
 
 
 def test_errors_come_through() -> None:
@@ -177,7 +177,7 @@ def test_errors_come_through() -> None:
         raise KeyError("this")
 
     with pytest.raises(KeyError, match="this"):
-        room.call(fail)
+        run_deep(fail)
 
 
 @pytest.mark.usefixtures("session")
@@ -208,7 +208,7 @@ def test_a_warning_of_a_deep_program_is_given_once() -> None:
 
 INTERRUPTED = """
 import sys, threading
-from quadrants_lab.ir import room
+from quadrants_lab.ir.deep_recursion import run_deep
 
 def deep(n):
     if n:
@@ -218,7 +218,7 @@ def deep(n):
         pass
 
 try:
-    room.call(lambda: deep(3000))
+    run_deep(lambda: deep(3000))
 except KeyboardInterrupt:
     for thread in threading.enumerate()[1:]:
         thread.join(30)  # it has been told to end

@@ -199,7 +199,7 @@ WRONG = {
     "no result": ("for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nyield %4\n}", "carried values and results"),
     "step dtype": ("for %3: i32 in %0..%0 step %1 {\nyield\n}", "loop bounds and index differ in dtype"),
     "step backwards": ("for reversed %3: i32 in %0..%0 step %0 {\nyield\n}", "a loop with a step runs backwards"),
-    "sum of threads": ("%3: i32 = together add %1", "a sum has the dtype of what is added"),
+    "sum of threads": ("%3: i32 = group_reduce add %1", "a sum has the dtype of what is added"),
     "bounds dtype": ("for %3: i64 in %0..%0 {\nyield\n}", "loop bounds and index differ in dtype"),
     "float index of a loop": ("for %3: f32 in %1..%1 {\nyield\n}", "a loop index is not an integer"),
     "cond of a while": ("while {\nyield %0\n} do {\nyield\n}", "is i32 where u1 is expected"),

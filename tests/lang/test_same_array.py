@@ -132,6 +132,19 @@ def test_overlapping_numpy_arrays(session) -> None:
     assert x.tolist() == [0.0, *[4.0] * COUNT]
 
 
+def test_a_view_of_another_dtype() -> None:
+    @qd.kernel
+    def doubled(x: qd.types.ndarray(), bits: qd.types.ndarray(), out: qd.types.ndarray()):
+        for _ in range(1):
+            for j in range(4):
+                out[j] = int(x[0])
+                bits[0] += 1 << 23  # the exponent of x[0]
+
+    x, out = np.ones(1, np.float32), np.zeros(4, np.int32)
+    doubled(x, x.view(np.int32), out)
+    assert out.tolist() == [1, 2, 4, 8]
+
+
 def test_different_arrays_are_added_to_without_atomics() -> None:
     own_sums(*arrays(2))
     sums = [s for s in walk(own_sums._variants.default[0].last.kernel.body) if isinstance(s, N.Atomic)]

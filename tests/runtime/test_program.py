@@ -270,7 +270,7 @@ def test_gradients_of_the_users_are_run_by_python():
     def run() -> None:
         replaced()
 
-    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*gradient of its own"):
+    with pytest.warns(qd.QuadrantsWarning, match="QL2102.*custom gradient"):
         run()
     for _ in range(3):
         with qd.ad.Tape(loss):

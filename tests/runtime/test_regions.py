@@ -27,12 +27,12 @@ def boxes(r: random.Random) -> list[R.Region]:
 def test_boxes_agree_with_sets_of_their_elements(seed: int) -> None:
     found = boxes(random.Random(seed))
     for a, b in product(found, found):
-        assert R.meet(a, b) == bool(elements(a) & elements(b))
-        if R.meet(a, b):
-            assert elements(R.common(a, b)) == elements(a) & elements(b)
-        if R.holds(a, b):
+        assert R.overlap(a, b) == bool(elements(a) & elements(b))
+        if R.overlap(a, b):
+            assert elements(R.intersection(a, b)) == elements(a) & elements(b)
+        if R.contains(a, b):
             assert elements(a) >= elements(b)
-        assert elements(R.around(a, b)) >= elements(a) | elements(b)
+        assert elements(R.bounding_box(a, b)) >= elements(a) | elements(b)
         assert R.is_empty(a) == (not elements(a))
     union: list[R.Region] = []
     for box in found:

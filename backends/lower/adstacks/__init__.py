@@ -69,8 +69,8 @@ def _block(t: Task, block: N.Block) -> N.Block:
     t.numbers = dict(outer)
     with t.b.block() as out:
         for n, s in enumerate(block):
-            if t.ahead and s is t.ahead.loop and not t.guarded:
-                guard.lower_ahead(t, block[n:], lower)
+            if t.early_check and s is t.early_check.loop and not t.guarded:
+                guard.lower_early(t, block[n:], lower)
                 break
             t.b.span, t.b.adjoint_of = s.span, s.adjoint_of
             if type(s) in _RULES:
@@ -79,7 +79,7 @@ def _block(t: Task, block: N.Block) -> N.Block:
                 guard.lower(t, s, lower)
             else:
                 out.append(map_blocks(s, lower))
-                depths.behind(t, s)
+                depths.after_loop(t, s)
     t.numbers = outer
     return tuple(out)
 

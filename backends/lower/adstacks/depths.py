@@ -53,7 +53,7 @@ def pushed(t: Task, st: Stack, s: N.AdStackPush) -> int:
     if segment in t.slot:
         return t.slot[segment]
     slot = _number(t, st.trips.there) if st.trips else count(t, st.lead)
-    slot = slot if t.ahead else clamp(t, st, slot)
+    slot = slot if t.early_check else clamp(t, st, slot)
     if segment is not None:
         t.slot[segment] = slot
         move(t, st.lead, "add")
@@ -125,7 +125,7 @@ def _times(t: Task, value: int, factor: int) -> int:
     return value if factor == 1 else t.b.op("mul", value, t.b.const(factor, u32))
 
 
-def behind(t: Task, loop: N.Stmt) -> None:
+def after_loop(t: Task, loop: N.Stmt) -> None:
     """Behind a loop: stores how much it has pushed, for stacks whose loops the guard cannot see."""
     for st in t.stacks.values():
         if st.lead is st and st.trips and st.count is not None and st.trips.there[0].loop.id == loop.id:

@@ -20,7 +20,7 @@ def _checked(t: Task) -> list[Stack]:
 
 
 def lower(t: Task, s: N.AdStackGuard, block: Lower) -> None:
-    b, stored = t.b, [] if t.ahead else _checked(t)
+    b, stored = t.b, [] if t.early_check else _checked(t)
     over = [depths.exceeds(t, st) for st in stored]
     # a segment of a checkpointed loop pushes in the reverse, which only the guard behind it checks
     outer, t.guarded = t.guarded, not any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
@@ -33,12 +33,12 @@ def lower(t: Task, s: N.AdStackGuard, block: Lower) -> None:
         b.stmts += body[:-1]
 
 
-def lower_ahead(t: Task, rest: N.Block, block: Lower) -> None:
+def lower_early(t: Task, rest: N.Block, block: Lower) -> None:
     """Lowers the ``rest`` of a task's body, from the first loop that pushes on, under the condition that all stacks
     will fit."""
     b, stored = t.b, _checked(t)
-    assert t.ahead is not None
-    guard = t.ahead.guard
+    assert t.early_check is not None
+    guard = t.early_check.guard
     b.span, b.adjoint_of = guard.span, guard.adjoint_of
     over = [depths.exceeds(t, st) for st in stored]
     outer, t.guarded = t.guarded, True

@@ -86,14 +86,14 @@ def by_trips(block: N.Block) -> dict[int, Trips]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class EarlyCheck:
     """``loop``, in the task's body, is the first one that pushes; ``guard`` is the task's adstack_guard."""
 
     loop: N.For
     guard: N.AdStackGuard
 
 
-def ahead(block: N.Block, trips: Mapping[int, Trips]) -> Ahead | None:
+def early_check(block: N.Block, trips: Mapping[int, Trips]) -> EarlyCheck | None:
     """Where trips number the slots of all of a task's stacks, and the loops are in the task's body, begin at 0, and
     have ends that are known before the first of them: there it is known how much will be pushed."""
     own = [trips.get(s.id) for s in walk(block) if isinstance(s, N.AdStackAlloca)]
@@ -112,7 +112,7 @@ def ahead(block: N.Block, trips: Mapping[int, Trips]) -> Ahead | None:
     later = {i for s in block[at:] for i, _ in s.defs()}
     zeros = {s.id for s in walk(block) if isinstance(s, N.Const) and s.value == 0}
     known = all(loop.begin in zeros and loop.end not in later for loop in loops)
-    return Ahead(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
+    return EarlyCheck(first, guards[0]) if known and places.get(guards[0].id, -1) > at else None
 
 
 Nest = tuple[Loop, ...]  # loops, each directly in the body of the one before

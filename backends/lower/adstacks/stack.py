@@ -7,7 +7,7 @@ from dataclasses import field
 from itertools import pairwise
 
 from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, Segment, chunks, in_lockstep
-from quadrants_lab.backends.lower.adstacks.loops import Ahead, Trips, ahead, by_trips
+from quadrants_lab.backends.lower.adstacks.loops import EarlyCheck, Trips, by_trips, early_check
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
@@ -76,7 +76,7 @@ class Task:
         for group in self.lockstep.groups:  # trips number all stacks of a group or none
             if any(a.id not in trips for a in group):
                 trips = {i: t for i, t in trips.items() if all(a.id != i for a in group)}
-        self.ahead: Ahead | None = ahead(body, trips) if layout.numbered else None
+        self.early_check: EarlyCheck | None = early_check(body, trips) if layout.numbered else None
         self.stacks = {s.id: self._stack(s, first + n, trips.get(s.id)) for n, s in enumerate(allocas)}
         for group in self.lockstep.groups:
             for a in group:
@@ -103,5 +103,5 @@ class Task:
         """The scalar arguments that a launch gives for a stack."""
         if st.slots is None or st.lead is not st:
             return []
-        needed = ("capacity",) if self.ahead else ("capacity", "last")
+        needed = ("capacity",) if self.early_check else ("capacity", "last")
         return [N.Arg(f"{st.name}.{what}", self.layout.counter) for what in needed]

@@ -25,7 +25,7 @@ from quadrants_lab.ir.types import DType, f32, f64, promote, u1
 
 def _common(cx: Context, numbers: Sequence[Number]) -> DType:
     """The promoted dtype of the numbers, in which arithmetic on them is done."""
-    t = cx.meet(*numbers)
+    t = cx.common_dtype(*numbers)
     return promote(t, t)
 
 
@@ -115,7 +115,7 @@ def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], A
 
 def _select(cx: Context, call: ast.Call, cond: Value, x1: Value, x2: Value) -> Value:
     c, a, b = (cx.argument(call, k, v) for k, v in enumerate((cond, x1, x2)))
-    t = cx.meet(a, b)
+    t = cx.common_dtype(a, b)
     test = arith.truth(cx, c, argument_node(call, 0))
     left, right = cx.to(a, t), cx.to(b, t)
     cx.at(call)

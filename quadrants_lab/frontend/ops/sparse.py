@@ -66,7 +66,7 @@ def _deactivate(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mem
 def _length(cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any]) -> Value:
     cx.at(call)
     count = cx.b.load(sparse.activity_buffer(cx, cell), at)  # appending to a full list counts, but keeps nothing
-    return Num(cx.b.op("min", count, cx.const(cell.room, i32)), i32)
+    return Num(cx.b.op("min", count, cx.const(cell.capacity, i32)), i32)
 
 
 def _append(
@@ -78,7 +78,7 @@ def _append(
         raise cx.fail("QL1417", node, what=describe(val), target=f"an element of {len(mems)} fields")
     cx.at(call)
     slot, place = sparse.appended(cx, cell, at)
-    full = cx.b.op("lt", slot, cx.const(cell.room, i32))
+    full = cx.b.op("lt", slot, cx.const(cell.capacity, i32))
     with cx.b.when(full):
         for mem, part in zip(mems, parts, strict=True):
             for leaf, number in paired_leaves(cx, Element(mem, place), part, node):

@@ -56,7 +56,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
         """The result for a number of each arm; ``old`` where no arm has assigned it."""
         if old is not None and all(n.id == old.id for n in numbers):
             return old  # type: ignore[no-any-return]
-        t = cx.meet(*numbers)
+        t = cx.common_dtype(*numbers)
         results.append(cx.b.param(t, name))
         for arm, number, out in zip(live, numbers, yields, strict=True):
             with cx.b.block(arm.stmts):

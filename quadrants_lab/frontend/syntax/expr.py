@@ -159,7 +159,7 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
         left, right = cx.expr(node.body), cx.expr(node.orelse)
         if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
             return choose(cx, cond, lambda: left, lambda: right, node)
-        t = cx.meet(left, right)
+        t = cx.common_dtype(left, right)
         a, b = cx.to(left, t), cx.to(right, t)
         cx.at(node)
         return Num(cx.b.op("select", cond, a, b), t)
@@ -176,7 +176,7 @@ def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) 
     both = [leaf for leaf in (*mine, *theirs) if isinstance(leaf, (Num, Lit))]
     if not theirs or len(both) < len(mine) + len(theirs) or all(isinstance(leaf, Lit) for leaf in both):
         return value
-    t = cx.meet(*both)
+    t = cx.common_dtype(*both)
     cx.at(node)
     met: Value = map_leaves(value, lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
     return met

@@ -22,7 +22,7 @@ from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, Value
-from quadrants_lab.ir.room import need
+from quadrants_lab.ir.deep_recursion import check_depth
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
 _SHOWN = 6  # most funcs that a message names
@@ -85,7 +85,7 @@ def inline(
     env = _bind(cx, node, source, args, keywords, references)
     known = tuple(map(_static_key, env.values()))
     _check_recursion(cx, node, source, known, env)
-    need(source.depth)
+    check_depth(source.depth)
     same = run_time_aliases(cx, references)
     given = [env[name] for name in references]
     body: Sequence[ast.stmt] = source.node.body

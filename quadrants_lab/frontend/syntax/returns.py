@@ -134,5 +134,5 @@ def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
     """The value of the promoted dtypes; QL1805 where the shapes differ."""
     if type(a) is not type(b) or list(leaf_names(a, "")) != list(leaf_names(b, "")):
         raise cx.fail("QL1805", node, why=f"one way returns {describe(a)}, another {describe(b)}")
-    met = [Num(N.NO_ID, cx.meet(x, y)) for x, y in zip(leaves(a), leaves(b), strict=True)]
+    met = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(leaves(a), leaves(b), strict=True)]
     return with_leaves(a, met)  # type: ignore[no-any-return]

@@ -373,7 +373,7 @@ class Context:
             return value.dtype
         return u1 if kind is bool else self.options.default_fp if kind is float else self.options.default_ip
 
-    def meet(self, *values: V.Number) -> DType:
+    def common_dtype(self, *values: V.Number) -> DType:
         """The dtype of a choice between these numbers: their dtype if they share one, else the promoted one."""
         return reduce(lambda a, b: a if a is b else promote(a, b), map(self.type_of, values))
 

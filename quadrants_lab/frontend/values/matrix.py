@@ -25,7 +25,7 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Ma
             kind = float if float in kinds else int
             elements = [Lit(kind(e.value), e.node, dtype=wide) for e in elements if isinstance(e, Lit)]
     elif len(nums) < len(elements) or any(n.type is not nums[0].type for n in nums):
-        t = cx.meet(*elements)
+        t = cx.common_dtype(*elements)
         elements = [cx.num(e, t) for e in elements]
     return Matrix(shape, tuple(elements))
 

@@ -101,8 +101,8 @@ class _Follower:
         if id(compiled) not in self.kernels:
             self.kernels[id(compiled)] = forward_tasks(compiled)
         kernel = self.kernels[id(compiled)]
-        behind = plan.behind(args)
-        keys: dict[str, Any] = {name: id(one) for name, one in behind.items() if id(one) in self.state}
+        backing = plan.backing(args)
+        keys: dict[str, Any] = {name: id(one) for name, one in backing.items() if id(one) in self.state}
         arrays = {name: self.state[key] for name, key in keys.items() if name in kernel.buffers}
         keys |= {b.name: (number, b.name) for b in kernel.buffers.values() if b.name not in keys}
         run = LaunchFlow(self.trace, self.cells, self.until, kernel, number, keys)

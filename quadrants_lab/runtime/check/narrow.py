@@ -22,9 +22,9 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.differences import gradients
+from quadrants_lab.runtime.check.dot_product import Arrays, Mismatch, seed_gradients
 from quadrants_lab.runtime.check.flow import forward_tasks
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace, share_of
-from quadrants_lab.runtime.check.parting import Arrays, Parting, seed_gradients
 from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
@@ -64,7 +64,7 @@ class Narrow:
     event: Event | None = None
 
 
-def narrow(tangents: Tangents, found: Parting, tolerance: float) -> Narrow | None:
+def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | None:
     """Where the step's gradient is wrong; None if that cannot be found. Memory must be as the last launch left it."""
     steps = list(tangents.launches.leaves())[found.first : found.last + 1]
     tangents.start()
@@ -88,7 +88,7 @@ class _Around:
 
     tangents: Tangents
     steps: list[Step]
-    found: Parting
+    found: Mismatch
     values: Arrays
 
     def again(self) -> None:
@@ -151,7 +151,7 @@ class _Writer:
     """Observes the gradient of a step and records the first launch that changes an element's adjoint (in
     ``buffer``)."""
 
-    def __init__(self, tangents: Tangents, found: Parting, element: Element) -> None:
+    def __init__(self, tangents: Tangents, found: Mismatch, element: Element) -> None:
         self.tangents, self.found, self.element = tangents, found, element
         self.grad: Memory | None = None
         self.at = 0
@@ -282,9 +282,9 @@ class _Closer:
     def _duals(self, forward: Windows) -> list[tuple[int, str]]:
         """Ids of memory, each with the name of the buffer of its tangent."""
         plan, args = forward.record.plan, forward.record.args
-        behind = plan.behind(args)
+        backing = plan.backing(args)
         buffers = forward.kernel.buffers
-        return [(id(behind[name]), b.dual) for name, b in buffers.items() if b.dual and name in behind]
+        return [(id(backing[name]), b.dual) for name, b in buffers.items() if b.dual and name in backing]
 
     # --- statements ----------------------------------------------------------------------------------------------
 
@@ -297,8 +297,8 @@ class _Closer:
         record = dual.record
         arrays = {name: dual.array(name) for name in kernel.buffers if name in dual.memories}
         windows = Windows(record, kernel, arrays, dual.session)
-        behind = plan.behind(args)
-        keys = {name: id(behind[name]) if name in behind else name for name in kernel.buffers}
+        backing = plan.backing(args)
+        keys = {name: id(backing[name]) if name in backing else name for name in kernel.buffers}
         later = self.around.found.adjoints[1]
 
         def flow(cells: dict[Cell, Flow], inject: tuple[int, int] | None) -> tuple[LaunchFlow, float]:

@@ -121,11 +121,11 @@ class Tangents:
         """A launch with tangents, not made yet: its record and kernel, and the memory of values and tangents by
         buffer."""
         kernel, _ = self._compiled(plan.compiled)
-        behind = plan.behind(args)
-        memories = {name: self.values[id(one)] for name, one in behind.items() if name in kernel.buffers}
+        backing = plan.backing(args)
+        memories = {name: self.values[id(one)] for name, one in backing.items() if name in kernel.buffers}
         for name, b in kernel.buffers.items():
-            if b.dual and name in behind:
-                memories[b.dual] = self._tangent(behind[name])
+            if b.dual and name in backing:
+                memories[b.dual] = self._tangent(backing[name])
         shapes = {name: memory.operand.shape for name, memory in memories.items()}
         return LaunchRecord(plan, args, 0, None, shapes, draws=number), kernel, memories
 

@@ -26,12 +26,12 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.check import differences as D
 from quadrants_lab.runtime.check.cause import Cause, because
+from quadrants_lab.runtime.check.dot_product import find_mismatch, is_own, seed_gradients, why_mismatched
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
 from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
-from quadrants_lab.runtime.check.parting import find_parting, is_own, seed_gradients, why_parted
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
@@ -168,10 +168,10 @@ def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
             state.backwards = first_nonfinite(lambda: _backwards(state), state.launches)
         why = state.backwards
     elif seen.kind == "wrong" and seen.tangent is not None and seen.tangent.apart > tolerance:
-        why = _parted(state, x) if monotonic() < state.until else None
+        why = _mismatched(state, x) if monotonic() < state.until else None
         seen = replace(seen, wrong=wrong_elements(state.tangents, x, tolerance, state.until))
     elif seen.good and seen.tangent is not None and state.own:
-        why = _parted(state, x) if monotonic() < state.until else None
+        why = _mismatched(state, x) if monotonic() < state.until else None
         if why is not None:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
     elif not seen.good or not (x.gradient.any() or id(x.memory) in state.quiet):
@@ -188,17 +188,17 @@ def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
     return seen if why is None else replace(seen, causes=(why,))
 
 
-def _parted(state: Check, x: D.Input) -> Cause | None:
+def _mismatched(state: Check, x: D.Input) -> Cause | None:
     """The launch at which the gradient and forward mode disagree; None if there is none."""
     _again(state.launches)
     tolerance = _AGREES_FORWARD[state.bits]
     found = None
     with suppress(TooLong):
-        found = find_parting(state.tangents, x.memory, _direction(x), tolerance)
+        found = find_mismatch(state.tangents, x.memory, _direction(x), tolerance)
     if found is None:
         return None
     state.say("the statement at which they part")
-    return why_parted(found, narrow(state.tangents, found, tolerance))
+    return why_mismatched(found, narrow(state.tangents, found, tolerance))
 
 
 def _traced(state: Check, x: D.Input, seen: Verdict) -> Trace | None:

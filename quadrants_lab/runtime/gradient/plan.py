@@ -206,7 +206,7 @@ class GradientPlan(Plan):
     def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
             f"arguments {a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to "
-            "it: the derivative takes them for two arrays",
+            "it: a gradient is compiled for different arrays",
             code="QL2074",
             help="pass a copy as one of them, or take one argument for both",
         )

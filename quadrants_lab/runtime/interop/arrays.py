@@ -171,7 +171,7 @@ def need_gradient(ndarray: Any, name: str, where: str) -> None:
         text = render(
             "QL2054",
             f"argument {name!r} of the gradient of kernel {where} is a tensor that torch computed: its gradient is "
-            "added to its .grad, from where torch takes it no further",
+            "added to its .grad, and torch does not propagate it further",
             help="make a qd.torch_op of the kernels, or pass a leaf",
             kind="warning",
         )

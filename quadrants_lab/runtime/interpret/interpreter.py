@@ -18,8 +18,9 @@ import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
-from quadrants_lab.ir import draws, room
+from quadrants_lab.ir import draws
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
@@ -101,7 +102,7 @@ class Result:
     overflow: tuple[int, Lane] | None = None
 
 
-@room.roomy
+@deeply_recursive
 def interpret(
     kernel: N.Kernel,
     args: Mapping[str, Any] | None = None,
@@ -128,7 +129,7 @@ def interpret(
     Raises `OutOfBounds` naming buffer, index and line; `QuadrantsRuntimeError` for a buffer that is missing
     or of another dtype or rank, and for a pop of an empty adstack.
     """
-    room.need(room.depth_of_block(kernel.body))  # raises here if at all, before anything has been changed
+    check_depth(depth_of_block(kernel.body))  # raises here if at all, before anything has been changed
     return _Machine(kernel, args or {}, arrays or {}, caps or {}, random, observer, iterations).run()
 
 
@@ -445,7 +446,7 @@ _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statem
     N.AdStackLoadTop: lambda m, s: m.launch_data(s).slots[-1],
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
-    N.Together: lambda m, s: m.env[s.value],
+    N.GroupReduce: lambda m, s: m.env[s.value],
 }
 
 

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.launch.scratch import KeptBuffers
-    from quadrants_lab.runtime.tape.route import Routes
+    from quadrants_lab.runtime.tape.access_summary import AccessSummaries
 
 
 Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
 # takes a dispatcher, its session, a specialisation, and for gradients a function that finds the kernel's own plan
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
-_PER_SESSION = ("last", "parameters", "plans", "reads", "routes", "slots")  # attributes of a dispatcher
+_PER_SESSION = ("last", "parameters", "plans", "reads", "slots", "summaries")  # attributes of a dispatcher
 
 
 class Dispatcher:
@@ -52,7 +52,7 @@ class Dispatcher:
     __slots__ = (
         "__weakref__", "_other_sessions", "_session", "_table", "_table_reads", "call", "constant", "field_class",
         "forward", "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
-        "parameters", "plain", "plans", "reads", "replays", "routes", "second", "slots", "source", "variants",
+        "parameters", "plain", "plans", "reads", "replays", "second", "slots", "source", "summaries", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +81,7 @@ class Dispatcher:
         self.second = False  # a kernel that also computes tangents, to be differentiated twice, or the gradient of one
         self.graph = False  # a launch starts as one graph where the device has graphs
         self.variants: dict[tuple[str, bool], Dispatcher] = {}  # of a forward kernel, by mode and constant
-        self.routes: Routes | None = None  # for launches under a Tape
+        self.summaries: AccessSummaries | None = None  # for launches under a Tape
         self._session: S.Session | None = None
         self._other_sessions: dict[S.Session, dict[str, Any]] = {}  # the values of `_PER_SESSION` there
         self._table: dict[Any, Callable[..., Any]] = {}
@@ -174,7 +174,7 @@ class Dispatcher:
                 return
             self.plans = {}
             self.reads = {}
-            self.routes = self.last = None
+            self.summaries = self.last = None
             self.parameters = tuple(self.make_slots())
             self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
 

@@ -73,7 +73,7 @@ def _bind(frame: Frame, name: str, array: Any, others: Sequence[tuple[str, Any]]
             if apart or array.nbytes != of.nbytes:
                 raise ArgumentError(
                     f"arguments {name!r} and {other!r} of kernel {frame.exe.kernel.name} overlap, and it writes "
-                    "to one of them: this device works on copies of them",
+                    "to one of them: this device copies each array by itself",
                     code="QL2053",
                     help="pass the whole array once, or a copy of a part",
                 )

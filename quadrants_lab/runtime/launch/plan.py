@@ -249,13 +249,13 @@ class Plan:
 
     def operands(self, args: Sequence[Any]) -> dict[str, Any]:
         """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device."""
-        return {name: getattr(x, "operand", x) for name, x in self.behind(args).items()}
+        return {name: getattr(x, "operand", x) for name, x in self.backing(args).items()}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
         """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
-        return {name: x.values() if isinstance(x, Memory) else x for name, x in self.behind(args).items()}
+        return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
 
-    def behind(self, args: Sequence[Any]) -> dict[str, Any]:
+    def backing(self, args: Sequence[Any]) -> dict[str, Any]:
         """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
         slots = zip(self.slots, args, strict=True)
         others = {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}

@@ -29,7 +29,7 @@ _OPERATIONS = {
 Region = tuple[tuple[int, int], ...]  # of each axis begin and end (exclusive)
 
 
-def meet(a: Region, b: Region) -> bool:
+def overlap(a: Region, b: Region) -> bool:
     """Whether the boxes have an element in common."""
     for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110 - runs at each launch under a Tape; `all` takes twice as long
         if x >= d or c >= y or x >= y or c >= d:
@@ -37,17 +37,17 @@ def meet(a: Region, b: Region) -> bool:
     return True
 
 
-def common(a: Region, b: Region) -> Region:
-    """The intersection; empty along some axis where the boxes do not meet."""
+def intersection(a: Region, b: Region) -> Region:
+    """The intersection; empty along some axis if the boxes do not overlap."""
     return tuple((max(x, c), min(y, d)) for (x, y), (c, d) in zip(a, b, strict=True))
 
 
-def around(a: Region, b: Region) -> Region:
+def bounding_box(a: Region, b: Region) -> Region:
     """The smallest box that holds both."""
     return tuple((min(x, c), max(y, d)) for (x, y), (c, d) in zip(a, b, strict=True))
 
 
-def holds(a: Region, b: Region) -> bool:
+def contains(a: Region, b: Region) -> bool:
     """Whether ``a`` has every element of ``b``."""
     for (x, y), (c, d) in zip(a, b, strict=True):  # noqa: SIM110
         if c < x or y < d:
@@ -67,18 +67,18 @@ def add(regions: list[Region], new: Region, most: int = 8) -> None:
     """Adds a box to a list that stands for the union of its boxes. Two boxes whose union is a box are merged; a list of
     more than ``most`` boxes is replaced by the box around them all, so that it does not grow without bound."""
     for r in regions:
-        if holds(r, new):
+        if contains(r, new):
             return
     if is_empty(new):
         return
     for n, r in enumerate(regions):
-        if _side_by_side(r, new) or holds(new, r):
+        if _side_by_side(r, new) or contains(new, r):
             del regions[n]
-            add(regions, around(r, new), most)
+            add(regions, bounding_box(r, new), most)
             return
     regions.append(new)
     if len(regions) > most:
-        regions[:] = [reduce(around, regions)]
+        regions[:] = [reduce(bounding_box, regions)]
 
 
 def _side_by_side(a: Region, b: Region) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.autodiff.trips import TripCount
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
-from quadrants_lab.runtime.launch.regions import footprint, meet
+from quadrants_lab.runtime.launch.regions import footprint, overlap
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Se
         name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
         written = footprint(other, name, writes=True) if name and other is not plan else None
         theirs = None if written is None else written.live(_Last(other))
-        if mine is not None and theirs is not None and meet(mine, theirs):
+        if mine is not None and theirs is not None and overlap(mine, theirs):
             return str(other.kernel.name)
     return ""
 
@@ -72,12 +72,12 @@ def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
     verb = "was" if len(changed) == 1 else "were"
     labels = []
     for c in changed:
-        labels.append(Label(c.read, f"how often a loop runs is read from {c.buffer} here"))
+        labels.append(Label(c.read, f"the trip count of a loop is read from {c.buffer} here"))
         if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
-            labels.append(Label(c.loop, f"this loop follows {c.buffer}"))
+            labels.append(Label(c.loop, f"the trip count of this loop depends on {c.buffer}"))
     return warning(
         "QL0410",
-        f"the gradient of kernel {kernel} runs other trips than its launch did: {names} {verb} written in between",
+        f"the gradient of kernel {kernel} has other trip counts than its launch: {names} {verb} written in between",
         tuple(labels),
         f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
         changed[0].read,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir.room import depth_of_block, need, roomy
+from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.signature import ScalarSlot
@@ -81,11 +81,11 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
     raise QuadrantsRuntimeError(
         f"kernel {dispatcher.name} has arrays or templates among its arguments and no call yet",
         code="QL2065",
-        help=f"launch {what} once: what it is compiled to depends on its arguments",
+        help=f"launch {what} once: its code depends on its arguments",
     )
 
 
-@roomy
+@deeply_recursive
 def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     plan = compiled_plan(dispatcher)
     compiled = plan.compiled
@@ -104,7 +104,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     return print_kernel(steps[wanted])
 
 
-@roomy
+@deeply_recursive
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
     """The code of a stage, of the session's backend or of another one: making code needs no device."""
     plan, own = compiled_plan(dispatcher), S.current().settings.backend
@@ -113,11 +113,11 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     if stage not in makers:
         raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
     kernel = plan.last_kernel if makers[stage] == own else plan.kernel
-    need(depth_of_block(kernel.body))
+    check_depth(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
 
 
-@roomy
+@deeply_recursive
 def sizes(dispatcher: Dispatcher) -> Sizes:
     """The report of the last gradient launch."""
     from quadrants_lab.autodiff.explain import explain

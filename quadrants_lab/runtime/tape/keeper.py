@@ -12,8 +12,8 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
 from quadrants_lab.runtime.interop.arrays import Tensor, TensorCopy
 from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step
 from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked
 from quadrants_lab.runtime.tape.written import span_of
@@ -43,12 +43,12 @@ class Keeper:
         """What the Tape had to save, most bytes first."""
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
-    def _count_kept(self, step: Step, route: Route, kept: KeptBuffers) -> None:
+    def _count_kept(self, step: Step, summary: AccessSummary, kept: KeptBuffers) -> None:
         """Counts the values that the launch itself saved for its gradient."""
         shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
-        assert route.reverse is not None
-        for row in kept_rows(route.reverse.kernel, shapes):
-            kernel = route.plan.kernel.name
+        assert summary.reverse is not None
+        for row in kept_rows(summary.reverse.kernel, shapes):
+            kernel = summary.plan.kernel.name
             step.own += row.bytes
             step.cost += row.bytes
             if not self.open:
@@ -66,13 +66,13 @@ class Keeper:
         for tracked in self.tracked.values():
             tracked.version = tracked.memory.version
 
-    def _track_derivative(self, route: Route, name: str, place: Place, args: Sequence[Any]) -> None:
+    def _track_derivative(self, summary: AccessSummary, name: str, place: Place, args: Sequence[Any]) -> None:
         """Tracks a buffer with a gradient that the launch read or wrote."""
-        grad = route.plan.gradient_of(name, args)
+        grad = summary.plan.gradient_of(name, args)
         if grad is not None:
             tracked = self._track(memory_at(place, args), name)
             tracked.grad = grad
-            tangent = route.plan.gradient_of(name, args, "dual") if route.plan.owner.second else None
+            tangent = summary.plan.gradient_of(name, args, "dual") if summary.plan.owner.second else None
             tracked.tangent = None if tangent is None else self._track(tangent, f"{name}.tangent")
 
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
@@ -133,5 +133,5 @@ class Keeper:
                 code="QL2093",
                 labels=labels,
                 help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
-                "qd.ad.Tape(loss, memory=2**30), within which it launches again what it does not keep",
+                "qd.ad.Tape(loss, memory=2**30), within which it repeats launches instead of keeping their values",
             )

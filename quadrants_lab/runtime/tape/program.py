@@ -21,9 +21,9 @@ from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
+from quadrants_lab.runtime.tape.access_summary import context
+from quadrants_lab.runtime.tape.environment import environment_key
 from quadrants_lab.runtime.tape.recorder import Launches
-from quadrants_lab.runtime.tape.route import context
-from quadrants_lab.runtime.tape.surroundings import surroundings
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -98,13 +98,13 @@ class Recording:
 
 
 class Program:
-    """``fn``, and the launches of its calls by all that it reads (`surroundings`)."""
+    """``fn``, and the launches of its calls by all that it reads (`environment_key`)."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
         self.known: dict[Hashable, Recording | None] = {}
         self.session = -1  # serial of the session of the recordings
-        self.names: set[str] = set()  # argument of `surroundings`
+        self.names: set[str] = set()  # argument of `environment_key`
         self.warned = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -117,7 +117,7 @@ class Program:
         if self.session != now.serial:
             self.session = now.serial
             self.known.clear()
-        key = now.placements, context(), surroundings((self.fn, args, kwargs), self.names)
+        key = now.placements, context(), environment_key((self.fn, args, kwargs), self.names)
         found = self.known.get(key, self)
         if isinstance(found, Program) or (found is not None and not found.holds()):
             return self._record(key, args, kwargs)
@@ -135,7 +135,7 @@ class Program:
         with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
-        if not why_not and surroundings((self.fn, args, kwargs), self.names) != key[-1]:
+        if not why_not and environment_key((self.fn, args, kwargs), self.names) != key[-1]:
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()

@@ -23,12 +23,12 @@ from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
-from quadrants_lab.runtime.tape import back, segments
+from quadrants_lab.runtime.tape import backward, segments
+from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
-from quadrants_lab.runtime.tape.route import Route, Routes
 from quadrants_lab.runtime.tape.step import Segment, Step, launch_gradient
 from quadrants_lab.runtime.tape.tracked import PendingWrite
 from quadrants_lab.runtime.tape.written import Writes
@@ -68,7 +68,7 @@ class Launches(Keeper):
         self.finished_rerun: Rerun | None = None
         self.steps: list[Step | Segment] = []
         self.in_auto_segment = False  # whether the first open segment is one that the budget asked for
-        self.settled: dict[Route, bool] = {}  # routes whose memory is all tracked -> whether their own reads are, too
+        self.settled: dict[AccessSummary, bool] = {}  # those whose memory is all tracked -> whether their own reads are
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
         self.made_again = 0  # steps recomputed in the last backward pass
         self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was recomputed
@@ -93,7 +93,7 @@ class Launches(Keeper):
         record_python_writes(self)
         self._end_auto_segment()
         if self.open:
-            raise segments.not_recomputable("belongs to a function with a gradient of its own")
+            raise segments.not_recomputable("belongs to a function with a custom gradient")
         self.paused += 1
 
     def resume(self) -> None:
@@ -127,34 +127,34 @@ class Launches(Keeper):
     def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
         """Launches and records in the fast way, if a launch that differs at most in its scalars was recorded before;
         else NotImplemented."""
-        routes = dispatcher.routes
-        route = None if routes is None or self.paused or self.repeatable else routes.find(args)
-        if route is None or any(memory_at(p, args).serial in self.dead_paths.open for p in route.constants):
+        summaries = dispatcher.summaries
+        summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
+        if summary is None or any(memory_at(p, args).serial in self.dead_paths.open for p in summary.constants):
             return NotImplemented
-        dispatcher.last = route.plan
-        if self.rerun is not None and (value := self.rerun.launch(route, args)) is not NotImplemented:
+        dispatcher.last = summary.plan
+        if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
-        return self.launch(route, args)
+        return self.launch(summary, args)
 
-    def launch(self, route: Route, args: tuple[Any, ...], number: int = 0) -> Any:
+    def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int = 0) -> Any:
         """Launches and records. ``number``: the launch number that is repeated, 0 for a new launch."""
-        plan, failed, value = route.plan, True, None
+        plan, failed, value = summary.plan, True, None
         with plan.session.lock:  # another thread may launch the same kernel, which has one frame
             record_python_writes(self)
-            self._begin_auto_segment(route)
-            pending = self._before(route, args)
+            self._begin_auto_segment(summary)
+            pending = self._before(summary, args)
             try:
-                value = _again(plan.owner.launch, plan, args, number, route.prints) if number else plan.call(*args)
+                value = _again(plan.owner.launch, plan, args, number, summary.prints) if number else plan.call(*args)
                 failed = False
             finally:
                 if value is not NotImplemented:
-                    self.add(self._ended(route, args, pending, failed))
+                    self.add(self._ended(summary, args, pending, failed))
                 else:  # nothing was launched
                     for write in pending:
                         write.tracked.version = write.tracked.memory.version
         return value
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[Route, list[PendingWrite]]:
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[AccessSummary, list[PendingWrite]]:
         """Copies the values that this launch may overwrite and that will be read again."""
         record_python_writes(self)
         memories = plan.memories(args)
@@ -165,34 +165,36 @@ class Launches(Keeper):
             for one in touched:
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
-        route = Route(plan, args)
-        self._begin_auto_segment(route)
-        return route, self._before(route, args)
+        summary = AccessSummary(plan, args)
+        self._begin_auto_segment(summary)
+        return summary, self._before(summary, args)
 
-    def after(self, plan: Plan, args: tuple[Any, ...], token: tuple[Route, list[PendingWrite]], failed: bool) -> None:
-        route, pending = token
+    def after(
+        self, plan: Plan, args: tuple[Any, ...], token: tuple[AccessSummary, list[PendingWrite]], failed: bool
+    ) -> None:
+        summary, pending = token
         gradient, kept_args = plan.owner.gradient, args
         if not failed and not self.paused:
             self.dead_paths.launched(plan, args)
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.before_foreign(args)
-                route.differentiate(reverse, args)
+                summary.differentiate(reverse, args)
                 kept_args = _copied(reverse, args)
-            if route.fast:
-                if plan.owner.routes is None:
-                    plan.owner.routes = Routes(plan.owner)
-                plan.owner.routes.add(route, args)
-        step = self._ended(route, args, pending, failed)
+            if summary.fast:
+                if plan.owner.summaries is None:
+                    plan.owner.summaries = AccessSummaries(plan.owner)
+                plan.owner.summaries.add(summary, args)
+        step = self._ended(summary, args, pending, failed)
         if self.paused and not failed:
-            step.inner_launch, step.launch, step.route = step.launch, None, None
+            step.inner_launch, step.launch, step.summary = step.launch, None, None
         elif not failed:
             number = plan.frame.launch_number
             step.repeat = partial(_again, plan.owner.launch_by, plan, args, number)
-            if not route.recomputable:
-                step.route = None
-                if route.reverse is not None:
-                    step.gradient = partial(launch_gradient, route.reverse, kept_args, number, step.kept)
+            if not summary.recomputable:
+                step.summary = None
+                if summary.reverse is not None:
+                    step.gradient = partial(launch_gradient, summary.reverse, kept_args, number, step.kept)
                 if self.open:
                     raise segments.not_recomputable(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
@@ -232,8 +234,8 @@ class Launches(Keeper):
         if any(isinstance(item, Segment) for item in self.last_steps):
             for number, step in enumerate(self.leaves()):
                 step.number = number
-        with back.restored_afterwards(self):
-            back.sweep(self, forget, after)
+        with backward.restored_afterwards(self):
+            backward.sweep(self, forget, after)
 
     def repeat(self) -> None:
         """Runs all steps again, on memory as it is."""
@@ -280,12 +282,12 @@ class Launches(Keeper):
 
     def _fit(self) -> None:
         """Joins steps to segments if the budget is full."""
-        if self.joins and self.memory is not None and not self.open and self.used > segments.room(self):
+        if self.joins and self.memory is not None and not self.open and self.used > segments.segment_budget(self):
             segments.join(self)
 
-    def _begin_auto_segment(self, route: Route) -> None:
+    def _begin_auto_segment(self, summary: AccessSummary) -> None:
         """Opens a segment before a launch if steps would be joined to long segments anyway: less must be saved then."""
-        fits = route.recomputable and not self.paused
+        fits = summary.recomputable and not self.paused
         if self.in_auto_segment and not (fits and len(self.open[0].steps) < self.segment_length):
             self._end_auto_segment()
         if fits and self.segment_length >= LONG and self.joins and not self.open:
@@ -304,13 +306,13 @@ class Launches(Keeper):
             self.largest_segment = max(self.largest_segment, segments.item_bytes(segment))
             self._fit()
 
-    def _before(self, route: Route, args: Sequence[Any]) -> list[PendingWrite]:
+    def _before(self, summary: AccessSummary, args: Sequence[Any]) -> list[PendingWrite]:
         """Copies the values that the launch will overwrite and that will be read again."""
-        if self.recomputes and not self.settled.get(route):
-            for name, place, elements in route.own_reads:
-                add(self._read(memory_at(place, args), name, route.plan, N.Read).regions, elements(args))
+        if self.recomputes and not self.settled.get(summary):
+            for name, place, elements in summary.own_reads:
+                add(self._read(memory_at(place, args), name, summary.plan, N.Read).regions, elements(args))
         pending: list[PendingWrite] = []
-        for _, place, footprint, span in route.writes:
+        for _, place, footprint, span in summary.writes:
             tracked = self.tracked.get(id(memory_at(place, args)))
             if tracked is None:
                 continue
@@ -326,40 +328,40 @@ class Launches(Keeper):
                     write.part = part_of(memory, region)
         return pending
 
-    def _ended(self, route: Route, args: tuple[Any, ...], pending: list[PendingWrite], failed: bool) -> Step:
+    def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: list[PendingWrite], failed: bool) -> Step:
         """The step of a launch that has ended. The step of a failed launch only holds the values that it overwrote."""
         if failed:
             self._end_auto_segment()
-        plan, step = route.plan, Step()
+        plan, step = summary.plan, Step()
         for write in pending:
             self._overwrote(step, write, plan.kernel.name)
-        self._track_launch(route, args)
-        if route.has_scratch and route.reverse is not None and not self.paused and (kept := plan.scratch.take()):
-            self._count_kept(step, route, kept)
+        self._track_launch(summary, args)
+        if summary.has_scratch and summary.reverse is not None and not self.paused and (kept := plan.scratch.take()):
+            self._count_kept(step, summary, kept)
             if not self.open:
                 step.kept = kept
         if not failed:
-            step.launch, step.route = (plan, args, plan.frame.launch_number), route
+            step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
         return step
 
-    def _track_launch(self, route: Route, args: Sequence[Any]) -> None:
+    def _track_launch(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         """Tracks the memory that the gradient of this launch needs."""
-        self.writes.kernels.append(route.plan.kernel.name)
-        if route in self.settled and self.settled[route] == self.recomputes:
+        self.writes.kernels.append(summary.plan.kernel.name)
+        if summary in self.settled and self.settled[summary] == self.recomputes:
             return
         written = self.writes.written
-        for _, place, _, _ in route.writes:
+        for _, place, _, _ in summary.writes:
             memory = memory_at(place, args)
             written[id(memory)] = memory
-        if route.reverse is not None and not self.paused:
-            for name, place, elements in route.reads:
-                add(self._read(memory_at(place, args), name, route.reverse).regions, elements(args))
-            for name, place in route.derivatives:
+        if summary.reverse is not None and not self.paused:
+            for name, place, elements in summary.reads:
+                add(self._read(memory_at(place, args), name, summary.reverse).regions, elements(args))
+            for name, place in summary.derivatives:
                 tracked = self.tracked.get(id(memory_at(place, args)))
                 if tracked is None or tracked.grad is None:
-                    self._track_derivative(route, name, place, args)
-        if not (route.arrays or route.scalars or self.paused):  # all its launches touch the same elements
-            self.settled[route] = self.recomputes
+                    self._track_derivative(summary, name, place, args)
+        if not (summary.arrays or summary.scalars or self.paused):  # all its launches touch the same elements
+            self.settled[summary] = self.recomputes
 
     def failed(self, changes: list[Part]) -> None:
         """Records a launch that failed and may have overwritten the memory of ``changes``."""
@@ -370,17 +372,17 @@ class Launches(Keeper):
         """Records the first steps of an earlier recording, which have just been launched again unchanged."""
         self.clear()
         for step in steps:
-            assert step.route is not None
+            assert step.summary is not None
             assert step.launch is not None
             plan, args, _ = step.launch
             for part in step.changes:
                 tracked = self.tracked[id(part.memory)]
-                span = next(s for _, place, _, s in step.route.writes if memory_at(place, args) is part.memory)
+                span = next(s for _, place, _, s in step.summary.writes if memory_at(place, args) is part.memory)
                 self._count_part(tracked, part, plan.kernel.name, span)
             if step.kept:
                 step.own = step.cost = 0
-                self._count_kept(step, step.route, step.kept)
-            self._track_launch(step.route, args)
+                self._count_kept(step, step.summary, step.kept)
+            self._track_launch(step.summary, args)
             self.steps.append(step)
         self.mark_seen()
 

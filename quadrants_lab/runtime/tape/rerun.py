@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
-from quadrants_lab.runtime.tape import back
+from quadrants_lab.runtime.tape import backward
+from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.route import Route
 from quadrants_lab.runtime.tape.segments import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 from quadrants_lab.runtime.tape.tracked import Tracked
@@ -31,7 +31,7 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     """The steps of a recording with which the next run can be compared; None if some are not plain launches, or if they
     would hold too much memory."""
     plain = (
-        isinstance(item, Step) and item.route is not None and item.route.fast and item.gradient is None
+        isinstance(item, Step) and item.summary is not None and item.summary.fast and item.gradient is None
         and all(part.region is not None for part in item.changes)
         for item in launches.steps
     )  # fmt: skip
@@ -44,14 +44,14 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
 
 
 def _arguments(step: Step) -> list[Memory]:
-    assert step.route is not None
-    return [memory_at(n, step.args) for n in step.route.arrays]
+    assert step.summary is not None
+    return [memory_at(n, step.args) for n in step.summary.arrays]
 
 
 def _given(step: Step) -> tuple[Any, ...]:
     """The arguments of a step's gradient, and the memory of the derivatives of its arrays."""
-    assert step.route is not None
-    args, reverse = step.args, step.route.reverse
+    assert step.summary is not None
+    args, reverse = step.args, step.summary.reverse
     beside = () if reverse is None else reverse.gradient_args
     return *args, *(memory_of(derivative(args[n], of)) for n, of, _ in beside)
 
@@ -65,27 +65,27 @@ class Rerun:
         self.at = 0
         writes: Counter[int] = Counter()
         for step in steps:
-            assert step.route is not None
-            writes.update(id(memory_at(place, step.args)) for _, place, _, _ in step.route.writes)
+            assert step.summary is not None
+            writes.update(id(memory_at(place, step.args)) for _, place, _, _ in step.summary.writes)
         self.writes = writes  # id of a memory -> number of launches that write it
         self.versions: dict[int, int] = {}  # id of a memory -> its version before the run
         self.final: list[Part] = []
-        routes = [step.route for step in steps if step.route is not None]
+        summaries = [step.summary for step in steps if step.summary is not None]
         repeatable = all(
-            r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) and not r.has_scratch for r in routes
+            r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) and not r.has_scratch for r in summaries
         )
-        self.graph_capture = GraphCapture(routes[0].plan.session, repeatable)
+        self.graph_capture = GraphCapture(summaries[0].plan.session, repeatable)
 
-    def launch(self, route: Route, args: tuple[Any, ...]) -> Any:
+    def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
         at = self.at
         shared = not at and any(f.memory.foreign for f in self.launches.tracked.values())  # became foreign meanwhile
-        if shared or at == len(self.steps) or not self._same(self.steps[at], route, args):
+        if shared or at == len(self.steps) or not self._same(self.steps[at], summary, args):
             self.end()
             return NotImplemented
         if not at:
             self._watch()
-        step, plan, value = self.steps[at], route.plan, NotImplemented
+        step, plan, value = self.steps[at], summary.plan, NotImplemented
         for part in step.changes:
             part.keep()
         try:
@@ -97,7 +97,7 @@ class Rerun:
         if value is NotImplemented:
             self.end()
             return value
-        if route.has_scratch:
+        if summary.has_scratch:
             step.kept = plan.scratch.take()
         step.launch = plan, args, plan.frame.launch_number
         self.at = at + 1
@@ -109,8 +109,8 @@ class Rerun:
         if graph.capture is None or not graph.start(self._ready, [_given(s) for s in self.steps]):
             return False
         for step in self.steps:
-            if step.route is not None and step.route.reverse is not None:
-                step.route.reverse.wrote(step.args)
+            if step.summary is not None and step.summary.reverse is not None:
+                step.summary.reverse.wrote(step.args)
         for tracked in self.launches.tracked.values():
             tracked.memory.version += 1
             tracked.version = tracked.memory.version
@@ -118,25 +118,25 @@ class Rerun:
 
     def _ready(self) -> Callable[[], None]:
         """Allocates what the captured sweep needs."""
-        self.final = back.snapshot(cast("list[Step | Segment]", self.steps))
+        self.final = backward.snapshot(cast("list[Step | Segment]", self.steps))
         return self._sweep
 
     def _sweep(self) -> None:
         for part in self.final:
             part.keep()
-        back.sweep(self.launches, forget=False)
+        backward.sweep(self.launches, forget=False)
         for part in self.final:
             part.put()
 
-    def _same(self, step: Step, route: Route, args: Sequence[Any]) -> bool:
-        if step.route is not route:
+    def _same(self, step: Step, summary: AccessSummary, args: Sequence[Any]) -> bool:
+        if step.summary is not summary:
             return False
         assert step.launch is not None
         then = step.launch[1]
-        for n in route.arrays:
+        for n in summary.arrays:
             if args[n] is not then[n]:
                 return False
-        for n in route.scalars:  # noqa: SIM110 - in each launch
+        for n in summary.scalars:  # noqa: SIM110 - in each launch
             if args[n] != then[n]:
                 return False
         return True

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def not_recomputable(what: str) -> QuadrantsRuntimeError:
     return QuadrantsRuntimeError(
-        f"qd.ad.checkpoint makes launches again for their gradients, and one {what}",
+        f"qd.ad.checkpoint repeats launches for their gradients, and one {what}",
         code="QL2098",
-        help="leave it out of the function, or use qd.ndarray in the place of arrays that others may write to",
+        help="leave it out of the function, or use qd.ndarray instead of arrays that other code may write to",
     )
 
 
@@ -41,16 +41,16 @@ def lengths(steps: int, states: int) -> list[int]:
     return found + [1] * steps
 
 
-def room(launches: Launches) -> int:
+def segment_budget(launches: Launches) -> int:
     """Bytes of the budget for steps. One state is reserved for a copy of the final memory, and 1/32 as slack."""
     assert launches.memory is not None
     return launches.memory * 31 // 32 - launches.largest_segment
 
 
 def join(launches: Launches) -> None:
-    """Joins steps to segments until what is saved fits into `room`."""
+    """Joins steps to segments until what is saved fits into `segment_budget`."""
     assert launches.memory is not None
-    while launches.used > room(launches):
+    while launches.used > segment_budget(launches):
         # First join single steps, but those at the end only if they make a whole segment: the last steps are
         # differentiated first and then need no recomputation. Then join segments in pairs, which doubles their length.
         tail, length = launches.tail, max(2, launches.segment_length)
@@ -74,8 +74,8 @@ def join(launches: Launches) -> None:
             raise QuadrantsRuntimeError(
                 f"a Tape with memory={launches.memory} needs at least {launches.used} bytes here",
                 code="QL2091",
-                help="give it more; what launches over numpy arrays, memory of other libraries and functions with a "
-                "gradient of their own overwrite is always kept, and so is memory as it was before the first launch",
+                help="give it more; it always keeps the memory from before the first launch, and values that functions "
+                "with a custom gradient and launches over numpy arrays or memory of other libraries overwrite",
             )
 
 

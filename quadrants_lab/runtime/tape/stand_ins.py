@@ -46,19 +46,19 @@ class StandIns:
 
     def differentiate(self, step: Step) -> None:
         """Runs the gradient of a step."""
-        route = step.route
+        summary = step.summary
         if step.gradient is not None:
             self.settle()
             step.gradient()
-        elif route is not None and route.reverse is not None:
+        elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
             _, args, number = step.launch
-            reverse = route.reverse
+            reverse = summary.reverse
             found = []
             if self.parts:
-                for place in route.used:
+                for place in summary.used:
                     self._settle(memory_at(place, args))
-                for name, place in route.loaded:
+                for name, place in summary.loaded:
                     part = self.parts.get(id(memory_at(place, args)))
                     if part is not None:
                         found.append((name, place, part))

@@ -11,25 +11,25 @@ import numpy.typing as npt
 from quadrants_lab.errors import Label, render
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import memory_at
-from quadrants_lab.runtime.launch.regions import Region, holds, whole
+from quadrants_lab.runtime.launch.regions import Region, contains, whole
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.launch.scratch import KeptBuffers
-    from quadrants_lab.runtime.tape.route import Route
+    from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 
 @dataclass(slots=True)
 class Step:
     """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
 
-    ``gradient``: runs its derivative, unless ``route`` does. ``repeat``: runs the step again (None: another step does).
+    ``gradient``: runs its derivative, unless ``summary`` does. ``repeat``: repeats the step (None: another step does).
     ``changes``: overwritten values that gradients of earlier steps read. ``launch``: plan, arguments and number.
     ``inner_launch``: the same of a launch within a function with a custom gradient, whose own step follows. ``write``:
-    the memory that Python wrote to, and (index into the array, values) of each write. ``route``: set for a launch that
-    can be repeated on the same memory. ``kept``: buffers that the launch itself saved for its gradient, ``own`` bytes.
+    the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
+    that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
     ``cost``: bytes that the step saves, or would save if it were in no segment. ``number``: position in the program,
     set when there are segments.
     """
@@ -39,7 +39,7 @@ class Step:
     changes: list[Part] = field(default_factory=list)
     launch: tuple[Plan, tuple[Any, ...], int] | None = None
     write: tuple[Memory, list[tuple[Any, npt.NDArray[Any]]]] | None = None
-    route: Route | None = None
+    summary: AccessSummary | None = None
     kept: KeptBuffers = field(default_factory=dict)
     own: int = 0
     cost: int = 0
@@ -54,23 +54,23 @@ class Step:
 
     @property
     def recomputable(self) -> bool:
-        return self.route is not None or self.write is not None
+        return self.summary is not None or self.write is not None
 
     @property
     def differentiates(self) -> bool:
-        return self.gradient is not None or (self.route is not None and self.route.reverse is not None)
+        return self.gradient is not None or (self.summary is not None and self.summary.reverse is not None)
 
     def bare(self) -> Step:
         """The step without saved values."""
         gradient = self.gradient if self.write is not None else None
-        return Step(gradient, self.repeat, [], self.launch, self.write, self.route, {}, 0, self.cost, self.number)
+        return Step(gradient, self.repeat, [], self.launch, self.write, self.summary, {}, 0, self.cost, self.number)
 
     def overwrites(self) -> Iterator[tuple[Memory, Region]]:
         """Boxes around what it writes when it is repeated."""
         if self.write is not None:
             yield self.write[0], whole(self.write[0].operand.shape)
-        elif self.route is not None:
-            for _, place, footprint, _ in self.route.writes:
+        elif self.summary is not None:
+            for _, place, footprint, _ in self.summary.writes:
                 if footprint is not None:
                     yield memory_at(place, self.args), footprint.of(self.args)
 
@@ -107,7 +107,7 @@ class Segment:
 
     def holds(self, memory: Memory, region: Region) -> bool:
         """Whether the region's old values are saved."""
-        return any(holds(r, region) for r in self.saved.get(id(memory), ()))
+        return any(contains(r, region) for r in self.saved.get(id(memory), ()))
 
     def keep(self, part: Part) -> None:
         """Saves what one of the steps overwrote, unless an earlier step did and that is saved."""

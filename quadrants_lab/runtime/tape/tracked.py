@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.arrays import TensorCopy
-from quadrants_lab.runtime.launch.regions import Region, around, common, meet
+from quadrants_lab.runtime.launch.regions import Region, bounding_box, intersection, overlap
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
 from quadrants_lab.runtime.tape.parts import Part
 
@@ -52,8 +52,8 @@ class Tracked:
         """The smallest box around the part of the region that will be read again; None if there is none."""
         found = None
         for r in self.regions:
-            if meet(region, r):
-                found = common(region, r) if found is None else around(found, common(region, r))
+            if overlap(region, r):
+                found = intersection(region, r) if found is None else bounding_box(found, intersection(region, r))
         return found
 
     def compare(self) -> None:

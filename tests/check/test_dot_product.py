@@ -14,10 +14,10 @@ import quadrants_lab as qd
 from quadrants_lab import pipelines
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite
+from quadrants_lab.runtime.check import dot_product
 from quadrants_lab.runtime.check import narrow as narrowing
-from quadrants_lab.runtime.check import parting
+from quadrants_lab.runtime.check.dot_product import find_mismatch
 from quadrants_lab.runtime.check.narrow import narrow
-from quadrants_lab.runtime.check.parting import find_parting
 from quadrants_lab.runtime.check.recording import Forward
 from quadrants_lab.runtime.check.tangent import Tangents
 from quadrants_lab.runtime.launch.observe import watch
@@ -48,7 +48,7 @@ def test_without_room_for_tangents_it_names_elements_only(wrong_sine, monkeypatc
         for i in x:
             y[None] += qd.sin(x[i])
 
-    monkeypatch.setattr(parting, "MOST_BYTES", 3)  # y's tangent alone takes 4
+    monkeypatch.setattr(dot_product, "MOST_BYTES", 3)  # y's tangent alone takes 4
     (found,) = qd.ad.check(run, y, x).verdicts
     assert found.kind == "wrong"
     assert found.wrong is not None
@@ -69,7 +69,7 @@ def test_no_element_is_named_that_is_right() -> None:
     with watch(launches):
         run()
     tangents = Tangents(launches, y._memory)
-    parted = find_parting(tangents, x._memory, np.ones(4), -1.0)  # taken for wrong wherever it is
+    parted = find_mismatch(tangents, x._memory, np.ones(4), -1.0)  # taken for wrong wherever it is
     assert parted is not None
     assert narrow(tangents, parted, -1.0) is not None
     assert narrow(tangents, parted, 1e-3) is None

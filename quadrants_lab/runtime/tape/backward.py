@@ -125,10 +125,10 @@ def _recompute(inner: Launches, item: Step | Segment) -> None:
             for step in item.steps:
                 _recompute(inner, step)
         return
-    if item.route is not None:
+    if item.summary is not None:
         assert item.launch is not None
         _, args, number = item.launch
-        inner.launch(item.route, args, number)
+        inner.launch(item.summary, args, number)
     elif item.write is not None:
         write_again(inner, item)
     else:

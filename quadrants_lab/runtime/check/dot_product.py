@@ -1,4 +1,4 @@
-"""Finds the launch whose gradient is not the derivative of what it computes.
+"""The dot-product test: finds the launch whose gradient is not the derivative of its kernel.
 
 Between two launches let x be all memory with a gradient, t its tangent and a its adjoint. a . t must be the same before
 and after each launch: both say by how much the loss changes along the initial direction. If a . t differs, the gradient
@@ -34,7 +34,7 @@ Arrays = dict[int, npt.NDArray[Any]]  # id of a memory -> values
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class Mismatch:
     """A ``step`` whose gradient is wrong; its first launch has the ``number`` in the program, from 1. ``given`` and
     ``right``: the change of a . t by the step in the backward and in the forward pass. ``first``, ``last``: positions
     of the step's first launch and of the step among all steps, from 0. ``adjoints``: before and after the step.
@@ -61,7 +61,9 @@ def seed_gradients(launches: Launches, loss: Memory) -> None:
         f.written.clear()
 
 
-def find_parting(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float) -> Parting | None:
+def find_mismatch(
+    tangents: Tangents, x: Memory, direction: npt.NDArray[np.float64], tolerance: float
+) -> Mismatch | None:
     """The last step at which the two modes differ by more than ``tolerance`` relative to what the step itself changes;
     None if there is none. Runs the gradients, so memory must be as the last launch left it. Raises TooLong if it takes
     more than `MOST_BYTES`."""
@@ -92,7 +94,7 @@ def find_parting(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float6
 
     tangents.along(x, direction, forwards)
     steps = list(launches.leaves())
-    found: list[Parting] = []
+    found: list[Mismatch] = []
     seed_gradients(launches, tangents.loss)
     at, eps = len(steps), float(np.finfo(tangents.loss.dtype.numpy).eps)
     later, t_later = adjoints(), {key: t.copy() for key, t in now.items()}
@@ -126,7 +128,7 @@ def find_parting(tangents: Tangents, x: Memory, direction: npt.NDArray[np.float6
         if mine is not None and not abs(given - right) <= tolerance * change + 4 * eps * size:
             number = sum(1 for s in steps[: at + 1] if s.launch is not None or s.inner_launch is not None)
             tangent = {key: t.copy() for key, t in now.items()}
-            found.append(Parting(mine, number, given, right, at, end, (adjoints(), later), tangent))
+            found.append(Mismatch(mine, number, given, right, at, end, (adjoints(), later), tangent))
             return
         for key, where in changed.items():
             later[key].reshape(-1)[where] = grads[key].values().reshape(-1)[where]
@@ -166,7 +168,7 @@ def is_own(step: Step) -> bool:
     return step.gradient is not None and step.launch is None and step.write is None
 
 
-def why_parted(found: Parting, close: Narrow | None) -> Cause:
+def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
     """The cause: which gradient is wrong, at which statement if that was found."""
     step, off = found.step, _off(found)
     event = None if close is None else close.event
@@ -200,7 +202,7 @@ def _where(fn: Any) -> Span | None:
     return Span(code.co_filename, code.co_firstlineno, 0, code.co_firstlineno, len(line))
 
 
-def _off(found: Parting) -> str:
+def _off(found: Mismatch) -> str:
     if not np.isfinite(found.given):
         return "it is not finite"
     if found.right == 0:

@@ -25,7 +25,7 @@ class _Written(Observer):
         self.before_any: dict[int, tuple[Any, Any, bool]] = {}  # id -> memory or array, copy, if Python wrote it last
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        for name, touched in plan.behind(args).items():
+        for name, touched in plan.backing(args).items():
             if name in plan.writes and id(touched) not in self.before_any:
                 filled = isinstance(touched, Memory) and touched.python_wrote == touched.version
                 self.before_any[id(touched)] = touched, touched.copy(), filled
@@ -38,7 +38,7 @@ class _Written(Observer):
                 touched.python_wrote = touched.version if filled else touched.python_wrote
 
 
-def rehearsed(program: Callable[[], object]) -> QuadrantsError | None:
+def checked_run(program: Callable[[], object]) -> QuadrantsError | None:
     """The error of a run with all checks: a race between iterations, an index out of bounds or a failed assert; None
     if there is none. Prints and warnings are dropped, and what launches wrote is restored."""
     written = _Written()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
-class Route:
+class AccessSummary:
     """``writes``: name, place, footprint and source line of each buffer that a launch writes. ``own_reads``: the
     elements that the launch reads. ``reads``: the elements that its gradient reads. ``reverse``: the plan of the
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
@@ -114,8 +114,8 @@ def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) 
     return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
 
 
-class Routes:
-    """The routes of one kernel, by template arguments and kinds of arrays. ``context``: launch modes, which must not
+class AccessSummaries:
+    """The summaries of one kernel, by template arguments and kinds of arrays. ``context``: launch modes, which must not
     have changed since."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -125,23 +125,23 @@ class Routes:
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
         self.context = context()
-        self.table: dict[Hashable, Route] = {}
+        self.table: dict[Hashable, AccessSummary] = {}
 
-    def add(self, route: Route, args: Sequence[Any]) -> None:
+    def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         if context() != self.context:
             self.table.clear()
             self.context = context()
-        self.table[self._key(args)] = route
+        self.table[self._key(args)] = summary
 
-    def find(self, args: Sequence[Any]) -> Route | None:
-        """The route of a launch with these arguments; None if there is none or anything else has changed."""
+    def find(self, args: Sequence[Any]) -> AccessSummary | None:
+        """The summary of a launch with these arguments; None if there is none or anything else has changed."""
         if len(args) != self.slots or context() != self.context:
             return None
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
                 return None
-        route = self.table.get(self._key(args) if self.several else ())
-        return route if route is not None and route.fits(args) else None
+        summary = self.table.get(self._key(args) if self.several else ())
+        return summary if summary is not None and summary.fits(args) else None
 
     def _key(self, args: Sequence[Any]) -> Hashable:
         templates = [template_key(args[n]) for n in self.templates]

@@ -1,6 +1,6 @@
 """Everything that a Python function reads, as a key: calls with equal keys do the same.
 
-`surroundings` visits the globals, closure and defaults of the function and of the functions that it calls, and the
+`environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and the
 lists, dicts and attributes that their code names. It does not see what a generator or an iterator has left, the
 internal state of C code and the standard library (random numbers, clocks), and attributes found by `getattr` with a
 computed name.
@@ -26,7 +26,7 @@ _CONTAINERS = list, tuple, set, frozenset, dict, deque
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
-def surroundings(given: Any, names: set[str]) -> tuple[Any, ...]:
+def environment_key(given: Any, names: set[str]) -> tuple[Any, ...]:
     """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
     arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it."""
     while True:

@@ -1,0 +1,192 @@
+"""Deep recursion: work on deeply nested programs runs in a thread with a large stack.
+
+Source and IR are trees, and the functions that lower, rewrite, print and emit them are recursive. Python stops
+recursion after a thousand frames, too early for an `if` with 140 arms. `run_deep` runs such work in the current thread.
+If the stack is too small, it runs the work again in a thread with a large stack and a high recursion limit. Few
+programs are that deep; the others only pay for measuring the depth of the stack.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from ast import AST, BoolOp, Compare, iter_child_nodes
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from quadrants_lab.errors import QuadrantsCompilationError
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.nodes import Block
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+_STACK = 512 << 20  # bytes of a thread's stack, of which the system provides only what is used
+_BYTES = 5 << 10  # most bytes of a frame: a call of Python through C takes more than one of Python alone
+_LEVEL = 12  # most frames that any function here takes for a level of a program
+_REST = 200  # frames of functions that are not recursive
+
+# The recursion limit belongs to the process: while a thread here needs a high one, all threads have it.
+lock = threading.RLock()
+_raised: list[int] = []  # the limit before each raise
+
+
+def run_deep(work: Callable[[], T], held: Any = None) -> T:
+    """Returns or raises what ``work`` does. The work may be started twice. ``held`` is an RLock that this thread holds
+    and ``work`` may acquire again. Raises QuadrantsCompilationError where the large stack is too small, too."""
+    if isinstance(threading.current_thread(), _LargeStackThread):
+        return work()
+    try:
+        return work()
+    except RecursionError:
+        pass
+    return _elsewhere(work, held)
+
+
+def deeply_recursive(fn: Callable[P, T]) -> Callable[P, T]:
+    """The function, run by `run_deep`."""
+
+    @wraps(fn)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        return run_deep(lambda: fn(*args, **kwargs))
+
+    return run
+
+
+def check_depth(levels: int) -> None:
+    """Raises RecursionError if this stack is too small for a program with ``levels`` levels. Called before work that
+    must not be interrupted half-way."""
+    left = sys.getrecursionlimit() - _LEVEL * levels - _REST
+    if left > 0 and isinstance(threading.current_thread(), _LargeStackThread):
+        return
+    frame = sys._getframe() if left > 0 else None
+    while frame is not None and left > 0:
+        frame, left = frame.f_back, left - 1
+    if left <= 0:
+        raise RecursionError(f"the stack is too small for {levels} levels")
+
+
+def depth_of_source(tree: AST) -> int:
+    """The number of levels of the tree. An operand of `and`, `or` or a chain of comparisons counts as nested in the one
+    before it, as it is in the IR."""
+    depth, todo = 0, [(tree, 1)]
+    while todo:
+        node, level = todo.pop()
+        depth = max(depth, level)
+        chained = isinstance(node, (BoolOp, Compare))
+        todo += [(part, level + 1 + n * chained) for n, part in enumerate(iter_child_nodes(node))]
+    return depth
+
+
+def depth_of_block(block: Block) -> int:
+    """The nesting depth of blocks."""
+    depth, level = 0, list(block)
+    while level:
+        depth += 1
+        level = [s for stmt in level for inner in stmt.blocks() for s in inner]
+    return depth
+
+
+# --- the thread -----------------------------------------------------------------------------------------------------
+
+
+class _Stop(SystemExit):
+    """Raised in the thread to end its work, after the thread that waits for it was interrupted. Threads end by it
+    without a message."""
+
+
+class _LargeStackThread(threading.Thread):
+    """A thread that runs ``work`` with the context variables of its creator, holding the lock ``held``."""
+
+    def __init__(self, work: Callable[[], Any], held: Any) -> None:
+        super().__init__(name="quadrants_lab large stack", daemon=True)
+        self.work = work
+        self.held = held
+        self.context = copy_context()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        self.stopped = False
+
+    def run(self) -> None:
+        try:
+            if self.stopped:
+                raise _Stop
+            if self.held is not None:
+                self.held.acquire()
+            try:
+                self.value = self.context.run(self.work)
+            finally:
+                if self.held is not None:
+                    self.held.release()
+        except BaseException as e:
+            self.error = e
+        finally:
+            self.done.set()
+
+    def stop(self) -> None:
+        """Ends the work, and waits until it has ended."""
+        self.stopped = True  # for a thread that does not run yet
+        if self.ident is not None and not self.done.is_set():
+            ident, stop = ctypes.c_ulong(self.ident), ctypes.py_object(_Stop)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, stop)
+            self.done.wait()
+
+
+def _elsewhere(work: Callable[[], T], held: Any) -> T:
+    """`run_deep` in a new thread, which holds the lock meanwhile."""
+    state = held._release_save() if held is not None else None  # as threading.Condition does
+    try:
+        thread = _finished(work, held)
+    finally:
+        if held is not None:
+            held._acquire_restore(state)
+    if isinstance(thread.error, RecursionError):
+        raise QuadrantsCompilationError(
+            "this program is nested too deeply to be compiled", code="QL1211",
+            help="put a part of it into a loop, or write a long expression in several statements",
+        ) from None  # fmt: skip
+    if thread.error is not None:
+        raise thread.error
+    value: T = thread.value
+    return value
+
+
+def _finished(work: Callable[[], Any], held: Any) -> _LargeStackThread:
+    """The thread after it has done the work. What interrupts this thread, for instance Ctrl-C, ends the work."""
+    thread = _LargeStackThread(work, held)
+    _raise_limit(_STACK // _BYTES)
+    try:
+        with lock:
+            before = threading.stack_size(_STACK)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(before)
+        while not thread.done.wait(0.2):  # not Thread.join, which takes a thread for dead when it is interrupted
+            pass
+    except BaseException:
+        thread.stop()
+        raise
+    finally:
+        _lower_limit()
+    return thread
+
+
+def _raise_limit(frames: int) -> None:
+    with lock:
+        _raised.append(sys.getrecursionlimit())
+        sys.setrecursionlimit(max(frames, _raised[-1]))
+
+
+def _lower_limit() -> None:
+    """Restores the limit from before the first raise, when the last one ends."""
+    with lock:
+        first = _raised[0]
+        _raised.pop()
+        if not _raised:
+            sys.setrecursionlimit(first)
