@@ -246,12 +246,15 @@ def compile_kernel(
             lowered = shared.lowered
         options = reproducible(lowered.kernel, settings[0])
         at.append(perf_counter())
+        tasks = shared.tasks if shared is not None else None
+        if tasks is None:
+            tasks = tasks_ir(lowered.kernel, options)
         if shared is None:
-            tasks, fingerprint = tasks_ir(lowered.kernel, options), FINGERPRINT.get()
+            fingerprint = FINGERPRINT.get()
             snapshot = None if fingerprint is None else fingerprint.snapshot()
             shared = SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
-        kernel = _in_mode(shared.tasks, mode, options)
-        counting = counting_ir(kernel, shared.tasks, options) if mode == REVERSE else None
+        kernel = _in_mode(tasks, mode, options)
+        counting = counting_ir(kernel, tasks, options) if mode == REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
             counter = None if counting is None else _counter(counting, DEPTH, options, session)

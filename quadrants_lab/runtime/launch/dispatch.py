@@ -259,7 +259,7 @@ class Dispatcher:
 
             given = iter(specs)
             whole = [spec_of(slot, given) for slot in self.parameters]
-            forward = self._forward_plan(key)
+            forward = Dispatcher._forward_plan(self, key)
             other = None if forward is None else forward.compiled
             compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
             start = perf_counter()
