@@ -21,7 +21,7 @@ from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
-from quadrants_lab.runtime.launch.observe import differentiating
+from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 
@@ -248,7 +248,7 @@ class Dense:
             raise QuadrantsRuntimeTypeError(what, code="QL2012")
         values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
-        if same and self.dtype.is_float and other.dtype.is_float and differentiating():
+        if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
         else:
             self.from_numpy(values)
