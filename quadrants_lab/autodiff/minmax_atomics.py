@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Ids, box_of, size_types, task_over
@@ -37,11 +38,11 @@ def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N
         s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in MINMAX and s.buffer in with_derivative
     ]
     constants = {s.id: s.value for s in walk(task.body) if isinstance(s, N.Const)} if found else {}
-    for s in walk(task.body) if found else ():
-        for a in found if isinstance(s, N.Access) else ():
-            same = isinstance(s, N.Atomic) and s.op == a.op
-            if s.buffer == a.buffer and not same and not _apart(s, a, constants):
-                raise refusal("QL0408", s.span, a.span, name=s.buffer, op=a.op)
+    accesses = [s for s in walk(task.body) if isinstance(s, N.Access)] if found else []
+    for s, a in product(accesses, found):
+        same = isinstance(s, N.Atomic) and s.op == a.op
+        if s.buffer == a.buffer and not same and not _apart(s, a, constants):
+            raise refusal("QL0408", s.span, a.span, name=s.buffer, op=a.op)
     return found
 
 
