@@ -231,6 +231,7 @@ class Dense:
     def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
         """``arr`` in the shape of the memory; an error if this cannot hold it."""
         memory = self._live()
+        arr = np.asarray(arr) if isinstance(arr, np.generic) else arr  # what numpy makes of arrays without axes
         if not isinstance(arr, np.ndarray):
             what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
