@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Ids, box_of, size_types, task_over
@@ -31,19 +32,24 @@ MINMAX = ("min", "max")
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
-    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 where the task also accesses such a
-    buffer in another way, since the result then depends on the order of threads."""
+    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 where the task may also access such
+    an element in another way, since the result then depends on the order of threads."""
     found = [
         s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in MINMAX and s.buffer in with_derivative
     ]
-    ops = {s.buffer: s.op for s in found}
-    for s in walk(task.body) if found else ():
-        if not isinstance(s, N.Access) or s.buffer not in ops:
-            continue
-        if not isinstance(s, N.Atomic) or s.op != ops[s.buffer]:
-            first = next(a for a in found if a.buffer == s.buffer)
-            raise refusal("QL0408", s.span, first.span, name=s.buffer, op=first.op)
+    constants = {s.id: s.value for s in walk(task.body) if isinstance(s, N.Const)} if found else {}
+    accesses = [s for s in walk(task.body) if isinstance(s, N.Access)] if found else []
+    for s, a in product(accesses, found):
+        same = isinstance(s, N.Atomic) and s.op == a.op
+        if s.buffer == a.buffer and not same and not _apart(s, a, constants):
+            raise refusal("QL0408", s.span, a.span, name=s.buffer, op=a.op)
     return found
+
+
+def _apart(a: N.Access, b: N.Access, constants: Mapping[int, object]) -> bool:
+    """Whether the indices in some axis are different constants."""
+    pairs = zip(a.index, b.index, strict=True)
+    return any(x in constants and y in constants and constants[x] != constants[y] for x, y in pairs)
 
 
 @dataclass(frozen=True, slots=True)

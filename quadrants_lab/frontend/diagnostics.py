@@ -113,6 +113,7 @@ TABLE: dict[str, Row] = {
     "QL1507": Row(_T, "'{text}' has no {what}", "asked for here", "create it with needs_{which}=True"),
     "QL1508": Row(_T, "this index must be known at compile time", "computed at run time", "unroll the loop around it: "
                   "qd.static(range(...))"),
+    "QL1509": Row(_S, "a slice needs a step that is not 0"),
     # --- calls
     "QL1601": Row(_T, "'{text}' is a Python function and cannot run inside a kernel", "{what}", "{cure}"),
     "QL1602": Row(_T, "{text}: {what}", "in this call", "its parameters are ({params})"),

@@ -27,6 +27,7 @@ from quadrants_lab.runtime.arguments.signature import ArraySlot
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
+from quadrants_lab.runtime.memory.memory import TIMES
 from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -118,6 +119,7 @@ class Tape:
         self._differentiated = False
         self.loss.fill(0)
         self._launches = self._recordings.pop(self._key, self._launches)
+        self._launches.began = next(TIMES)
         self._open = ExitStack()
         self._open.callback(_RECORDING.reset, _RECORDING.set(True))
         self._open.enter_context(watch(self._launches))

@@ -17,6 +17,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 from quadrants_lab.lang.annotations import Template
+from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.kernel import func, kernel
@@ -339,11 +340,13 @@ def parallel_sort(keys: Any, values: Any = None) -> None:
         raise _wrong("parallel_sort sorts numbers of 32 or 64 bits along one axis, from index 0 on", keys)
     if values is not None and (not _plain(values) or values.shape != keys.shape):
         raise _wrong(f"parallel_sort sorts numbers with {keys!r} that have its shape and no offset", values)
+    if any(x is not None and has_derivative(x) for x in (keys, values)):
+        no_derivative("parallel_sort")
     n, pairs = keys.shape[0], values is not None
     tmp = ndarray(keys.dtype, n)
-    tmp_values = ndarray(values.dtype, n) if pairs else tmp
+    tmp_values = ndarray(values.dtype, n) if pairs else ndarray(keys.dtype, 1)
     scratch = ndarray(u32, sort_scratch_slots(n))
-    _sorted(keys, tmp, values if pairs else keys, tmp_values, scratch, n, keys.dtype, pairs)
+    _sorted(keys, tmp, values if pairs else tmp_values, tmp_values, scratch, n, keys.dtype, pairs)
 
 
 @kernel

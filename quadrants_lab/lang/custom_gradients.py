@@ -9,7 +9,7 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
 from quadrants_lab.lang.kernel import Func, Launchable
-from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, constants
+from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, constants, differentiating
 from quadrants_lab.runtime.tape.program import Calls
 from quadrants_lab.runtime.tape.recorder import Launches
 
@@ -116,3 +116,19 @@ def _python_function(func: Any, what: str) -> Callable[..., Any]:
             help="call the kernel in a Python function and decorate that",
         )
     return func  # type: ignore[no-any-return]  # callable() does not narrow Any
+
+
+def has_derivative(x: Any) -> bool:
+    """Whether the field or ndarray has a gradient or a dual."""
+    return x.grad is not None or getattr(x, "dual", None) is not None
+
+
+def no_derivative(what: str) -> None:
+    """Raises an error where derivatives are wanted of ``what``, which Python computes."""
+    if differentiating():
+        raise QuadrantsRuntimeError(
+            f"{what} has no derivative, and launches are being differentiated",
+            code="QL2132",
+            help="call it in a Python function whose gradient you write (qd.ad.grad_replaced), or one whose results "
+            "are constants (qd.ad.no_grad)",
+        )

@@ -21,7 +21,7 @@ from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
-from quadrants_lab.runtime.launch.observe import differentiating
+from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 
@@ -231,6 +231,7 @@ class Dense:
     def _checked_array(self, arr: Any) -> npt.NDArray[Any]:
         """``arr`` in the shape of the memory; an error if this cannot hold it."""
         memory = self._live()
+        arr = np.asarray(arr) if isinstance(arr, np.generic) else arr  # what numpy makes of arrays without axes
         if not isinstance(arr, np.ndarray):
             what = f"from_numpy takes a numpy array, not {type(arr).__name__}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012", help="np.asarray(...) makes one")
@@ -248,7 +249,7 @@ class Dense:
             raise QuadrantsRuntimeTypeError(what, code="QL2012")
         values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
-        if same and self.dtype.is_float and other.dtype.is_float and differentiating():
+        if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
         else:
             self.from_numpy(values)

@@ -8,6 +8,7 @@ from math import sqrt
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsTypeError
+from quadrants_lab.lang.custom_gradients import has_derivative, no_derivative
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.fields import field, ndarray
 from quadrants_lab.lang.kernel import kernel
@@ -70,6 +71,8 @@ class _Vectors:
                 f"b and x must have one shape and offset: {b!r} begins at {b.offset}, {x!r} at {x.offset}",
                 code="QL2058",
             )
+        if has_derivative(b) or has_derivative(x):
+            no_derivative("a matrix-free solver")
         self.A, self.x = A, x
         self.make = partial(field, offset=x.offset or None) if x.kind == "field" else ndarray
         self.scalars = ndarray(x.dtype, 2)

@@ -15,12 +15,12 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.annotations import NdarrayType
+from quadrants_lab.lang.custom_gradients import no_derivative
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.dtypes import f32, f64, i32
 from quadrants_lab.lang.fields import ndarray
 from quadrants_lab.lang.kernel import func
 from quadrants_lab.lang.ops import OPERATIONS
-from quadrants_lab.runtime.launch.observe import differentiating
 
 __all__ = ["SparseCG", "SparseMatrix", "SparseMatrixBuilder", "SparseSolver"]
 
@@ -69,14 +69,6 @@ def _scipy() -> Any:
     return scipy
 
 
-def _no_derivative(what: str) -> None:
-    if differentiating():
-        raise _error(
-            f"{what} has no derivative, and launches are being differentiated",
-            "do it outside of the Tape; or write the product as a kernel, see qd.linalg.LinearOperator",
-        )
-
-
 class SparseMatrixBuilder(Triplets):
     """Room for ``max_num_triplets`` entries of a matrix of ``num_rows`` by ``num_cols``. Entries with the same indices
     are added up. ``storage_format`` is accepted and has no effect."""
@@ -107,7 +99,7 @@ class SparseMatrixBuilder(Triplets):
 
     def build(self, dtype: Any = None, _format: str = "CSR") -> SparseMatrix:
         """The matrix of the entries so far; the builder is empty afterwards."""
-        _no_derivative("building a sparse matrix")
+        no_derivative("building a sparse matrix")
         rows, columns, values = self._triplets()
         if len(rows) and not (rows.min() >= 0 and rows.max() < self.shape[0] and columns.min() >= 0
                               and columns.max() < self.shape[1]):  # fmt: skip
@@ -166,7 +158,7 @@ class SparseMatrix:
 
     def __matmul__(self, other: Any) -> Any:
         """The product with a matrix is a matrix, with an ndarray an ndarray, with other vectors a numpy array."""
-        _no_derivative("a product with a sparse matrix")
+        no_derivative("a product with a sparse matrix")
         if isinstance(other, SparseMatrix):
             return self._like(self.matrix @ other.matrix)
         vector = _array(other)
@@ -193,7 +185,7 @@ class SparseMatrix:
 
     def build_from_ndarray(self, ndarray: Any) -> None:
         """Replaces its elements by those in an array that holds triplets (row, column, value) one after the other."""
-        _no_derivative("building a sparse matrix")
+        no_derivative("building a sparse matrix")
         flat = _array(ndarray).reshape(-1)
         if flat.size % 3:
             raise _error("the length of triplets is a multiple of 3")
@@ -237,7 +229,7 @@ class SparseSolver:
 
     def factorize(self, sparse_matrix: SparseMatrix) -> None:
         """Factorises the matrix in f64; `info` says whether that succeeded."""
-        _no_derivative("a sparse solver")
+        no_derivative("a sparse solver")
         n, m = sparse_matrix.shape
         if n != m:
             raise _error(f"a solver takes a square matrix, not one of {n} by {m}")
@@ -268,7 +260,7 @@ class SparseSolver:
 
     def solve(self, b: Any) -> Any:
         """The solution x of A x = b: an ndarray if ``b`` is one, otherwise a numpy array."""
-        _no_derivative("a sparse solver")
+        no_derivative("a sparse solver")
         if self._factors is None:
             raise _error(
                 f"there are no {self.solver_type} factors to solve by: info() is False",
@@ -286,7 +278,7 @@ class SparseCG:
 
     def solve(self) -> tuple[Any, bool]:
         """(x, whether it converged)."""
-        _no_derivative("a sparse solver")
+        no_derivative("a sparse solver")
         A, b = self.A.matrix.astype(np.float64), _array(self.b).astype(np.float64)
         start = None if self.x0 is None else _array(self.x0).astype(np.float64)
         x, left = _scipy().sparse.linalg.cg(A, b, x0=start, rtol=0.0, atol=self.atol, maxiter=self.max_iter)

@@ -189,3 +189,23 @@ def test_misuse_of_custom_gradients() -> None:
         @qd.ad.grad_for(f)
         def h():
             pass
+
+
+def test_constants_of_one_array_as_two_arguments() -> None:
+    x, loss = qd.ndarray(qd.f64, 3, needs_grad=True), field()
+
+    @qd.kernel
+    def squared(a: qd.types.ndarray(), b: qd.types.ndarray()):
+        for i in a:
+            b[i] = a[i] * a[i]
+
+    @qd.kernel
+    def summed(a: qd.types.ndarray()):
+        for i in a:
+            loss[None] += a[i]
+
+    x.fill(3.0)
+    with qd.ad.Tape(loss):
+        qd.ad.no_grad(lambda: squared(x, x))()
+        summed(x)
+    assert (loss[None], x.grad.to_numpy().tolist()) == (27.0, [0.0, 0.0, 0.0])

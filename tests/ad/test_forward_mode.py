@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sessions import WITH_F64, session_of
+from sessions import CPU_ALONE, WITH_F64, session_of
 
 import quadrants_lab as qd
 
@@ -153,6 +153,24 @@ def test_what_python_writes_over_a_parameter_that_was_used_is_a_constant() -> No
             add_squares(x, y)
     assert y.to_numpy().tolist() == [8, 29, 8]
     assert y.dual.to_numpy().tolist() == [8, 4, 8]
+
+
+@CPU_ALONE
+@pytest.mark.parametrize("early", [False, True])
+def test_what_python_writes_by_a_shared_array_is_a_constant(session, early) -> None:
+    x, y = dual_field(3), dual_field(3)
+    x.fill(2.0)
+    shared = x.to_numpy(copy=False) if early else None
+    with qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
+        add_squares(x, y)
+        shared = x.to_numpy(copy=False) if shared is None else shared
+        shared[1] = 5.0
+        with pytest.warns(qd.QuadrantsWarning, match="QL0415"):
+            add_squares(x, y)
+        shared[2] = 1.0
+        add_squares(x, y)
+    assert y.to_numpy().tolist() == [12, 54, 9]
+    assert y.dual.to_numpy().tolist() == [12, 4, 8]
 
 
 @pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])

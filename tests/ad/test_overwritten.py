@@ -223,3 +223,21 @@ def test_maxima_of_two_loops_into_one_element(session, high):
     assert x.grad.to_numpy().tolist() == [0, 0, 2 * high if x_wins else 0, 0]
     assert y.grad.to_numpy().tolist() == [0, 0 if x_wins else 18, 0, 0]
     assert m[None] == max(high, 9)
+
+
+def test_a_launch_whose_gradient_would_be_an_error(session):
+    x, y, count = field(6), field(6), qd.field(qd.i32, ())
+
+    @qd.kernel
+    def pack():
+        for i in x:
+            if x[i] > 0.5:
+                y[qd.atomic_add(count[None], 1)] = x[i] * x[i]
+        for i in x:
+            x[i] = y[i] * y[i] * x[i]
+
+    x.from_numpy(np.array([1, 0, 1, 0, 0, 1], np.float32))
+    pack()
+    assert (count[None], x.to_numpy().tolist()) == (3, [1, 0, 1, 0, 0, 0])
+    with pytest.raises(qd.QuadrantsCompilationError, match="QL0403"):
+        pack.grad()

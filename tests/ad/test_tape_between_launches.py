@@ -215,6 +215,33 @@ def test_a_write_by_an_unrecorded_launch_is_an_error() -> None:
         grown(x, c, y, 2)
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_an_unrecorded_launch_before_or_after_all_others_is_an_error(first: bool) -> None:
+    """It writes what no recorded launch has used by then, or what none uses any more."""
+    x, c, y = drawn(field(3)), drawn(field(3)), field()
+
+    def elsewhere() -> None:
+        other = threading.Thread(target=scaled, args=(c, 2.0)) if first else threading.Thread(target=grown, args=seen)
+        other.start()
+        other.join()
+
+    def mixed() -> None:
+        with qd.ad.Tape(y):
+            if first:
+                elsewhere()
+            grown(*seen)
+            if not first:
+                elsewhere()
+
+    seen = x, c, y, 2
+    for _ in range(2):  # the second one is compared with the recording of the one below
+        with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2094.*[cy] was written under a Tape"):
+            mixed()
+        elsewhere()
+        with qd.ad.Tape(y):
+            grown(*seen)
+
+
 def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "KEEP_BYTES", 100)
     x, c, y = drawn(field(3)), drawn(field(3)), field()

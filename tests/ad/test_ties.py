@@ -128,3 +128,24 @@ def test_stores_of_one_value_count_once() -> None:
         found = x.grad.to_numpy()
         assert sorted(found) == [0, 0, 0, 3]
         assert not found[:2].any()
+
+
+def test_extremes_and_sums_in_elements_of_one_field() -> None:
+    """Elements that differ by a constant index are not one element. Weights tell what each result is made of."""
+    x, low_high, y = field(4), field(3, 2), field()
+
+    @qd.kernel
+    def spread(x: qd.template(), y: qd.template()):
+        low_high[0, 0] = 9.0
+        low_high[1, 0] = -9.0
+        low_high[2, 0] = 0.0
+        for i in x:
+            qd.atomic_min(low_high[0, 0], x[i])
+            qd.atomic_max(low_high[1, 0], 2.0 * x[i])
+            low_high[2, 0] += x[i]
+        y[None] = 10.0 * low_high[0, 0] + low_high[1, 0] * low_high[2, 0]
+
+    x.from_numpy(np.array([0.5, -0.25, 1.5, -1.0], np.float32))  # their sum is 0.75
+    want = [3.0, 3.0, 3.0 + 2 * 0.75, 3.0 + 10.0]
+    assert gradient(spread, x, y).tolist() == want
+    assert tangents(spread, x, y).tolist() == want

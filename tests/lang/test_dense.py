@@ -111,6 +111,9 @@ def test_from_numpy_checks_type_and_shape() -> None:
         x.from_numpy(np.ones((3, 2)))
     x.from_numpy(np.arange(6.0).reshape(3, 2).T)  # any layout, any dtype
     assert x[1, 2] == 5
+    y = qd.field(qd.f32, ())
+    y.from_numpy(y.to_numpy() + 2)  # numpy makes a scalar of it
+    assert y[None] == 2
 
 
 def test_versions_count_writes() -> None:

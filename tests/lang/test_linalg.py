@@ -88,3 +88,26 @@ def test_mismatched_operands_are_refused():
         qd.linalg.MatrixFreeCG(lambda v, out: None, x, x)
     with pytest.raises(qd.QuadrantsTypeError, match="not a ndarray"):
         qd.linalg.MatrixFreeCG(operator, np.zeros(3, np.float32), x)
+
+
+def test_derivatives_end_with_a_name(session):
+    x, b, y = (qd.field(qd.f32, shape, needs_grad=True) for shape in (3, 3, ()))
+    operator = qd.linalg.LinearOperator(shifted_double)
+    keys = qd.field(qd.i32, 3)
+    for solver in (qd.linalg.MatrixFreeCG, qd.linalg.MatrixFreeBICGSTAB):
+        with qd.ad.Tape(y), pytest.raises(qd.QuadrantsRuntimeError, match="a matrix-free solver has no derivative"):
+            solver(operator, b, x)
+    for sorted in ((x,), (keys, x)):
+        with qd.ad.Tape(y), pytest.raises(qd.QuadrantsRuntimeError, match="parallel_sort has no derivative"):
+            qd.algorithms.parallel_sort(*sorted)
+    x.from_numpy(np.array([3, 1, 2], np.float32))
+
+    @qd.kernel
+    def least():
+        y[None] += x[0]
+
+    with qd.ad.Tape(y):
+        qd.algorithms.parallel_sort(keys)
+        qd.ad.no_grad(qd.algorithms.parallel_sort)(x)
+        least()
+    assert (y[None], x.grad.to_numpy().tolist()) == (1.0, [0.0, 0.0, 0.0])

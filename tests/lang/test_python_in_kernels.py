@@ -375,3 +375,24 @@ def test_a_property_that_reads_a_field_is_warned_about():
     with pytest.warns(qd.QuadrantsWarning, match=r"QL1905.*'box.count' is a property that reads a field") as told:
         run()
     assert len(told) == 1
+
+
+def test_slices_of_what_is_known_at_compile_time(session):
+    a, b, c = (qd.field(qd.i32, 2) for _ in range(3))
+    fields, numbers = [a, b, c], np.array([1, 2, 3, 4])
+
+    @qd.kernel
+    def fill():
+        for k, f in qd.static(enumerate(fields[::-1])):
+            f[0] = k + 1
+        for f, n in qd.static(zip(fields[1:], numbers[:2])):  # noqa: B905
+            f[1] = 10 * n
+
+    @qd.kernel
+    def ends(x: qd.types.ndarray()) -> qd.i32:
+        t = (1, 2, 3)[::-1]
+        return x.shape[1:][0] * 100 + len(x.shape[:2]) * 10 + t[0]
+
+    fill()
+    assert [f.to_numpy().tolist() for f in fields] == [[3, 0], [2, 10], [1, 20]]
+    assert ends(np.zeros((2, 3, 4))) == 323

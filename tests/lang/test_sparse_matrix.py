@@ -96,6 +96,47 @@ def test_errors(session):
 
 
 @CPU_ALONE
+def test_a_solver_within_a_gradient_of_ones_own(session):
+    b, x, y = (qd.field(qd.f32, shape, needs_grad=True) for shape in (4, 4, ()))
+
+    def solved(v):
+        solver = qd.linalg.SparseSolver(solver_type="LU")
+        solver.compute(built(qd, DENSE))
+        return solver.solve(v)
+
+    @qd.ad.grad_replaced
+    def solve():
+        x.from_numpy(solved(b.to_numpy()))
+
+    @qd.ad.grad_for(solve)
+    def transposed():
+        b.grad.from_numpy(np.linalg.solve(DENSE.T, x.grad.to_numpy()).astype(np.float32))
+
+    @qd.kernel
+    def last():
+        y[None] += x[2]
+
+    b.from_numpy(RIGHT)
+    with qd.ad.Tape(y):
+        solve()
+        last()
+    np.testing.assert_allclose(y[None], X[2], atol=1e-4)
+    np.testing.assert_allclose(b.grad.to_numpy(), np.linalg.inv(DENSE)[2], atol=1e-4)
+    with qd.ad.Tape(y):
+        qd.ad.no_grad(lambda: x.from_numpy(solved(b.to_numpy())))()
+        last()
+    np.testing.assert_allclose(y[None], X[2], atol=1e-4)
+
+
+@CPU_ALONE
+def test_launches_that_are_watched_and_not_differentiated(session):
+    with qd.profiler.profiling():
+        A = built(qd, DENSE)
+    np.testing.assert_allclose(A @ RIGHT, DENSE @ RIGHT, atol=1e-4)
+    qd.ad.program(lambda: built(qd, DENSE) and None)()
+
+
+@CPU_ALONE
 def test_without_scipy(session, monkeypatch):
     from quadrants_lab.lang.sparse_matrix import _scipy
 

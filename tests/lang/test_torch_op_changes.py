@@ -151,3 +151,10 @@ def test_a_session_that_is_over():
         y.sum().backward()
     squared(x).sum().backward()
     assert x.grad.tolist() == [2, 4]
+
+
+def test_an_operation_whose_launches_are_timed():
+    x = leaf(1, 2)
+    with qd.profiler.profiling():
+        squared(x).sum().backward()
+    assert x.grad.tolist() == [2, 4]

@@ -21,7 +21,7 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, is_local, name_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
-from quadrants_lab.frontend.values.unpack import item
+from quadrants_lab.frontend.values.unpack import item, slice_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
@@ -301,10 +301,12 @@ def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | 
         return None
     axes: list[Sequence[int]] = []
     for p, extent in zip(parts, shape, strict=True):
-        ends = [p.lower, p.upper, p.step] if isinstance(p, ast.Slice) else [p]
-        known = [None if e is None else cx.known(cx.expr(e), "QL1508", p) for e in ends]
         chosen: Sequence[int] = range(extent)
-        chosen = chosen[slice(*known)] if isinstance(p, ast.Slice) else [k for k in chosen if k == known[0]]
+        if isinstance(p, ast.Slice):
+            chosen = chosen[slice_of(cx, p)]
+        else:
+            known = cx.known(cx.expr(p), "QL1508", p)
+            chosen = [k for k in chosen if k == known]
         if not chosen:
             raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
         axes.append(chosen)

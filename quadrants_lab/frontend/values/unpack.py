@@ -12,20 +12,36 @@ from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.values import Matrix, Obj, Shape, Value
 
 
+def slice_of(cx: Context, node: ast.Slice) -> slice:
+    """The slice, whose ends and step are known at compile time."""
+    ends = [None if e is None else cx.known(cx.expr(e), "QL1508", node) for e in (node.lower, node.upper, node.step)]
+    if ends[2] == 0:
+        raise cx.fail("QL1509", node)
+    return slice(*ends)
+
+
 def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) -> Value:
-    """The entry of a tuple, shape or captured constant at an index that is known at compile time."""
+    """The entry of a tuple, shape or captured constant at an index that is known at compile time, or those in a
+    slice."""
     if isinstance(base, Obj) and not hasattr(type(base.value), "__getitem__"):
         raise cx.fail("QL1505", node, what=describe(base))
-    index = cx.known(cx.expr(node.slice), "QL1508", node.slice)
+    index: Any
+    if isinstance(node.slice, ast.Slice):
+        index, shown = slice_of(cx, node.slice), ast.unparse(node.slice)
+    else:
+        index = cx.known(cx.expr(node.slice), "QL1508", node.slice)
+        shown = repr(index)
     if isinstance(base, Obj):
         try:
-            return cx.wrap(base.value[index], f"{base.text}[{index!r}]", node)
+            return cx.wrap(base.value[index], f"{base.text}[{shown}]", node)
         except (LookupError, TypeError):
             count = len(base.value) if hasattr(base.value, "__len__") else 0
-            raise cx.fail("QL1506", node, index=repr(index), count=count) from None
+            raise cx.fail("QL1506", node, index=shown, count=count) from None
+    if isinstance(index, slice):
+        return (entries(cx, base) or ())[index]
     count = base.count if isinstance(base, Shape) else len(base)
     if not isinstance(index, int) or not -count <= index < count:
-        raise cx.fail("QL1506", node, index=repr(index), count=count)
+        raise cx.fail("QL1506", node, index=shown, count=count)
     if isinstance(base, Shape):
         cx.at(node)
         return cx.extent(base.buffer, index % count)

@@ -23,6 +23,7 @@ from quadrants_lab.analysis.races import check_races
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.dead_paths import dead_paths
 from quadrants_lab.autodiff.forward import check_replays
+from quadrants_lab.autodiff.keeps import NOTHING, Keeps
 from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.reverse import forward_slices
 from quadrants_lab.autodiff.second import (
@@ -144,7 +145,7 @@ def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         made = pipeline.run(kernel, pipelines.TANGENT, options.verify)
         check_replays(kernel, made)
     elif mode == FORWARD:
-        made = pipeline.run(kernel, pipelines.primal(options, pipelines.kept_by(kernel)), options.verify)
+        made = pipeline.run(kernel, pipelines.primal(options, _kept_for_gradient(kernel)), options.verify)
     else:
         keeps = pipelines.kept_by(kernel)
         if mode == BOTH:
@@ -160,6 +161,14 @@ def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     warn(dead)
     nested = options.on_host and any(b.role == "block" or counts_cells(b) for b in made.buffers.values())
     return pipeline.run(made, pipelines.ON_HOST, options.verify) if nested else made
+
+
+def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
+    """What a launch saves: nothing where the kernel has no gradient, which is an error only of who asks for one."""
+    try:
+        return pipelines.kept_by(kernel)
+    except QuadrantsCompilationError:
+        return NOTHING
 
 
 def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
@@ -237,12 +246,15 @@ def compile_kernel(
             lowered = shared.lowered
         options = reproducible(lowered.kernel, settings[0])
         at.append(perf_counter())
+        tasks = shared.tasks if shared is not None else None
+        if tasks is None:
+            tasks = tasks_ir(lowered.kernel, options)
         if shared is None:
-            tasks, fingerprint = tasks_ir(lowered.kernel, options), FINGERPRINT.get()
+            fingerprint = FINGERPRINT.get()
             snapshot = None if fingerprint is None else fingerprint.snapshot()
             shared = SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
-        kernel = _in_mode(shared.tasks, mode, options)
-        counting = counting_ir(kernel, shared.tasks, options) if mode == REVERSE else None
+        kernel = _in_mode(tasks, mode, options)
+        counting = counting_ir(kernel, tasks, options) if mode == REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
             counter = None if counting is None else _counter(counting, DEPTH, options, session)

@@ -54,12 +54,13 @@ class Clock:
 @dataclass(slots=True)
 class SharedStages:
     """The first stages of a compile, which are the same in every mode of a kernel. ``settings``: options, constant,
-    second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that as tasks without races;
-    ``warned``: the warnings so far; ``fingerprint``: None where it is incomplete."""
+    second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that as tasks without races,
+    None for a kernel from the disk cache; ``warned``: the warnings so far; ``fingerprint``: None where it is
+    incomplete."""
 
     settings: tuple[CompileOptions, bool, bool]
     lowered: Lowered
-    tasks: N.Kernel
+    tasks: N.Kernel | None
     warned: tuple[Given, ...] = ()
     fingerprint: Snapshot | None = None
 
@@ -81,7 +82,7 @@ class Compiled:
     trace: Trace | None = None  # of the passes, where it was recorded while they ran
     key: str = ""  # see `ir_key`
     later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
-    shared: SharedStages | None = None  # None for a kernel from the disk cache
+    shared: SharedStages | None = None
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; for the gradient buffer of a field, that field's gradient."""

@@ -15,6 +15,7 @@ import pickle
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from time import perf_counter
 from typing import Any
@@ -25,8 +26,9 @@ from quadrants_lab.frontend.fingerprint import Fingerprint
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Spec
 from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, load_cached
+from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, SharedStages, load_cached
 from quadrants_lab.runtime.session import Session, compile_options
 
 _MOST_LISTS = 8  # lists of names per kernel: which names are read can depend on values, as under qd.static
@@ -38,27 +40,31 @@ def cached_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
     second: bool = False, other: Compiled | None = None,
 ) -> Compiled:  # fmt: skip
-    """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode, whose
-    first stages are reused where its fingerprint still matches."""
+    """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
+    first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
     how = mode, constant, second
-    first, fingerprint = "", None if _is_recorded() else Fingerprint(source, specs)
+    recorded = _is_recorded()
+    first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
+    shared = other.shared if other is not None else None
+    if shared is not None:
+        shared = shared if shared.settings == (options, constant, second) else None
     if fingerprint is not None and session.cache.folder is not None and sources.of_ir():
         texts = repr(options), session.settings.backend, repr(how)
         first = disk_cache.key("asked", sources.of_ir(), *texts, *fingerprint.texts)
-        if fingerprint.complete and (found := _found(first, source, specs, mode, session)) is not None:
-            return found
+    if shared is not None and fingerprint is not None:
+        same = shared.fingerprint is not None and fingerprint.matches(shared.fingerprint)
+        fingerprint = fingerprint if same else None
+    if fingerprint is None or not fingerprint.complete:
+        first, fingerprint = "", None
+    if first and (found := _found(first, source, specs, how, options, session)) is not None:
+        return found
     session.preload_device()
     with importing():
         from quadrants_lab.runtime.compile.compile import compile_kernel
 
-    if fingerprint is None or not fingerprint.complete:
-        return compile_kernel(source, specs, mode, session, constant, second)
-    shared = other.shared if other is not None else None
-    if shared is not None:
-        snapshot = shared.fingerprint if shared.settings == (options, constant, second) else None
-        if snapshot is None or not fingerprint.matches(snapshot):
-            shared, fingerprint = None, Fingerprint(source, specs)
+    if shared is not None and recorded:
+        shared = replace(shared, tasks=None)  # a trace shows these passes too
     warned: list[Given] = []
     tokens = FINGERPRINT.set(fingerprint), WARNED.set(warned)
     try:
@@ -68,7 +74,7 @@ def cached_kernel(
     finally:
         FINGERPRINT.reset(tokens[0])
         WARNED.reset(tokens[1])
-    if first and fingerprint.complete:
+    if first and fingerprint is not None and fingerprint.complete:
         _keep(first, fingerprint, made, warned, session)
     return made
 
@@ -92,9 +98,10 @@ def _second_key(first: str, fingerprint: Fingerprint) -> str:
 
 
 def _found(
-    first: str, source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session
-) -> Compiled | None:
-    start = perf_counter()
+    first: str, source: FunctionSource, specs: Sequence[Spec], how: tuple[str, bool, bool], asked: CompileOptions,
+    session: Session,
+) -> Compiled | None:  # fmt: skip
+    start, (mode, constant, second) = perf_counter(), how
     for reads in _read(first, [], session) or ():
         now = Fingerprint(source, specs)
         record = _read(_second_key(first, now), now.objects, session) if now.replay(reads) else None
@@ -110,9 +117,11 @@ def _found(
             executable = load_cached(kernel, options, session, key)
             seconds = perf_counter() - start
             clock = Clock(code=seconds, whole=seconds)
+            shared = SharedStages((asked, constant, second), lowered, None, tuple(warned), now.snapshot())
             return Compiled(
-                mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, key=key
-            )
+                mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, key=key,
+                shared=shared,
+            )  # fmt: skip
     return None
 
 

@@ -93,7 +93,9 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
-        self.must_differ = written_pairs(self.slots, touched(self.compiled.lowered.kernel.body, N.Write))
+        # the gradient of constants only sets derivatives to 0, of one array as of two
+        written = set() if self.owner.constant else touched(self.compiled.lowered.kernel.body, N.Write)
+        self.must_differ = written_pairs(self.slots, written)
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
@@ -195,7 +197,7 @@ class GradientPlan(Plan):
         """The code assumes that gradients of different arguments do not share memory (`shared_arrays`). Where two do,
         the second one is bound to zeros, and the launch adds the result to the gradient afterwards."""
         shared = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
-        if shared:
+        if shared and not self.owner.constant:
             if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
                 raise self.aliased(shared, grad)
             sums = allocate(self.session, memory.dtype, memory.operand.shape)

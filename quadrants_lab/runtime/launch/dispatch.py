@@ -26,6 +26,7 @@ from quadrants_lab.runtime.arguments.signature import (
 )
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
+from quadrants_lab.runtime.memory.memory import TIMES
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
@@ -133,6 +134,10 @@ class Dispatcher:
                 return self._observed(plan, args)
             if not watching():
                 self._install(now, plan, args)
+            elif OBSERVERS.get(None) is None:  # they are those of another thread
+                for name, memory in plan.memories(args).items():
+                    if name in plan.writes:
+                        memory.unseen = next(TIMES)
             return self.launch(plan, args)
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
@@ -261,7 +266,7 @@ class Dispatcher:
 
             given = iter(specs)
             whole = [spec_of(slot, given) for slot in self.parameters]
-            forward = self._forward_plan(key)
+            forward = Dispatcher._forward_plan(self, key)
             other = None if forward is None else forward.compiled
             compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
             clock, start = compiled.clock, perf_counter()

@@ -18,7 +18,8 @@ T = TypeVar("T")
 class Observer(Protocol):
     """``before`` is called with the session locked, after the arguments were checked; its result is passed to
     ``after``, which is called when the launch is done or has failed. If the only observer has a method ``again``, that
-    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented."""
+    is called first, with the dispatcher and unchecked arguments; it may launch by itself, or return NotImplemented.
+    An observer that takes the derivatives of what is launched has a true ``differentiates``."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         return None
@@ -40,8 +41,10 @@ def watching() -> bool:
 
 
 def differentiating() -> bool:
-    """Whether launches of this context are differentiated, so that copies must not be made by Python unseen."""
-    return bool(OBSERVERS.get()) or MODE.get() == "dual"
+    """Whether derivatives of this context's launches are wanted; False for constants and within a function that has a
+    gradient of its own."""
+    wanted = MODE.get() == "dual" or any(getattr(o, "differentiates", False) for o in OBSERVERS.get())
+    return wanted and not CONSTANT.get()
 
 
 def watch(observer: Observer) -> AbstractContextManager[None]:

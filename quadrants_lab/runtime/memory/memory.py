@@ -15,6 +15,7 @@ from quadrants_lab.backends.host import zeros
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
+TIMES = count(1)
 SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
 
 
@@ -24,6 +25,9 @@ class Memory:
     ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes, the
     array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
     nothing; for memory of a torch tensor, its `Tensor`.
+
+    ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
+    number of `TIMES`.
 
     ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
     may be cheaper.
@@ -43,6 +47,7 @@ class Memory:
         "python_wrote",
         "serial",
         "session",
+        "unseen",
         "version",
         "watchers",
     )  # fmt: skip
@@ -60,6 +65,7 @@ class Memory:
         self.on_device = None
         self.foreign = None
         self.marks: dict[str, tuple[int, Memory]] = {}  # marks of launches that watch for races, with their generation
+        self.unseen = 0
         self.version = self.python_wrote = 0  # python_wrote: the version after Python's last write
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.serial = next(Memory._serials)

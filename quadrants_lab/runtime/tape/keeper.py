@@ -11,7 +11,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
 from quadrants_lab.runtime.interop.arrays import Tensor, TensorCopy
-from quadrants_lab.runtime.memory.memory import Imported, Memory
+from quadrants_lab.runtime.memory.memory import TIMES, Imported, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step
@@ -38,6 +38,7 @@ class Keeper:
         self.open: list[Segment] = []
         self.kept: dict[tuple[str, str, str], Kept] = {}
         self.used = self.most = 0  # bytes: now, and at most
+        self.began = next(TIMES)
 
     def report(self) -> list[Kept]:
         """What the Tape had to save, most bytes first."""
@@ -71,6 +72,8 @@ class Keeper:
         grad = summary.plan.gradient_of(name, args)
         if grad is not None:
             tracked = self._track(memory_at(place, args), name)
+            if tracked.memory.unseen > self.began:
+                raise tracked.unseen()
             tracked.grad = grad
             tangent = summary.plan.gradient_of(name, args, "dual") if summary.plan.owner.second else None
             tracked.tangent = None if tangent is None else self._track(tangent, f"{name}.tangent")

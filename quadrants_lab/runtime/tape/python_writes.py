@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.autodiff.warned import warn
-from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import HostPart
 from quadrants_lab.runtime.tape.step import Step
@@ -36,11 +35,7 @@ def _wrote(launches: Launches, tracked: Tracked) -> None:
     memory, step = tracked.memory, Step()
     unseen = memory.version - tracked.version - len(tracked.written)
     if unseen > 0 and tracked.shadow is None and (tracked.regions or tracked.grad is not None):
-        raise QuadrantsRuntimeError(
-            f"{tracked.name} was written under a Tape by a launch that the Tape did not see",
-            code="QL2094",
-            help="launch in the thread that opened the Tape, or before it",
-        )
+        raise tracked.unseen()
     written, tracked.written = tracked.written, []
     tracked.version = memory.version
     for where, old in written:

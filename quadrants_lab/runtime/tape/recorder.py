@@ -86,6 +86,10 @@ class Launches(Keeper):
         for f in self.tracked.values():
             f.memory.watchers = tuple(w for w in f.memory.watchers if w != f.watch)
 
+    @property
+    def differentiates(self) -> bool:
+        return not self.paused
+
     # --- what happens ------------------------------------------------------------------------------------------
 
     def pause(self) -> None:

@@ -143,6 +143,8 @@ class Rerun:
 
     def _watch(self) -> None:
         for tracked in self.launches.tracked.values():
+            if tracked.grad is not None and tracked.memory.unseen > self.launches.began:
+                raise tracked.unseen()
             tracked.interrupt = self._interrupted
             tracked.memory.watchers = (*tracked.memory.watchers, tracked.watch)
             self.versions[id(tracked.memory)] = tracked.memory.version

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.arrays import TensorCopy
 from quadrants_lab.runtime.launch.regions import Region, bounding_box, intersection, overlap
@@ -47,6 +48,14 @@ class Tracked:
             self.shadow = self.memory.copy()
             return
         self.written.append((where, np.array(self.memory.values()[where]) if self.regions else None))
+
+    def unseen(self) -> QuadrantsRuntimeError:
+        """The error about a launch in another thread that wrote it."""
+        return QuadrantsRuntimeError(
+            f"{self.name} was written under a Tape by a launch that the Tape did not see",
+            code="QL2094",
+            help="launch in the thread that opened the Tape, or before it",
+        )
 
     def overlap(self, region: Region) -> Region | None:
         """The smallest box around the part of the region that will be read again; None if there is none."""

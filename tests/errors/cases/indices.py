@@ -36,6 +36,17 @@ def slice_():
 
 
 @kernel()
+def slice_without_a_step():
+    z[0] = g.shape[::0][0]
+
+
+@kernel()
+def slice_at_run_time():
+    for i in range(2):
+        z[i] = g.shape[i:][0]
+
+
+@kernel()
 def indexed_number():
     v = 1
     z[0] = v[0]
