@@ -28,7 +28,7 @@ from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.types import u64
+from quadrants_lab.ir.types import f16, u64
 from quadrants_lab.ir.walk import walk
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
@@ -253,10 +253,17 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
     index, or reduces, and holds nothing that forbids vectors. For others, and for a `brief` kernel, which regains the
     compile time only after some ten thousand launches, the vectoriser does not run."""
-    if brief(kernel):
+    if brief(kernel) or any(_ends_llvm(s) for s in walk(kernel.body)):
         return False
     tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
     return any(not lanes and _vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
+
+
+def _ends_llvm(s: N.Stmt) -> bool:
+    """Whether it is a least or greatest f16. For loops that reduce by these, LLVM's two models of costs disagree, and
+    its assertion on that ends the process."""
+    what = s.prim if isinstance(s, N.Op) else s.op if isinstance(s, N.Atomic) else ""
+    return what in ("min", "max") and isinstance(s, N.Value) and s.type is f16
 
 
 _NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)

@@ -8,18 +8,16 @@ from quadrants_lab.ir import nodes as N
 
 
 def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
-    """The ndarrays that may be the same memory as another one.
+    """The arrays and fields that may be the same memory as another one: in an ``aliased`` kernel all of them.
 
-    A launch whose array arguments overlap, one of which the kernel writes, takes the ``aliased`` kernel. Otherwise only
-    adjoints that a kernel names itself may be the same. Those of a gradient may not: the derivative refuses overlapping
-    arguments that the kernel writes, and other adjoints, which are only added to, get memory of their own
+    A launch takes that kernel where array arguments, their gradients that it names, or fields whose memory other
+    libraries have, overlap and it writes to one of them (`runtime.arguments.aliases`). A gradient needs none: it
+    refuses such arguments, and adjoints, which are only added to, get memory of their own
     (`GradientPlan.bind_gradient`).
     """
-    arrays = frozenset(name for name, b in kernel.buffers.items() if b.kind == "ndarray")
-    adjoints = {b.grad for b in kernel.buffers.values()}
-    if kernel.mode in ("reverse", "both"):
-        arrays -= adjoints
-    return arrays if kernel.aliased else arrays & adjoints
+    if not kernel.aliased:
+        return frozenset()
+    return frozenset(name for name, b in kernel.buffers.items() if b.kind in ("ndarray", "field"))
 
 
 def aliased_atomic_buffers(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
@@ -29,11 +27,7 @@ def aliased_atomic_buffers(kernel: N.Kernel, atomics: Set[str]) -> Set[str]:
 
 
 def memory_classes(kernel: N.Kernel) -> dict[str, str]:
-    """The class of each buffer: two of different classes never share memory.
-
-    Each field, temp and slot of a result is a class of its own. All `shared_arrays` are one class, also those of
-    different dtypes, since numpy views may share memory; their adjoints are another one, their tangents a third.
-    """
-    buffers, shared = kernel.buffers, shared_arrays(kernel)
-    derivative = {b.grad: " grad" for b in buffers.values()} | {b.dual: " dual" for b in buffers.values()}
-    return {name: f"ndarray{derivative.get(name, '')}" if name in shared else name for name in buffers}
+    """The class of each buffer: two of different classes never share memory. All of `shared_arrays` are one class,
+    because arrays of different dtypes overlap, too."""
+    shared = shared_arrays(kernel)
+    return {name: "shared" if name in shared else name for name in kernel.buffers}

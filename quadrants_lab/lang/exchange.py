@@ -20,7 +20,7 @@ def shared(memory: Memory) -> npt.NDArray[Any]:
         )
     if not memory.foreign:
         memory.before_write(SHARED)
-        memory.foreign = True
+        memory.foreign = memory.session.exported = True
     return memory.array
 
 

@@ -53,7 +53,8 @@ _serials = count()
 class Session:
     """One live device with its memory. Launches hold ``lock``; ``alive`` turns False for good when the session ends.
     ``field_observers`` are called with each field that Python reads or writes; ``unobserved``: there are none, and the
-    session is alive.
+    session is alive. ``exported``: other libraries have got memory of fields or ndarrays, which may come back as
+    arguments.
 
     ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
     session, and when an observer of launches comes or goes; while another session is the default one, they are
@@ -68,6 +69,7 @@ class Session:
         self.settings = settings
         self.lock = forks.lock()
         self.alive = self.unobserved = True
+        self.exported = False
         self.field_observers: tuple[Callable[[object], None], ...] = ()
         self.serial = next(_serials)
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended

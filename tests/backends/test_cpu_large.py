@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from child import run
 from deep import define
 
 import quadrants_lab as qd
@@ -79,3 +82,33 @@ def test_which_loops_are_for_the_vectoriser_of_llvm(statements: int, size: int, 
     k(x, loss)
     made = k.dispatcher.last.kernel
     assert tasks.vectorisable(made, [0] * len(made.body)) is yes
+
+
+_EXTREMES = """
+import quadrants_lab as qd
+qd.init(arch=qd.cpu, offline_cache=False)
+count, x, least, sums = qd.field(qd.i32, 1000), qd.field(qd.f16, 1000), qd.field(qd.f16, ()), qd.field(qd.f32, 1000)
+@qd.kernel
+def carried():
+    for i in range(1000):
+        low = qd.f16(9.0)
+        for j in range(min(count[i], 5)):
+            low = min(low, qd.cast(j, qd.f16))
+        x[i] = low
+@qd.kernel
+def shared():
+    for i in range(1000):
+        for j in range(count[i] % 4):
+            qd.atomic_min(least[None], qd.cast(-i - j, qd.f16))
+    for i in range(1000):
+        sums[i] += 1.0
+count.fill(3)
+carried()
+shared()
+print(x[7], least[None])
+"""
+
+
+def test_extremes_of_f16_do_not_end_the_process(tmp_path: Path) -> None:
+    (tmp_path / "extremes.py").write_text(_EXTREMES)
+    assert run(sys.executable, tmp_path / "extremes.py").stdout == "0.0 -1001.0\n"

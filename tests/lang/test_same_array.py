@@ -3,7 +3,7 @@ although the code adds to different arrays without atomics."""
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, session_of
+from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.ir import nodes as N
@@ -150,3 +150,87 @@ def test_different_arrays_are_added_to_without_atomics() -> None:
     sums = [s for s in walk(own_sums._variants.default[0].last.kernel.body) if isinstance(s, N.Atomic)]
     assert len(sums) == 2
     assert all(s.private for s in sums)
+
+
+@qd.kernel
+def words(a: qd.types.ndarray(), b: qd.types.ndarray(), seen: qd.types.ndarray()):
+    for _ in range(1):
+        before, b[0] = a[0], 7
+        after, bits = a[0], b[1]
+        a[1] = 2.0
+        seen[0], seen[1], seen[2], seen[3] = before, after, bits, b[1]
+
+
+def test_one_array_as_two_dtypes() -> None:
+    x, seen = np.ones(4, np.float32), np.zeros(4, np.float32)
+    bits = x.view(np.int32)
+    words(np.zeros(4, np.float32), np.zeros(4, np.int32), seen)
+    words(x, bits, seen)
+    one, two = np.array([1.0, 2.0], np.float32).view(np.int32)
+    assert seen.tolist() == [1.0, x[0], one, two]
+    assert bits[:2].tolist() == [7, two]
+
+
+@qd.kernel
+def with_its_gradient(x: qd.types.ndarray(needs_grad=True), y: qd.types.ndarray()):
+    for _ in range(1):
+        x.grad[0] = 1.0
+        y[0] = 5.0
+        x.grad[1] = x.grad[0]
+    for i in range(2, COUNT - 1):
+        x.grad[i] += 1.0
+        y[i + 1] += 2.0
+
+
+def test_an_array_and_its_gradient() -> None:
+    x, y = arrays(2)
+    for _ in range(2):
+        with_its_gradient(x, y)
+        x.grad.fill(0)
+        with_its_gradient(x, x.grad)
+        assert x.grad.to_numpy().tolist() == [5.0, 5.0, 1.0, *[3.0] * (COUNT - 4), 2.0]
+
+
+@CPU_ALONE
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_field_and_an_array_over_its_memory(fast: bool) -> None:
+    f = qd.field(qd.f32, COUNT, needs_grad=True)
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def both(a: qd.types.ndarray()):
+        for _ in range(1):
+            f[0] = 1.0
+            a[0] = 5.0
+            f[1] = f[0]
+        for i in range(2, COUNT - 1):
+            f[i] += 1.0
+            a[i + 1] += 2.0
+
+    if fast:  # from its second launch on Python checks nothing
+        both(np.zeros(COUNT, np.float32))
+        assert f.to_numpy().tolist() == [1.0, 1.0, *[1.0] * (COUNT - 3), 0.0]
+        f.fill(0)
+    view = f.to_numpy(copy=False)
+    for _ in range(2):
+        view[:] = 0
+        both(view)
+        assert view.tolist() == [5.0, 5.0, 1.0, *[3.0] * (COUNT - 4), 2.0]
+        both(np.zeros(COUNT, np.float32))
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2074.*'a' and 'f' of kernel both are the same memory"):
+        both.grad(view)
+    both.grad(np.zeros(COUNT, np.float32))
+
+    @qd.kernel
+    def sums(x: qd.types.ndarray()):
+        for i in range(1, COUNT):
+            loss[None] += 3.0 * f[i] + 2.0 * x[i - 1]
+
+    torch = pytest.importorskip("torch")
+    x = torch.ones(COUNT, requires_grad=True)
+    x.grad = f.grad.to_torch(copy=False)
+    f.grad.fill(0)
+    loss.grad[None] = 1.0
+    sums(x)
+    sums.grad(x)
+    assert f.grad.to_numpy().tolist() == [2.0, *[5.0] * (COUNT - 2), 3.0]

@@ -1,28 +1,57 @@
-"""Array arguments that share memory."""
+"""Buffers of a launch that share memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
-from quadrants_lab.runtime.arguments.signature import ArraySlot, Slot, memory_of
+from quadrants_lab.runtime.arguments.signature import Place, derivative, memory_of
+from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.session import Session
 
 
-def written_pairs(slots: Sequence[Slot], written: AbstractSet[str]) -> tuple[tuple[int, int], ...]:
-    """Positions of all pairs of array arguments of which at least one is among the buffers ``written``."""
-    arrays = [n for n, slot in enumerate(slots) if isinstance(slot, ArraySlot)]
-    return tuple((n, m) for n, m in combinations(arrays, 2) if {slots[n].name, slots[m].name} & written)
+class Distinct:
+    """Pairs of buffers, by name, that a kernel takes for different memory and of which it writes to at least one:
+    ``arrays``, two arguments; ``gradients``, where at least one is an argument's gradient or tangent; ``fields``, where
+    one is a field, which an array can overlap only if other libraries have its memory."""
+
+    def __init__(self, places: Mapping[str, Place], written: AbstractSet[str], session: Session) -> None:
+        self.places = places
+        self.session = session
+        arrays = [name for name, place in places.items() if not isinstance(place, Memory)]
+        fields = [name for name, place in places.items() if isinstance(place, Memory)]
+        pairs = [pair for pair in combinations(arrays, 2) if not written.isdisjoint(pair)]
+        self.arrays = [pair for pair in pairs if all(isinstance(places[name], int) for name in pair)]
+        self.gradients = [pair for pair in pairs if pair not in self.arrays]
+        self.fields = [pair for pair in product(arrays, fields) if not written.isdisjoint(pair)]
+
+    def __bool__(self) -> bool:
+        return bool(self.arrays or self.gradients or self.fields)
+
+    def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
+        """The first pair that overlaps in a launch with ``args``."""
+        pairs = [*self.arrays, *self.gradients, *(self.fields if self.session.exported else ())]
+        for a, b in pairs:
+            if same_memory(_behind(self.places[a], args), _behind(self.places[b], args)):
+                return a, b
+        return None
+
+
+def _behind(place: Place, args: Sequence[Any]) -> Any:
+    if isinstance(place, Memory):
+        return place
+    return args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
 
 
 def same_memory(a: Any, b: Any) -> bool:
-    """Whether two array arguments overlap."""
+    """Whether two array arguments or memories overlap."""
     if a is b:
         return True
-    of_a, of_b = memory_of(a), memory_of(b)
+    of_a, of_b = (x if isinstance(x, Memory) else memory_of(x) for x in (a, b))
     if of_a is not None and of_b is not None and not (of_a.foreign or of_b.foreign):
         return of_a is of_b
     a, b = a if of_a is None else of_a.operand, b if of_b is None else of_b.operand

@@ -16,13 +16,14 @@ from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import same_memory, written_pairs
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot
+from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
+from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
 from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
 from quadrants_lab.runtime.launch.faults import failure
+from quadrants_lab.runtime.launch.frames import field_memories
 from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
@@ -93,9 +94,6 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
-        # the gradient of constants only sets derivatives to 0, of one array as of two
-        written = set() if self.owner.constant else touched(self.compiled.lowered.kernel.body, N.Write)
-        self.must_differ = written_pairs(self.slots, written)
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
@@ -181,9 +179,8 @@ class GradientPlan(Plan):
         for n in self.without_gradient:
             if getattr(args[n], "grad", None) is not None:
                 return False
-        for n, m in self.must_differ:
-            if same_memory(args[n], args[m]):
-                raise self.aliased(self.slots[n].name, self.slots[m].name)
+        if (met := self.must_differ.met(args)) is not None:
+            raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
             forward = self.forward or self.forward_plan()
             if forward is not None and forward.launched and forward.launched != forward.read_versions.now(*args):
@@ -193,10 +190,20 @@ class GradientPlan(Plan):
                 warn([self.seeds.warning()])
         return not self.gradient_args or super().set_gradients(*args)
 
+    def taken_for_distinct(self) -> None:
+        """Sets ``must_differ``: what the kernel itself writes may not be another array or field, unless its results are
+        constants, whose derivatives are only set to 0."""
+        primal = self.compiled.lowered.kernel
+        written = frozenset() if self.owner.constant else touched(primal.body, N.Write)
+        places: dict[str, Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, ArraySlot)}
+        places |= field_memories(self.compiled, primal, self.session)
+        self.must_differ = Distinct(places, written, self.session)
+
     def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """The code assumes that gradients of different arguments do not share memory (`shared_arrays`). Where two do,
-        the second one is bound to zeros, and the launch adds the result to the gradient afterwards."""
-        shared = next((name for name, other in self.bound.items() if _overlap(memory, other)), "")
+        """The code assumes that gradients do not share memory (`shared_arrays`). Where that of an argument is another
+        one's or a field's, it is bound to zeros, and the launch adds the result to the gradient afterwards."""
+        others = self.bound | self.fields if self.session.exported else self.bound
+        shared = next((name for name, other in others.items() if same_memory(memory, other)), "")
         if shared and not self.owner.constant:
             if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
                 raise self.aliased(shared, grad)
@@ -207,8 +214,8 @@ class GradientPlan(Plan):
 
     def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
-            f"arguments {a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to "
-            "it: a gradient is compiled for different arrays",
+            f"{a!r} and {b!r} of kernel {self.kernel.name} are the same memory, and the kernel writes to it: a "
+            "gradient is compiled for different arrays",
             code="QL2074",
             help="pass a copy as one of them, or take one argument for both",
         )
@@ -363,10 +370,6 @@ class GradientPlan(Plan):
     def report(self) -> list[StackRow]:
         """A row for each stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
-
-
-def _overlap(a: Memory, b: Memory) -> bool:
-    return a is b or (bool(a.foreign or b.foreign) and same_memory(a.operand, b.operand))
 
 
 def _add(memory: Memory, sums: Memory) -> None:

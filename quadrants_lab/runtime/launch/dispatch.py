@@ -13,7 +13,6 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.aliases import same_memory
 from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.arguments.signature import (
     ArgumentError,
@@ -253,7 +252,7 @@ class Dispatcher:
         options = S.compile_options(now)
         key = (key, options, now.placements)
         plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs, ahead)
-        if any(same_memory(args[n], args[m]) for n, m in plan.distinct):
+        if plan.distinct is not None and plan.distinct.met(args):
             with S.checking("aliases"):
                 return self.plan(now, args, ahead)
         return plan

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import accesses, touched
+from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import written_pairs
+from quadrants_lab.runtime.arguments.aliases import Distinct
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.arguments.signature import (
     DERIVATIVES,
@@ -35,7 +35,7 @@ from quadrants_lab.runtime.arguments.signature import (
     memory_at,
     memory_of,
 )
-from quadrants_lab.runtime.compile.compiled import REVERSE, Compiled
+from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.dispatch import refuse
@@ -111,18 +111,22 @@ class Plan:
         self.read_versions = ReadVersions(self)
         self.launched: Versions = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
+        self.distinct = None if compiled.options.aliases else self.taken_for_distinct()
         self.prepare = self.preparation()
         if self.scratch:
             self.prepare = self.scratch.before(self.prepare)
-        # arguments that are not the same memory; the entry refuses them, but a gradient says that it cannot be
-        takes_all = compiled.options.aliases or compiled.mode == REVERSE
-        self.distinct = () if takes_all else written_pairs(self.slots, touched(compiled.lowered.kernel.body, N.Write))
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
             self.call, self.fast = refuse, owner.retry(self)
         else:
             self.call = closure(self, self.prepare, refuse)
             self.fast = closure(self, self.prepare, owner.retry(self))
+
+    def taken_for_distinct(self) -> Distinct | None:
+        """What must not overlap in a launch; where it does, another plan serves. None where no other can."""
+        places: dict[str, Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, ArraySlot)}
+        places |= {grad: (n, of) for n, of, grad in self.gradient_args}
+        return Distinct(places | self.fields, self.writes, self.session)
 
     def single_return(self) -> str:
         """The "ret" buffer whose value the entry can return by itself; "" where it cannot."""
@@ -139,7 +143,9 @@ class Plan:
         return self.set_gradients if self.gradient_args else None
 
     def set_gradients(self, *args: Any) -> bool:
-        """Sets the gradient buffers of array arguments; the entry sets only those of the data."""
+        """Sets the gradient buffers of array arguments; the entry sets, and compares, only those of the data."""
+        if self.distinct is not None and self.distinct.gradients and self.distinct.met(args):
+            return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
         for n, of, grad in self.gradient_args:
@@ -382,6 +388,9 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     passed = []
     if any(isinstance(slot, TemplateSlot) for slot in plan.slots):
         lines.append("        owner.last = plan")  # the dispatcher may have installed several plans
+    if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
+        space["met"] = plan.distinct.met
+        lines.append(f"        if session.exported and met(({given},)): return miss({given})")
     if prepare is not None:
         space["plain"] = plan.owner.plain
         slots = zip(plan.slots, names, strict=True)
