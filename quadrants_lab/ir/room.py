@@ -147,7 +147,7 @@ def _elsewhere(work: Callable[[], T], held: Any) -> T:
             held._acquire_restore(state)
     if isinstance(room.error, RecursionError):
         raise QuadrantsCompilationError(
-            "this program is nested too deeply to be compiled", code="QL1210",
+            "this program is nested too deeply to be compiled", code="QL1211",
             help="put a part of it into a loop, or write a long expression in several statements",
         ) from None  # fmt: skip
     if room.error is not None:

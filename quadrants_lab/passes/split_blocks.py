@@ -176,7 +176,7 @@ class _Task:
         if size is None:
             raise QuadrantsSyntaxError(
                 "how many iterations this loop has is known on the device alone, but its blocks need memory",
-                code="QL1711",
+                code="QL1716",
                 labels=(Label(self.task.span, "its blocks share memory, or wait"),),
                 help="let the end of the range be a number, an argument, a shape, or an element that the kernel "
                 "does not write",
@@ -431,7 +431,7 @@ class _Task:
             barrier = next(x for x in walk((at,)) if isinstance(x, N.Barrier))
             raise QuadrantsSyntaxError(
                 "not all threads of a block may reach this barrier",
-                code="QL1710",
+                code="QL1715",
                 labels=(Label(barrier.span, "waits for all of them"),
                         Label(s.span if s is not None and s.span else at.span, f"{what} differs between threads")),
                 help="let all threads reach it: put the barrier behind the if or loop, or decide on what the block "

@@ -154,7 +154,7 @@ def test_too_deep_for_any_stack_is_an_error() -> None:
     def forever(n: int) -> int:
         return max(map(forever, [n + 1]))
 
-    with pytest.raises(QuadrantsCompilationError, match="QL1210"):
+    with pytest.raises(QuadrantsCompilationError, match="QL1211"):
         room.call(lambda: forever(0))
     assert sys.getrecursionlimit() < 10_000
 

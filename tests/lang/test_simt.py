@@ -439,7 +439,7 @@ def test_a_barrier_that_not_all_threads_reach_is_an_error(session):
     test = "the condition"
     for k, args, what in ((some, (), test), (different_trips, (3,), "the range"), (left_early, (), test),
                           (parts_of_blocks, (), "the range"), (between_blocks, (), "the range")):  # fmt: skip
-        with pytest.raises(qd.QuadrantsSyntaxError, match=f"QL1710.*not all threads(?s:.*)waits for all(?s:.*){what}"):
+        with pytest.raises(qd.QuadrantsSyntaxError, match=f"QL1715.*not all threads(?s:.*)waits for all(?s:.*){what}"):
             k(*args)
 
 
@@ -456,7 +456,7 @@ def test_blocks_need_a_size_that_the_host_knows(session):
             block.sync()
             x[i] = held[0]
 
-    with pytest.raises(qd.QuadrantsSyntaxError, match="QL1711"):
+    with pytest.raises(qd.QuadrantsSyntaxError, match="QL1716"):
         k()
 
 
