@@ -207,6 +207,39 @@ def test_what_if(page: Page, view):
     assert panel.locator(".total").inner_text().startswith("200 B a thread")
 
 
+def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path):
+    """An exported kernel's: what its leaves were is not known, so there was "?" for every depth."""
+    made = cell_view()
+    for stack in made.kernels[0].stacks:
+        stack.size = valueless(stack.size)
+    page = browser[0].context.browser.new_page()
+    page.goto(f"file://{export(made, tmp_path / 'k.html')}")
+    panel = show(page, "SizeExpr")
+    assert panel.locator("input").count() == 0
+    assert panel.locator(".total").inner_text().startswith("200 B a thread")
+    assert "depth 50, 200 B a thread" in panel.locator(".depth").first.inner_text()
+    assert [x.inner_text() for x in panel.locator(".bars > div:visible").all()] == ["in the launch\n50"]
+    assert panel.get_by_role("button", name="watch iterations").count() == 0
+    page.close()
+
+
+def valueless(size):
+    return size and replace(size, value=None, children=[valueless(x) for x in size.children])
+
+
+@pytest.mark.parametrize("width", [700, 850, 1300])
+def test_the_keys_stay_beside_the_first_tab(page: Page, width: int):
+    page.set_viewport_size({"width": width, "height": 900})
+    try:
+        keys, tab = (page.get_by_role(role, name=name, exact=True).bounding_box()
+                     for role, name in (("button", "Keys"), ("tab", "Linked")))
+        assert keys and tab
+        assert tab["y"] <= keys["y"] < tab["y"] + tab["height"] / 2
+        assert page.get_by_role("tab").last.bounding_box()["x"] < keys["x"]
+    finally:
+        page.set_viewport_size({"width": 1300, "height": 900})
+
+
 CONTRAST = """() => {
   const parse = (c) => { const v = c.match(/[\\d.e-]+/g).map(Number), k = c.startsWith("color(") ? 255 : 1;
     return [v[0] * k, v[1] * k, v[2] * k, v[3] ?? 1]; };
