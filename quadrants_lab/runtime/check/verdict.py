@@ -253,6 +253,9 @@ def _direction(x: D.Input) -> npt.NDArray[np.float64]:
     return direction
 
 
+_JUMPS = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
+
+
 def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
     found = tuple(D.moves(state.launches, state.loss, x, _direction(x), WIDTHS))
     if not np.isfinite(x.gradient).all():
@@ -266,10 +269,11 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
     best = _best(found, limit)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
-        says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
-        return Verdict(name, "jumps", says, found)
+        return Verdict(name, "jumps", _JUMPS, found)
     agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
     if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
+        if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
+            return Verdict(name, "jumps", _JUMPS, found)
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
     worst, at = _worst(state, x, limit) if best.apart > limit else (None, None)
