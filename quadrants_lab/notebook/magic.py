@@ -58,9 +58,12 @@ class QuadrantsMagics(Magics):
             with Progress() as progress:
                 ran = experiment.run(cell, options, self.shell.user_ns, progress)
         except KeyboardInterrupt as e:
-            errors.show_in_a_line(e, f"interrupted{progress.last and f': {progress.last}'}")
+            what = progress.last and f": {progress.last}"
+            errors.show_in_a_line(e, f"interrupted{what or f' at {errors.place(e)}'}")
         except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
             errors.show_as_text(e)
+        except Exception as e:
+            errors.show_from_cell(e, self.shell, cell.file)
         recorder = ran.recorder
         if ran.value is not None:
             self.shell.displayhook(ran.value)
