@@ -151,13 +151,6 @@ def a_cast_to_an_integer():
         y[None] += 0.5 * int(4.0 * x[i] + 0.3)  # HERE
 
 
-@defect("integer", "jumps", "cast to i32 has no derivative")
-def a_cast_at_its_jumps():
-    """A step crosses a jump however narrow it is, so that the slopes look like noise."""
-    for i in x:
-        y[None] += 0.5 * int(4.0 * x[i])  # HERE
-
-
 @defect("integer", "jumps", "cast to i32")
 def integers_between_launches(b):
     x, y, k = b.x, b.y, b.k

@@ -28,6 +28,7 @@ from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.history import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export
+from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.html import listing
 from quadrants_lab.widgets.model import Line, TaskGraphs, kernel_lines
@@ -374,6 +375,22 @@ def test_keys(page: Page):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert "line 11:" in page.locator(".say").inner_text()
+
+
+ENDED = """async (script) => {
+  const { live } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const shape = { title: "k", kernels: ["k"], panes: [["run", "Run"]] }, get = (name) => name === "shape" ? shape : "u";
+  live({ model: { get, on() {}, off() {}, send() { throw new Error("Cannot send"); } }, el: document.body }, () => null);
+}"""
+
+
+def test_an_inspector_whose_kernel_has_ended_says_so_at_once(browser):
+    page, said = browser[0].context.browser.new_page(), []
+    page.on("pageerror", lambda e: said.append(str(e)))
+    page.evaluate(ENDED, assets.script())
+    page.get_by_text("no answer yet: the kernel is busy, or gone").wait_for(state="attached", timeout=2000)
+    page.close()
+    assert said == []
 
 
 @pytest.mark.parametrize("to", ["html", "qdhtml"])
