@@ -30,8 +30,8 @@ _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)"
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
     """All requests of the inspector with their answers: first the pane that opens, with what it loads, then the other
-    panes, then the requests that these contain. Leaves out large panes of kernels with more than ``most`` statements and, if `ONLY_READY` is set, requests that would have
-    to wait."""
+    panes, then the requests that these contain. Leaves out large panes of kernels with more than ``most`` statements
+    and, if `ONLY_READY` is set, requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(PANES, key=LARGE.__contains__)

@@ -234,7 +234,8 @@ def test_the_keys_stay_beside_the_first_tab(page: Page, width: int):
     try:
         keys, tab = (page.get_by_role(role, name=name, exact=True).bounding_box()
                      for role, name in (("button", "Keys"), ("tab", "Linked")))
-        assert keys and tab
+        assert keys
+        assert tab
         assert tab["y"] <= keys["y"] < tab["y"] + tab["height"] / 2
         assert page.get_by_role("tab").last.bounding_box()["x"] < keys["x"]
     finally:
@@ -380,7 +381,8 @@ def test_keys(page: Page):
 ENDED = """async (script) => {
   const { live } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   const shape = { title: "k", kernels: ["k"], panes: [["run", "Run"]] }, get = (name) => name === "shape" ? shape : "u";
-  live({ model: { get, on() {}, off() {}, send() { throw new Error("Cannot send"); } }, el: document.body }, () => null);
+  const model = { get, on() {}, off() {}, send() { throw new Error("Cannot send"); } };
+  live({ model, el: document.body }, () => null);
 }"""
 
 

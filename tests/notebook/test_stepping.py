@@ -310,7 +310,7 @@ def test_without_a_record_there_is_a_reason(cell, shell):
 
 def test_after_a_cell_that_failed_what_it_launched_is_followed(cell, shell):
     """The record was lost with the cell, and the message said that there was none."""
-    text = "@qd.kernel\ndef beyond():\n    for i in x:\n        v = x[i] * 2\n        y[None] += v + x[i + 1]\n\nbeyond()"
+    text = "@qd.kernel\ndef beyond():\n    for i in x:\n        y[None] += 2 * x[i + 1]\n\nbeyond()"
     assert not cell(f"%%qdkernel\n{text}").ok
     last = shell.user_ns["x"].shape[0] - 1
     assert cell(f"%qdstep beyond {last}").ok

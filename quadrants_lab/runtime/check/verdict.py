@@ -340,8 +340,10 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
         least = ((m, abs(b.bend) * m.width / b.width) for m in narrow if m.width < b.width)
         return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
 
-    pairs = [(b, b.bend * a.width / (a.bend * b.width), min((abs(m.bend / m.found) for m in (a, b) if m.found), default=1.0))
-             for a, b in pairwise(bent)]  # fmt: skip
+    def part(*two: D.Move) -> float:
+        return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
+
+    pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
     alike = [0.7 < ratio < 1.4 and lasts(b) for b, ratio, _ in pairs]
     strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
     return strong or any(a and b for a, b in pairwise(alike))
