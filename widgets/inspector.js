@@ -10,8 +10,8 @@ export function mount(host, shape, ask) {
   const uid = `qdi${serial++}`;
   const root = element("div", { class: "qdi" });
   root.innerHTML = `<div class="head"><span class="title"></span><div class="tabs" role="tablist" aria-label="Panes" data-roving data-follow></div>
-    <span class="say" role="status" aria-live="polite"></span><button type="button" class="ch help" aria-label="Keys">?</button></div>
-    <div role="tabpanel" tabindex="0" id="${uid}-panel"></div>`;
+    <button type="button" class="ch help" aria-label="Keys">?</button></div>
+    <div role="tabpanel" tabindex="0" id="${uid}-panel"></div><span class="say" role="status" aria-live="polite"></span>`;
   const title = root.querySelector(".title"), tabs = root.querySelector(".tabs");
   const panel = root.querySelector("[role=tabpanel]"), say = root.querySelector(".say");
   const state = { kernel: 0, pane: shape.open ?? shape.panes[0]?.[0], mark: null, painted: [] };
@@ -236,7 +236,7 @@ export function live({ model, el }, initial) {
       const asked = { done: [done], since: Date.now(), text: "" };
       asked.clock = setInterval(() => show(progress(request, asked)), 500);
       waiting.set(request, asked);
-      model.send({ kind: "ask", request });
+      try { model.send({ kind: "ask", request }); } catch { asked.since = 0; } // its kernel has ended
     });
     first();
     return html;

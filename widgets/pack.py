@@ -24,13 +24,14 @@ MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so th
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
 LARGE = ("passes", "cfg", "code")  # panes that are stored after all other panes of all kernels
 _REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
+_LOADED = re.compile(r'data-load="([^"]*)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
-    """All requests of the inspector with their answers: first the panes, then the requests that these contain. Leaves
-    out large panes of kernels with more than ``most`` statements and, if `ONLY_READY` is set, requests that would have
-    to wait."""
+    """All requests of the inspector with their answers: first the pane that opens, with what it loads, then the other
+    panes, then the requests that these contain. Leaves out large panes of kernels with more than ``most`` statements
+    and, if `ONLY_READY` is set, requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(PANES, key=LARGE.__contains__)
@@ -48,6 +49,8 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
         except NotReady:
             continue
         yield request, answer
+        if len(done) == 1 and _statements(view.kernels[0]) <= most:
+            todo[1:1] = map(html.unescape, _LOADED.findall(answer))
         todo += [html.unescape(r) for r in _REQUEST.findall(answer)]
 
 

@@ -42,6 +42,7 @@ function whatIf(host) {
   const text = (n) => Number.isNaN(n) ? "?" : n.toLocaleString("en");
   const bytes = (n) => Number.isNaN(n) ? "?" : n < 1024 ? `${n} B` : n < 1048576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1048576).toFixed(1)} MB`;
   const holds = (s, depth) => s.bits ? Math.ceil(depth / 32) * 4 : depth * s.width;
+  const fixed = !host.querySelector("input[data-leaf]"); // no value of a leaf is known: what the launch had stands there
   const value = (node) => Math.max(0, sizeOf(node, given, {}, { left: MOST_TRIPS }));
 
   for (const input of host.querySelectorAll("input[data-leaf]")) {
@@ -61,7 +62,8 @@ function whatIf(host) {
     let lane = 0, before = 0;
     const heap = [];
     data.stacks.forEach((s, n) => {
-      const part = host.querySelector(`[data-stack="${n}"]`), depth = value(s.tree), held = holds(s, depth);
+      const part = host.querySelector(`[data-stack="${n}"]`), worked = value(s.tree);
+      const depth = fixed && Number.isNaN(worked) ? s.depth ?? NaN : worked, held = holds(s, depth);
       heap.push([s.name, held]);
       lane += held;
       before += holds(s, s.depth ?? 0);
@@ -76,6 +78,7 @@ function whatIf(host) {
       for (const [name, n] of [["now", depth || 0], ["launch", s.depth ?? 0], ["seen", s.seen ?? 0]]) {
         const bar = part.querySelector(`[data-bar="${name}"]`);
         if (!bar) continue;
+        bar.hidden = name === "now" && Number.isNaN(worked);
         bar.querySelector("i").style.width = `${100 * n / most}%`;
         bar.querySelector("b").textContent = text(n);
       }

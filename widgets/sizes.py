@@ -31,7 +31,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             for s in shown if s.size is not None
         ],
     }  # fmt: skip
-    ask = "" if note else f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
+    ask = f'<button type="button" class="ch" data-get="{prefix}/seen">watch iterations</button>'
+    ask = "" if note or isinstance(view.steps, str) else ask
     bar = (
         f'<div class="bar">{_sliders(view, shown)}</div><p class="ms"><b class="total" role="status"></b> {ask} '
         f'<span class="muted">{esc(note)}</span></p><div class="heap" role="img" '

@@ -45,10 +45,14 @@ def bars(report: Report) -> str:
     most = max([*(sum(s.bytes for s in c) for c in columns), *(s.bytes for s in report.stretches), 1])
     again = max((s.times for s in steps), default=0)
     parts: list[str] = []
-    for n, column in enumerate(columns):
-        kept = sum(s.bytes for s in column)
+    n = 0
+    for (kept, _), equal in groupby(columns, lambda c: (sum(s.bytes for s in c), [s.what for s in c])):
+        alike = list(equal)  # a simulation's steps are: one shape for all of them
         if kept:
-            parts.append(_bar(n * width, width, kept / most, f"{_named(column, n * together)}: {kept} bytes kept"))
+            whole = [s for column in alike for s in column]
+            tip = f"{_named(whole, n * together)}: {sum(s.bytes for s in whole)} bytes kept"
+            parts.append(_bar(n * width, width * len(alike), kept / most, tip))
+        n += len(alike)
     for number, stretch in enumerate(report.stretches):
         at, wide = stretch.first / len(steps) * WIDTH, stretch.steps / len(steps) * WIDTH
         times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
@@ -92,5 +96,5 @@ def _bar(at: float, width: float, part: float, tip: str, colour: str = "#718096"
 
 
 def _named(column: list[StepRow], first: int) -> str:
-    names = ", ".join(name for name, _ in groupby(s.what for s in column))
+    names = ", ".join(dict.fromkeys(s.what for s in column))
     return f"step {first} ({names})" if len(column) == 1 else f"steps {first} to {first + len(column) - 1} ({names})"

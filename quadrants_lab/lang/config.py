@@ -182,13 +182,19 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     followed by its name in capitals. An unknown option is a KeyError.
     """
     settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})
-    _profiling.close()
     session.start(settings)
+    _profile_default()
     values = settings.options
-    if values["kernel_profiler"]:
-        _profiling.enter_context(import_module("quadrants_lab.lang.profiler").profiling())
     if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
         print(f"[quadrants_lab] starting on arch={settings.arch}")
+
+
+def _profile_default() -> None:
+    """From now on the profiler sees launches of the default session alone, and none if that has no profiler."""
+    _profiling.close()
+    now = session.default()
+    if now is not None and now.settings.options["kernel_profiler"]:
+        _profiling.enter_context(import_module("quadrants_lab.lang.profiler").profiling(now))
 
 
 class AnotherSession:
@@ -200,7 +206,8 @@ class AnotherSession:
         self._before: list[session.Session | None] = []
 
     def __enter__(self) -> AnotherSession:
-        if OBSERVERS.get():
+        profiler = import_module("quadrants_lab.lang.profiler")
+        if not all(isinstance(o, profiler.Profile) for o in OBSERVERS.get()):
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which records one session only",
                 code="QL2004",
@@ -211,12 +218,14 @@ class AnotherSession:
                 "the session is closed", code="QL2001", help="make another with qd.another_session"
             )
         self._before.append(session.swap(self._session))
+        _profile_default()
         return self
 
     def __exit__(self, *_: object) -> None:
         if session.default() is not self._session:  # qd.init was called within
             session.stop()
         session.swap(self._before.pop())
+        _profile_default()
 
     def sync(self) -> None:
         """Waits until every kernel that was launched in this session is done."""
@@ -290,8 +299,8 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
 
 def reset() -> None:
     """Ends the default session: its fields and ndarrays cannot be used any more."""
-    _profiling.close()
     session.stop()
+    _profile_default()
 
 
 def sync() -> None:

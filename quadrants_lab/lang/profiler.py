@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakKeyDictionary
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.missing import missing_attribute
@@ -66,13 +67,15 @@ class Profile:
         self.trace.append((name, (token - self.begin) * 1e3, ms))
 
 
-_profile = Profile()  # of the last session with a profiler
+_profiles: WeakKeyDictionary[session.Session, Profile] = WeakKeyDictionary()
+_profile = Profile()  # of the last session with a profiler that was the default one
 
 
 @contextmanager
-def profiling() -> Iterator[None]:
-    """Clears the profile and adds all launches to it until the with ends."""
-    clear_kernel_profiler_info()
+def profiling(now: session.Session) -> Iterator[None]:
+    """Adds all launches to the profile of the session until the with ends."""
+    global _profile
+    _profile = _profiles.setdefault(now, Profile())
     with watch(_profile):
         yield
 

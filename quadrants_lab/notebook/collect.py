@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import median
@@ -54,6 +55,16 @@ def remember(recorder: Recorder) -> None:
     for owner, records in _by_kernel(recorder).items():
         RECORDED.pop(owner, None)
         STEPS[owner] = steps_view(records, owner.source.file, recorder.past)
+
+
+@contextmanager
+def remembered(recorder: Recorder) -> Iterator[None]:
+    """Keeps the steps of what was launched until the with failed."""
+    try:
+        yield
+    except BaseException:
+        remember(recorder)
+        raise
 
 
 def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
@@ -119,7 +130,7 @@ def kernel_view(
 
 def devices() -> list[tuple[str, str]]:
     """Each backend with its devices, or why it has none."""
-    return [(row.name, "; ".join(lines(row))) for row in Backends().rows]
+    return [(row.name, " ".join(lines(row))) for row in Backends().rows]
 
 
 def source_lines(source: FunctionSource) -> list[V.Line]:

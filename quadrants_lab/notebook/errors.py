@@ -29,6 +29,16 @@ def show_as_text(error: BaseException) -> NoReturn:
     raise type(name, (ShownError,), {})(describe(error)) from error
 
 
+def show_from_cell(error: Exception, shell: Any, file: str) -> NoReturn:
+    """Raises the error again; its traceback begins in the cell, not with the magic and all of the cell in a line."""
+    tb = error.__traceback__
+    while tb is not None and tb.tb_frame.f_code.co_filename != file:
+        tb = tb.tb_next
+    lines = shell.InteractiveTB.structured_traceback(type(error), error, tb or error.__traceback__, tb_offset=0)
+    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]  # IPython's hook
+    raise error
+
+
 def show_in_a_line(error: BaseException, text: str) -> NoReturn:
     """Raises the error under its own class name as this text."""
     name = type(error).__name__
@@ -40,11 +50,15 @@ def describe(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and not isinstance(error, QuadrantsError):
         return "".join(traceback.format_exception_only(error)).rstrip()
     text = with_cell_names(f"{type(error).__name__}: {error}")
+    at = place(error)
+    return f"{text}\n  = raised at {at}" if at else text
+
+
+def place(error: BaseException) -> str:
+    """The line of a cell that raised the error, "" if there is none."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if cell_name(f.filename).startswith(CELL)]
-    if frames:
-        at = frames[-1]
-        text += f"\n  = raised at {cell_name(at.filename)}, line {at.lineno}: {(at.line or '').strip()}"
-    return text
+    at = frames[-1] if frames else None
+    return f"{cell_name(at.filename)}, line {at.lineno}: {(at.line or '').strip()}" if at is not None else ""
 
 
 def with_cell_names(diagnostic: str) -> str:

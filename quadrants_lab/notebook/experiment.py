@@ -18,6 +18,7 @@ from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.cell import Cell, calls, run_body, run_last
+from quadrants_lab.notebook.collect import remembered
 from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import available
@@ -70,7 +71,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     launches = Launches(repeatable=options.check)
     checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
-    with session.checking(*checks), recording(compiling=progress.trace) as recorder:
+    with session.checking(*checks), recording(compiling=progress.trace) as recorder, remembered(recorder):
         if options.shards:
             from quadrants_lab.notebook import split  # imports Dask
 

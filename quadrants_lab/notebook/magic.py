@@ -58,9 +58,12 @@ class QuadrantsMagics(Magics):
             with Progress() as progress:
                 ran = experiment.run(cell, options, self.shell.user_ns, progress)
         except KeyboardInterrupt as e:
-            errors.show_in_a_line(e, f"interrupted{progress.last and f': {progress.last}'}")
+            what = progress.last and f": {progress.last}"
+            errors.show_in_a_line(e, f"interrupted{what or f' at {errors.place(e)}'}")
         except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
             errors.show_as_text(e)
+        except Exception as e:
+            errors.show_from_cell(e, self.shell, cell.file)
         recorder = ran.recorder
         if ran.value is not None:
             self.shell.displayhook(ran.value)
@@ -184,8 +187,11 @@ def _nothing_to_inspect(defined: Sequence[str]) -> str:
 
 
 def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
-    """Notes on where the cell ran: on a simulation, or not on the first backend of --arch."""
-    notes = []
+    """Notes on where the cell ran: on a simulation, or not on the first backend of --arch; and on those that cannot
+    run here."""
+    rows = [available(arch) for arch in arches]
+    without = [row for row in rows if not row.runs]
+    notes = [f"--arch {row.name}: {row.why_not.rstrip('.')}; its code can be looked at all the same" for row in without]
     for record in recorder.records():
         if available(home(record)).simulated:
             notes.append(f"the cell ran on {place(record)}")

@@ -10,6 +10,8 @@ from typing import NoReturn
 
 from IPython.core.error import UsageError
 
+from quadrants_lab.lang.missing import closest
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -56,7 +58,7 @@ class _Parser(argparse.ArgumentParser):
 
 def usage() -> str:
     """One line an option."""
-    rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<14} {o.help}" for o in OPTIONS]
+    rows = [f"  {o.flag + (' ' + o.value.upper() if o.value else ''):<15} {o.help}" for o in OPTIONS]
     return "\n".join(["%%qdkernel takes:", *rows])
 
 
@@ -73,7 +75,10 @@ def parse(line: str, arches: Sequence[str]) -> CellOptions:
         words = shlex.split(line)
     except ValueError as e:
         raise UsageError(f"cannot read the options: {e}") from None
-    given = parser.parse_args(words)
+    given, unknown = parser.parse_known_args(words)
+    if unknown:
+        close = closest(unknown[0], [o.flag for o in OPTIONS])
+        parser.error(f"{unknown[0]}: no such option" + (close and f"; did you mean {close}?"))
     if given.help:
         raise UsageError(usage())
     arch = tuple(dict.fromkeys(a.strip() for a in given.arch.split(",") if a.strip()))

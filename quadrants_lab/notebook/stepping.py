@@ -39,10 +39,10 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[La
     """The steps of a kernel's launches and gradients, opened at its last gradient, or at its last launch if there is no
     gradient; or why there are none. ``past``: earlier launches of any kernel."""
     record = records.get("reverse") or records.get("forward")
-    if record is None or record.failed:
+    if record is None:
         return "none of its launches was recorded: launch it in a %%qdkernel cell"
     owners = [r.plan.owner for r in records.values()]
-    launches = [*(r for r in past if r.plan.owner in owners), *(r for r in records.values() if not r.failed)]
+    launches = [*(r for r in past if r.plan.owner in owners), *records.values()]
     steps = {(_number(r), r.mode): _Launch(r, file).steps() for r in launches}
     return V.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((_number(record), record.mode)))
 

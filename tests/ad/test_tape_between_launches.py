@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -298,6 +299,8 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     assert "to keep all would take more than the budget" in str(budget)
     html = inlined(timeline(budget))
     assert html.count("<title>") >= 2 * len(budget.stretches)
+    long = replace(plain, steps=[replace(row, what="grown", bytes=16) for row in plain.steps * 20])
+    assert re.findall("<title>(.*?)</title>", timeline(long)) == ["steps 0 to 479 (grown): 7680 bytes kept"]
     assert "made again up to" in html
     row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
     told = re.findall(row, html)

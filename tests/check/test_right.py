@@ -167,6 +167,15 @@ def test_a_kink_among_what_is_smooth_is_one(term) -> None:
     assert one_gradient(term, [10.0, 0.0]) == "kink"
 
 
+def test_a_kink_at_which_both_sides_are_as_high_is_one() -> None:
+    assert one_gradient(lambda v: qd.abs(v), [0.0, 0.0]) == "kink"
+    assert one_gradient(lambda v: v * v, [0.0, 0.0]) == "right"
+
+
+def test_jumps_that_every_step_crosses_are_no_noise() -> None:
+    assert one_gradient(lambda v: 0.5 * qd.cast(4.0 * v, qd.i32), [0.0, 0.5, 1.0, 2.0]) == "jumps"
+
+
 def test_a_gradient_of_zero_but_for_rounding_is_right() -> None:
     assert one_gradient(lambda v: 1.0 + v * 0.3 + v * 0.6 - v * 0.9, [0.7, 1.3]) == "right"
 

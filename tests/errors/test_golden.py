@@ -14,6 +14,7 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.source import function_source
 
+ROOT = Path(__file__).resolve().parents[2]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
 
 
@@ -36,3 +37,11 @@ def test_every_code_is_shown() -> None:
     shown = "".join(p.read_text() for p in (Path(__file__).parent / "cases").glob("*.txt"))
     elsewhere = {"QL1101", "QL1102", "QL1905"}  # the last needs fields with memory: lang/test_python_in_kernels.py
     assert set(TABLE) - set(re.findall(r"QL\d{4}", shown)) == elsewhere
+
+
+def test_a_code_of_the_table_has_no_second_meaning() -> None:
+    """Elsewhere, a code stands beside the text of its message."""
+    files = [f for folder in (ROOT / "quadrants_lab", ROOT / "backends") for f in folder.rglob("*.py")]
+    written = {code for f in files for code in re.findall(r'code="(QL\d{4})"', f.read_text())}
+    assert len(written) > 50
+    assert not written & set(TABLE)

@@ -136,3 +136,30 @@ def test_init_within_ends_the_other_alone():
         squares(*fields(3.0))
     squares(x, y)
     assert y[None] == 4.0
+
+
+def test_each_session_has_its_profiler():
+    """QL2004 spoke of a Tape where a session with a profiler was, and what began within went on behind it."""
+    qd.init(arch=qd.cpu, kernel_profiler=True)
+    here, counted = fields(1.0), lambda: qd.profiler.query_kernel_profiler_info("squares").counter
+    squares(*here)
+    plain, profiled = qd.another_session(qd.cpu), qd.another_session(qd.cpu, kernel_profiler=True)
+    with plain:
+        squares(*fields(1.0))
+        qd.init(arch=qd.cpu, kernel_profiler=True)
+        for _ in range(3):
+            squares(*fields(1.0))
+        assert counted() == 3
+    assert counted() == 1
+    for n in range(2):
+        with profiled:
+            squares(*fields(1.0))
+            assert counted() == n + 1
+    squares(*here)
+    assert counted() == 2
+    with qd.ad.Tape(here[1]):
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2004"), profiled:
+            pass
+        squares(*here)
+    assert here[0].grad.to_numpy().tolist() == [2.0] * 4
+    assert counted() == 3

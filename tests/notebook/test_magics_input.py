@@ -51,7 +51,8 @@ BAD = [
     ("%%qdkernel --grad np" + WAVE + "wave()", "module", "not a field"),
     ("%%qdkernel --grad y\n1", "launched no kernel", "needs_grad"),
     ("%%qdkernel --grad y" + WAVE + "wave()\nwave.grad()", "runs the gradients itself", "line 11"),
-    ("%%qdkernel --bogus" + WAVE, "UsageError", "--grad"),
+    ("%%qdkernel --bogus" + WAVE, "UsageError: --bogus: no such option", "--grad"),
+    ("%%qdkernel --grda y" + WAVE, "did you mean --grad?", "--shards COUNT  of a cell"),
     ("%%qdkernel --arch abacus" + WAVE, "no such backend", "cpu"),
     ("%%qdkernel --grad" + WAVE, "UsageError", "expected one argument"),
     ("%%qdkernel --grad 'y" + WAVE, "UsageError", "cannot read the options"),
@@ -84,6 +85,7 @@ def test_other_errors_keep_their_traceback(cell):
     ran = cell("%%qdkernel\ndef f():\n    return 1 / 0\n\nf()")
     assert "ZeroDivisionError" in ran.text
     assert "----> 3     return 1 / 0" in ran.text
+    assert "run_cell_magic" not in ran.text  # the magic's frame shows all of the cell in one line
 
 
 def test_a_cell_without_kernel_says_so(cell):

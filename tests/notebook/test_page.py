@@ -28,6 +28,7 @@ from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.notebook.history import EDITS, remember_edit
 from quadrants_lab.notebook.saved import export
+from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.diff import ranges
 from quadrants_lab.widgets.html import listing
 from quadrants_lab.widgets.model import Line, TaskGraphs, kernel_lines
@@ -207,6 +208,40 @@ def test_what_if(page: Page, view):
     assert panel.locator(".total").inner_text().startswith("200 B a thread")
 
 
+def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path):
+    """An exported kernel's: what its leaves were is not known, so there was "?" for every depth."""
+    made = cell_view()
+    for stack in made.kernels[0].stacks:
+        stack.size = valueless(stack.size)
+    page = browser[0].context.browser.new_page()
+    page.goto(f"file://{export(made, tmp_path / 'k.html')}")
+    panel = show(page, "SizeExpr")
+    assert panel.locator("input").count() == 0
+    assert panel.locator(".total").inner_text().startswith("200 B a thread")
+    assert "depth 50, 200 B a thread" in panel.locator(".depth").first.inner_text()
+    assert [x.inner_text() for x in panel.locator(".bars > div:visible").all()] == ["in the launch\n50"]
+    assert panel.get_by_role("button", name="watch iterations").count() == 0
+    page.close()
+
+
+def valueless(size):
+    return size and replace(size, value=None, children=[valueless(x) for x in size.children])
+
+
+@pytest.mark.parametrize("width", [700, 850, 1300])
+def test_the_keys_stay_beside_the_first_tab(page: Page, width: int):
+    page.set_viewport_size({"width": width, "height": 900})
+    try:
+        keys, tab = (page.get_by_role(role, name=name, exact=True).bounding_box()
+                     for role, name in (("button", "Keys"), ("tab", "Linked")))
+        assert keys
+        assert tab
+        assert tab["y"] <= keys["y"] < tab["y"] + tab["height"] / 2
+        assert page.get_by_role("tab").last.bounding_box()["x"] < keys["x"]
+    finally:
+        page.set_viewport_size({"width": 1300, "height": 900})
+
+
 CONTRAST = """() => {
   const parse = (c) => { const v = c.match(/[\\d.e-]+/g).map(Number), k = c.startsWith("color(") ? 255 : 1;
     return [v[0] * k, v[1] * k, v[2] * k, v[3] ?? 1]; };
@@ -341,6 +376,23 @@ def test_keys(page: Page):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     assert "line 11:" in page.locator(".say").inner_text()
+
+
+ENDED = """async (script) => {
+  const { live } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const shape = { title: "k", kernels: ["k"], panes: [["run", "Run"]] }, get = (name) => name === "shape" ? shape : "u";
+  const model = { get, on() {}, off() {}, send() { throw new Error("Cannot send"); } };
+  live({ model, el: document.body }, () => null);
+}"""
+
+
+def test_an_inspector_whose_kernel_has_ended_says_so_at_once(browser):
+    page, said = browser[0].context.browser.new_page(), []
+    page.on("pageerror", lambda e: said.append(str(e)))
+    page.evaluate(ENDED, assets.script())
+    page.get_by_text("no answer yet: the kernel is busy, or gone").wait_for(state="attached", timeout=2000)
+    page.close()
+    assert said == []
 
 
 @pytest.mark.parametrize("to", ["html", "qdhtml"])

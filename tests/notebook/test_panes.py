@@ -9,9 +9,10 @@ import pytest
 from notebook.sample import cell_view
 
 from quadrants_lab.notebook.inspection import as_text
+from quadrants_lab.widgets import pack
 from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.pack import answers
+from quadrants_lab.widgets.pack import answers, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.terminal import cell
@@ -71,6 +72,14 @@ def test_every_offered_request_is_answered(view):
     assert "0/passes/gradient/2" in found
     assert {"0/code/gradient/0", "0/code/forward/1"} <= set(found)
     assert not any("nothing is known" in x or "there is no such" in x for x in found.values())
+
+
+def test_a_notebook_has_first_what_opens(view, monkeypatch):
+    """The columns beside the source stayed empty without a kernel where other panes were large."""
+    opens = list(small_answers(view))[:3]
+    assert opens == ["0/source", "0/passes/gradient/2/ir", "0/code/gradient/0"]
+    monkeypatch.setattr(pack, "MOST_BYTES", 3000)
+    assert list(small_answers(view))[:3] == opens
 
 
 @pytest.mark.parametrize(

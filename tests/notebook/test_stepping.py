@@ -308,6 +308,21 @@ def test_without_a_record_there_is_a_reason(cell, shell):
     assert "launch it in a" in render(show(shell.user_ns["plain"]).view, "0/steps")
 
 
+def test_after_a_cell_that_failed_what_it_launched_is_followed(cell, shell):
+    """The record was lost with the cell, and the message said that there was none."""
+    text = "@qd.kernel\ndef beyond():\n    for i in x:\n        y[None] += 2 * x[i + 1]\n\nbeyond()"
+    assert not cell(f"%%qdkernel\n{text}").ok
+    last = shell.user_ns["x"].shape[0] - 1
+    assert cell(f"%qdstep beyond {last}").ok
+    steps = show(shell.user_ns["beyond"]).view.kernels[0].steps
+    trace = steps.shown.make(0, str(last), "")
+    at, value, _ = trace.events[-1]
+    assert trace.statements[at].text.startswith("assert bounds")
+    assert value == "False"
+    assert not cell("%%qdkernel\n" + text.replace("x[i + 1]", "x[i]") + "\n1 / 0").ok
+    assert cell("%qdstep beyond 1").ok
+
+
 def test_a_forward_launch_alone_has_steps_too(cell, shell):
     assert cell("%%qdkernel" + WAVE.replace("wave", "ahead") + "ahead()").ok
     trace = trace_of(show(shell.user_ns["ahead"]).view, "1")

@@ -37,6 +37,13 @@ def test_an_interrupted_compile_is_one_line_and_the_next_cell_works(cell, monkey
     assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
 
 
+def test_an_interrupt_names_the_line_that_was_interrupted(cell):
+    ran = cell("%%qdkernel\nx[0] = 1\nraise KeyboardInterrupt")
+    said = ran.text.strip()
+    assert said.startswith("KeyboardInterrupt: interrupted at Cell In[")
+    assert said.endswith(", line 3: raise KeyboardInterrupt")
+
+
 def test_ctrl_c_does_not_wait_for_a_compiler():
     going, may_end = threading.Event(), threading.Event()
 

@@ -253,6 +253,9 @@ def _direction(x: D.Input) -> npt.NDArray[np.float64]:
     return direction
 
 
+_JUMPS = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
+
+
 def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
     found = tuple(D.moves(state.launches, state.loss, x, _direction(x), WIDTHS))
     if not np.isfinite(x.gradient).all():
@@ -266,10 +269,11 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
     best = _best(found, limit)
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
-        says = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
-        return Verdict(name, "jumps", says, found)
+        return Verdict(name, "jumps", _JUMPS, found)
     agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
     if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
+        if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
+            return Verdict(name, "jumps", _JUMPS, found)
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
         return Verdict(name, "noisy", says, found)
     worst, at = _worst(state, x, limit) if best.apart > limit else (None, None)
@@ -336,8 +340,10 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
         least = ((m, abs(b.bend) * m.width / b.width) for m in narrow if m.width < b.width)
         return not any(size > 8 * m.noise and abs(m.bend) < 0.7 * size for m, size in least)
 
-    pairs = [(b, b.bend * a.width / (a.bend * b.width), min(abs(m.bend / m.found) for m in (a, b) if m.found))
-             for a, b in pairwise(bent) if a.found or b.found]  # fmt: skip
+    def part(*two: D.Move) -> float:
+        return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
+
+    pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
     alike = [0.7 < ratio < 1.4 and lasts(b) for b, ratio, _ in pairs]
     strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
     return strong or any(a and b for a, b in pairwise(alike))

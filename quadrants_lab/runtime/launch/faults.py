@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
 
 
+# kind of the check: its label, and what to do
+_CHECKED = {
+    "assert": ("this did not hold", ""),
+    "bounds": ("there is no such element", "end the loop earlier, or test the index with if before it is used"),
+    "division": ("this is not a number", "test for 0 with if before, or give another number"),
+}
+
+
 def failure(frame: Frame, name: str, forced: int) -> QuadrantsError:
     """The exception for the failed last launch of the frame, of kernel ``name``; ``forced``: the kernel's ad_stack_size
     option."""
@@ -30,7 +38,6 @@ def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
     """The exception of a failed assert or check, with values in its message."""
     stmt = failed.stmt
     message = fill(stmt.message, failed.values)  # the device keeps only the first few values
-    head = {"assert": "assertion failed", "bounds": "out of bounds", "division": "integer division by zero"}
     if stmt.kind == "race":
         return QuadrantsAssertionError(
             f"{message} (kernel {kernel})",
@@ -38,12 +45,11 @@ def _assertion(kernel: str, failed: AssertFailed) -> QuadrantsError:
             labels=(Label(stmt.span, "which comes first is not defined"),),
             help=RACE_CURE,
         )
-    start = f"{head.get(stmt.kind, stmt.kind)} in kernel {kernel}"
-    if message and stmt.kind == "assert":
-        start += f": {message}"
-    elif message:
-        start = f"{message} (kernel {kernel})"
-    return QuadrantsAssertionError(start, code="QL2070", labels=(Label(stmt.span, "this did not hold"),))
+    start = f"{message} (kernel {kernel})"
+    if stmt.kind == "assert":
+        start = f"assertion failed in kernel {kernel}" + (message and f": {message}")
+    label, cure = _CHECKED[stmt.kind]
+    return QuadrantsAssertionError(start, code="QL2070", labels=(Label(stmt.span, label),), help=cure)
 
 
 def _overflow(kernel: str, forced: int, overflow: Overflow) -> QuadrantsError:
