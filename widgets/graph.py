@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import add
 
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.widgets.highlight import highlight
 from quadrants_lab.widgets.html import data, empty, esc
 from quadrants_lab.widgets.layout import Layout, Point, layout
@@ -82,7 +82,7 @@ def _arrow(points: Sequence[Point]) -> str:
     return f"M{x:.0f},{y:.0f}" + ("l-8,-4v8Z" if py == y and px < x else "l-4,-8h8Z")
 
 
-@roomy
+@deeply_recursive
 def drawing(graph: GraphView) -> dict[str, object]:
     """The data for `graph.js`: ``nodes`` [x, y, width, height, kind, title, note, source line, lines, number of shown
     lines], ``edges`` [kind, from, to, path, arrow, label, x, y], ``frames`` [label, x0, y0, x1, y1, all nodes in it,

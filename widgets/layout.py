@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.widgets.model import ClusterView, EdgeView, GraphView, Part
 
 Point = tuple[float, float]
@@ -30,7 +30,7 @@ class Layout:
     frames: list[tuple[ClusterView, float, float, float, float]] = field(default_factory=list)
 
 
-@roomy
+@deeply_recursive
 def layout(graph: GraphView, sizes: Mapping[str, Point]) -> Layout:
     """The layout of a graph; ``sizes``: width and height of each box."""
     return _Placer(graph, sizes).out

@@ -11,7 +11,7 @@ from itertools import count
 from types import CodeType
 from typing import Any
 
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Cell:
     pair: tuple[CodeType, ...] = ()
 
 
-@roomy
+@deeply_recursive
 def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     """Compiles the cell below the ``magic`` line; SyntaxError with the cell's line numbers."""
     source = f"{magic}\n{text}"

@@ -21,8 +21,8 @@ from typing import IO, Any
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.deep_recursion import run_deep
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.room import call
 from quadrants_lab.notebook.views import code_view, lines_of
 from quadrants_lab.passes.pipeline import Step
 from quadrants_lab.runtime.backend import backend
@@ -115,7 +115,7 @@ def lowering_steps(job: Job) -> list[Step]:
 def make_code(job: Job) -> CodeView:
     """The code, or a view with the problem if the backend cannot make it."""
     try:
-        stage = call(backend(job.backend).stages(job.kernel, job.options)[job.stage])
+        stage = run_deep(backend(job.backend).stages(job.kernel, job.options)[job.stage])
         return code_view(stage, lines_of(job.kernel, backend(job.backend), job.options, job.file))
     except QuadrantsError as e:
         return CodeView([], [], str(e))

@@ -18,8 +18,8 @@ from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import explain, on_stacks
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.room import roomy
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.backends import Backends, lines
@@ -103,7 +103,7 @@ def _make_small(view: V.CellView) -> None:
                 stage.make()
 
 
-@roomy
+@deeply_recursive
 def kernel_view(
     plans: Mapping[str, Plan],
     records: Mapping[str, LaunchRecord],

@@ -40,8 +40,8 @@ from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import FieldAccessHook
+from quadrants_lab.ir import deep_recursion
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import room
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
@@ -85,7 +85,7 @@ def lowering_of(compiled: Compiled, kernel: N.Kernel, backend: Backend) -> pipel
     return traces[id(kernel)]
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) -> pipeline.Trace:
     """The trace of the backend's lowering of a kernel that has been through all other passes."""
     with _recorded() as trace:
@@ -93,7 +93,7 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
     return trace
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def _trace_again(compiled: Compiled) -> pipeline.Trace:
     with warnings.catch_warnings(), _recorded() as trace:
         warnings.simplefilter("ignore")  # they were given when the kernel was compiled
@@ -115,21 +115,21 @@ def _recorded() -> Iterator[pipeline.Trace]:
         pipeline.RECORDER.reset(token)
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     """The front end's kernel as tasks, simplified; reverse mode starts from this."""
-    room.need(room.depth_of_block(kernel.body))
+    deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
     return pipeline.run(kernel, pipelines.front(options), options.verify)
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     """The IR for the backend, from the front end's. For a gradient it checks the data-access rule (an error where a
     value is provably overwritten) and warns about derivative paths that end on the way."""
     return _in_mode(tasks_ir(kernel, options), mode, options)
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     """The front end's kernel as tasks without races, from which every mode starts."""
     kernel = forward_ir(kernel, options)
@@ -137,7 +137,7 @@ def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     return pipeline.run(kernel, pipelines.TASKS, options.verify)
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     dead = dead_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
     kernel = tangents_ir(kernel, options)
@@ -191,7 +191,7 @@ def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     return pipeline.run(dual, (to_be_differentiated,), options.verify)
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N.Kernel | None:
     """The counting slice of a sized reverse kernel; None where it needs none. ``tasks``: the result of `tasks_ir`."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
@@ -241,7 +241,7 @@ def compile_kernel(
         at = [perf_counter()]
         if shared is None:
             observe = session.observing_fields
-            lowered = room.call(lambda: lowered_kernel(source, specs, *settings, observe), session.lock)
+            lowered = deep_recursion.run_deep(lambda: lowered_kernel(source, specs, *settings, observe), session.lock)
         else:
             lowered = shared.lowered
         options = reproducible(lowered.kernel, settings[0])
@@ -297,7 +297,7 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     return options
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def compile_sparse(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
     """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
     iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""

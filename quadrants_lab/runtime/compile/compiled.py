@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
+from quadrants_lab.ir import deep_recursion
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import room
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.session import Session
@@ -95,25 +95,25 @@ class Compiled:
         raise KeyError(buffer)
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def ir_key(kernel: N.Kernel, session: Session) -> str:
     """A hash of the IR without its source positions; "" where the session has no disk cache."""
     if session.cache.folder is None:
         return ""
     from quadrants_lab.ir.text import print_kernel
 
-    room.need(room.depth_of_block(kernel.body))
+    deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
     return disk_cache.key(print_kernel(kernel))
 
 
-@room.roomy
+@deep_recursion.deeply_recursive
 def load_cached(kernel: N.Kernel, options: CompileOptions, session: Session, known: str = "") -> Executable:
     """The loaded kernel, with machine code from the disk cache, or made now and put there.
 
     The key consists of the `ir_key` of the kernel (``known``, where the caller has it) and everything else that the
     code depends on. It is a key of the final IR: where a pass makes other IR than before, the key differs, too.
     """
-    room.need(room.depth_of_block(kernel.body))
+    deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
     cache, backend = session.cache, session.backend
     if cache.folder is None:
         return _load(kernel, lambda: backend.load(kernel, options))

@@ -11,14 +11,14 @@ from quadrants_lab.analysis.algebra import subexpressions
 from quadrants_lab.autodiff.unreduced import unreduced
 from quadrants_lab.autodiff.unroll import unrolled_loops
 from quadrants_lab.ir import sizeexpr as S
-from quadrants_lab.ir.room import roomy
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.runtime.compile.compile import forward_ir
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.gradient.plan import GradientPlan
 
 
-@roomy
+@deeply_recursive
 def bytes_before(plan: GradientPlan, live: Live) -> int | None:
     """Bytes per iteration in flight of a launch with the data ``live``, without recomputation, packed truth values and
     narrowed integers; None where a loop's trips are not known, because nothing in it is kept and so none were
