@@ -2,9 +2,9 @@
 
 Only the thread that forked runs in the child. A lock that another thread held would be held there for ever, so the
 locks that `lock` makes are free again in the child. Work that other threads had begun is never finished there. Where
-that would do harm, the fork waits for them: for code inside `whole`, for LLVM, and for threads that `start` started. A
-driver's threads are gone in the child, so a GPU that was opened before the fork cannot be used there, not even to free
-its memory (`finalize`).
+that would do harm, the fork waits for them: for code inside `deferred`, for LLVM, and for threads that `start`
+started. A driver's threads are gone in the child, so a GPU that was opened before the fork cannot be used there, not
+even to free its memory (`finalize`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ T = TypeVar("T")
 _PATIENCE = 60.0  # seconds that a fork waits for other threads before it goes on, whatever that does to the child
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet([deep_recursion.lock])
-_inside: dict[int, int] = {}  # threads inside `whole` -> how many of its blocks they are in
-_gate = threading.RLock()  # held by a thread that enters `whole`, and during a fork
+_inside: dict[int, int] = {}  # threads inside `deferred` -> how many of its blocks they are in
+_gate = threading.RLock()  # held by a thread that enters `deferred`, and during a fork
 _threads: list[threading.Thread] = []
 _children: list[Callable[[], None]] = []
 _held = threading.local()  # locks that the thread holds while it forks
@@ -41,7 +41,7 @@ def lock() -> Any:
 
 
 @contextmanager
-def whole() -> Iterator[None]:
+def deferred() -> Iterator[None]:
     """For work that a child must not find half done, such as importing a module: a fork in another thread waits until
     the block has ended, or happens before it begins."""
     me = threading.get_ident()

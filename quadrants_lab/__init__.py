@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.ir.importing import importing as _importing
 
 with _importing():
-    from quadrants_lab.backends.forks import whole as _whole
+    from quadrants_lab.backends.forks import deferred as _forks_deferred
     from quadrants_lab.errors import (
         QuadrantsAssertionError,
         QuadrantsCompilationError,
@@ -114,7 +114,7 @@ def _operations() -> dict[str, Any]:
 
 
 def _late(name: str) -> Any:
-    with _whole(), _importing():
+    with _forks_deferred(), _importing():
         return _import(f"quadrants_lab.lang.{name}")
 
 

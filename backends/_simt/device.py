@@ -89,8 +89,8 @@ def _free(driver: Any, spare: dict[int, list[int]]) -> None:
 class SimtDevice(RemoteDevice, GpuDevice):
     """``memory``: the class of arrays on it. ``running``: something may not be done yet; `ALONE` where that is one
     launch that sets the flag ``done`` at its end. ``unchecked``: frames whose last launches may have failed; each has
-    methods ``ask``, and, for when that is answered, ``settle``, which raises then. ``few_threads``: the most with
-    adstacks, where these take more than ``large_heap`` bytes."""
+    `fetch_status`, and `check_overflow` for after the next wait. ``few_threads``: the most threads with adstacks, if
+    these take more than ``large_heap`` bytes."""
 
     memory: type[SimtMemory] = SimtMemory
 

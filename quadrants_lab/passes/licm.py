@@ -24,7 +24,7 @@ class _Licm:
     def __init__(self, kernel: N.Kernel) -> None:
         classes = memory_classes(kernel)
         changing = written((kernel.body,), classes)
-        self.steady = {name for name, memory in classes.items() if memory not in changing}
+        self.read_only = {name for name, memory in classes.items() if memory not in changing}
         self.ranges = Ranges(kernel)
 
     def block(self, block: N.Block) -> N.Block:
@@ -59,6 +59,6 @@ class _Licm:
         """Whether the statement may run speculatively, and gives the same value each time for the same operands."""
         if isinstance(s, N.Pure):
             return True
-        if not isinstance(s, N.Load) or s.buffer not in self.steady:
+        if not isinstance(s, N.Load) or s.buffer not in self.read_only:
             return False
         return runs or all(self.ranges.inside(i, s.buffer, axis) for axis, i in enumerate(s.index))

@@ -53,7 +53,7 @@ class _Offloader:
             last_write.update(dict.fromkeys(written(((s,),), classes), n))
             if isinstance(s, N.Load):
                 loads[s.id] = classes[s.buffer], n
-        self.steady = {i for i, (memory, n) in loads.items() if last_write.get(memory, -1) < n}
+        self.unchanged = {i for i, (memory, n) in loads.items() if last_write.get(memory, -1) < n}
         self.defs: dict[int, N.Stmt] = {}
         self.names: dict[int, str] = {}
         self.cost: dict[int, int | None] = {}  # of computing a value anywhere; None: it cannot be
@@ -117,7 +117,7 @@ class _Offloader:
             cost: int | None = None
             if isinstance(s, N.Uniform):
                 cost = 0
-            elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.id in self.steady):
+            elif isinstance(s, N.Op) or (isinstance(s, N.Load) and s.id in self.unchanged):
                 cost = PRIMS[s.prim].cost if isinstance(s, N.Op) else 4
                 for o in s.operands():
                     inner = self.remake_cost(o)

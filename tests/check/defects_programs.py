@@ -10,7 +10,7 @@ import quadrants_lab as qd
 # --- kinks ----------------------------------------------------------------------------------------------------------
 
 
-@defect("tie", "kink", "the first one takes it all")
+@defect("tie", "kink", "the first operand takes the whole derivative")
 def a_max_with_a_tie():
     for i in x:
         y[None] += max(x[i], 0.5)  # HERE
@@ -22,7 +22,7 @@ def abs_at_zero():
         y[None] += abs(x[i])  # HERE
 
 
-@defect("tie", "kink", "every iteration that reaches it shares it")
+@defect("tie", "kink", "all iterations that reach it share the whole derivative")
 def a_tie_of_atomic_mins(b):
     x, y, m = b.x, b.y, b.m
     x.fill(0.25)

@@ -32,7 +32,7 @@ class Worst:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The verdict on the gradient by one input. ``kind``: "right", "wrong", "noisy", "kink", "jumps" or "nonfinite".
-    ``says``: the same as a sentence. ``good``: nothing speaks against the gradient. ``moves``: differences with all
+    ``says``: the same as a sentence. ``good``: nothing contradicts the gradient. ``moves``: differences with all
     elements moved. ``tangent``: None if forward mode is not possible. ``at``: number of the element with the greatest
     error, or of one at a kink, None if none is known. ``causes``: why the gradient is wrong, or why it is zero."""
 
@@ -83,7 +83,7 @@ class Report:
 
     @property
     def right(self) -> bool:
-        """Whether nothing speaks against a gradient."""
+        """Whether nothing contradicts a gradient."""
         return not self.says and not self.causes and not self.stopped and all(v.good for v in self.verdicts)
 
     def __bool__(self) -> bool:
@@ -97,7 +97,7 @@ class Report:
         raise KeyError(f"no verdict on {name!r}: there are {', '.join(v.field for v in self.verdicts) or 'none'}")
 
     def raise_if_wrong(self) -> Report:
-        """Returns the report; raises QuadrantsAssertionError with its text if something speaks against a gradient."""
+        """Returns the report; raises QuadrantsAssertionError with its text if something contradicts a gradient."""
         __tracebackhide__ = True
         if not self.right:
             raise QuadrantsAssertionError(f"a gradient is not right\n{self}", code="QL2099")

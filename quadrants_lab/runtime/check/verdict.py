@@ -52,7 +52,7 @@ _FINEST = {16: 2e-2, 32: 2e-3, 64: 1e-5}  # least tolerance if it is taken from 
 
 @dataclass(slots=True)
 class Check:
-    """State of a check. ``value``: of the loss. ``until``: the deadline. ``say`` is told what is being checked.
+    """State of a check. ``value``: of the loss. ``until``: the deadline. ``say`` is called with what is being checked.
     ``quiet``: ids of memory for which no cause of a zero gradient is wanted. ``backwards``: cause of a NaN in the
     backward pass, once it is known."""
 
@@ -99,14 +99,14 @@ def check(
     output, screen = io.StringIO(), sys.stdout  # the kernels have printed before
     with D.saved(launches, [loss, *fields.values()]), redirect_stdout(output):
 
-        def tell(text: str) -> None:
+        def report_progress(text: str) -> None:
             with redirect_stdout(screen):
                 say(text)
 
         inputs = D.inputs_of(fields)
         was = float(memory.values().reshape(-1)[0])
         if not math.isfinite(was):
-            tell("the first NaN or infinity")
+            report_progress("the first NaN or infinity")
             why = first_nonfinite(lambda: _again(launches))
             says = f"the loss is {was}, so there is nothing to compare with"
             return Report(name, was, says=says, causes=(why,) if why else ())
@@ -120,12 +120,12 @@ def check(
                 says=f"making the launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
                 "compare with: Python writes to fields between them, or takes gradients, or they race",
             )  # fmt: skip
-        state = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, tell)
+        state = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, report_progress)
         state.quiet = frozenset() if explain else frozenset(outputs(launches))
         found: list[Verdict] = []
         try:
             for each, x in inputs.items():
-                tell(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
+                report_progress(f"the gradient of {each} ({len(found) + 1} of {len(inputs)})")
                 found.append(_verdict(state, each, x))
         except KeyboardInterrupt:
             return Report(name, was, tuple(found), stopped=True)

@@ -48,9 +48,9 @@ def why_kink(trace: Trace) -> Cause | None:
         return cause("tie", "the two sides of a comparison are equal", event, "decided here")
     if what == "abs":
         return cause("kink", "abs has two slopes at 0", event, "0 here, where the derivative is set to 0")
-    who = "every iteration that reaches it shares it" if isinstance(s, N.Atomic) else "the first one takes it all"
+    share = "all iterations that reach it share" if isinstance(s, N.Atomic) else "the first operand takes"
     return cause("tie", f"the operands of {what} are equal: it has a slope for each", event,
-                 f"a tie; of the derivative {who}")  # fmt: skip
+                 f"a tie; {share} the whole derivative")  # fmt: skip
 
 
 def _lost(event: Event) -> Cause:

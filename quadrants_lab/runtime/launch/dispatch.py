@@ -259,7 +259,7 @@ class Dispatcher:
 
     def _made(self, now: S.Session, key: Any, specs: Sequence[Any], ahead: bool) -> Plan:
         """Compiles the plan."""
-        with forks.whole():  # no fork while modules are imported: a child would wait for ever for a half imported one
+        with forks.deferred():  # while modules are imported: a child would wait for ever for a half imported one
             with importing():
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 

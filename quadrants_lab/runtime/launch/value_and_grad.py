@@ -56,7 +56,7 @@ class ValueAndGrad(Dispatcher):
 
     def combined_plan(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
         """The plan for checked arguments; None where one kernel is not possible."""
-        with forks.whole():
+        with forks.deferred():
             from quadrants_lab.runtime.compile.one_sweep import TwoLaunchesError
         try:
             return self.plan(now, args)

@@ -63,7 +63,7 @@ def sweep(launches: Launches, forget: bool, after: Callable[[Step], None] | None
     now = StandIns()
     for item in reversed(launches.steps):
         if isinstance(item, Segment):
-            now.settle()
+            now.flush()
             _recompute_segment(launches, item, after)
         else:
             now.differentiate(item)

@@ -68,7 +68,7 @@ class Launches(Keeper):
         self.finished_rerun: Rerun | None = None
         self.steps: list[Step | Segment] = []
         self.in_auto_segment = False  # whether the first open segment is one that the budget asked for
-        self.settled: dict[AccessSummary, bool] = {}  # those whose memory is all tracked -> whether their own reads are
+        self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
         self.made_again = 0  # steps recomputed in the last backward pass
         self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was recomputed
@@ -312,7 +312,7 @@ class Launches(Keeper):
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> list[PendingWrite]:
         """Copies the values that the launch will overwrite and that will be read again."""
-        if self.recomputes and not self.settled.get(summary):
+        if self.recomputes and not self.fully_tracked.get(summary):
             for name, place, elements in summary.own_reads:
                 add(self._read(memory_at(place, args), name, summary.plan, N.Read).regions, elements(args))
         pending: list[PendingWrite] = []
@@ -351,7 +351,7 @@ class Launches(Keeper):
     def _track_launch(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         """Tracks the memory that the gradient of this launch needs."""
         self.writes.kernels.append(summary.plan.kernel.name)
-        if summary in self.settled and self.settled[summary] == self.recomputes:
+        if summary in self.fully_tracked and self.fully_tracked[summary] == self.recomputes:
             return
         written = self.writes.written
         for _, place, _, _ in summary.writes:
@@ -365,7 +365,7 @@ class Launches(Keeper):
                 if tracked is None or tracked.grad is None:
                     self._track_derivative(summary, name, place, args)
         if not (summary.arrays or summary.scalars or self.paused):  # all its launches touch the same elements
-            self.settled[summary] = self.recomputes
+            self.fully_tracked[summary] = self.recomputes
 
     def failed(self, changes: list[Part]) -> None:
         """Records a launch that failed and may have overwritten the memory of ``changes``."""

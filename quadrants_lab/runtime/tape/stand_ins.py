@@ -30,16 +30,16 @@ class StandIns:
         if isinstance(part, WholePart) and not self.watched:
             self.parts[id(part.memory)] = part
         else:
-            self._settle(part.memory)
+            self._flush(part.memory)
             part.put()
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Restores all copies."""
         for part in self.parts.values():
             part.put()
         self.parts.clear()
 
-    def _settle(self, memory: Memory) -> None:
+    def _flush(self, memory: Memory) -> None:
         part = self.parts.pop(id(memory), None)
         if part is not None:
             part.put()
@@ -48,7 +48,7 @@ class StandIns:
         """Runs the gradient of a step."""
         summary = step.summary
         if step.gradient is not None:
-            self.settle()
+            self.flush()
             step.gradient()
         elif summary is not None and summary.reverse is not None:
             assert step.launch is not None
@@ -57,7 +57,7 @@ class StandIns:
             found = []
             if self.parts:
                 for place in summary.used:
-                    self._settle(memory_at(place, args))
+                    self._flush(memory_at(place, args))
                 for name, place in summary.loaded:
                     part = self.parts.get(id(memory_at(place, args)))
                     if part is not None:
