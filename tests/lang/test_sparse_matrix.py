@@ -14,6 +14,7 @@ from lang.sparse_programs import DENSE, RIGHT, built, listed
 from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.session import current
 
 pytest.importorskip("scipy")
 session = session_of(EVERYWHERE)
@@ -130,7 +131,7 @@ def test_a_solver_within_a_gradient_of_ones_own(session):
 
 @CPU_ALONE
 def test_launches_that_are_watched_and_not_differentiated(session):
-    with qd.profiler.profiling():
+    with qd.profiler.profiling(current()):
         A = built(qd, DENSE)
     np.testing.assert_allclose(A @ RIGHT, DENSE @ RIGHT, atol=1e-4)
     qd.ad.program(lambda: built(qd, DENSE) and None)()

@@ -5,6 +5,7 @@ import pytest
 from lang.test_torch_op import double, leaf, scaled, session, squared, torch, walk  # noqa: F401  # fixtures
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.session import current
 
 
 def test_torch_refuses_what_was_changed_in_place():
@@ -155,6 +156,6 @@ def test_a_session_that_is_over():
 
 def test_an_operation_whose_launches_are_timed():
     x = leaf(1, 2)
-    with qd.profiler.profiling():
+    with qd.profiler.profiling(current()):
         squared(x).sum().backward()
     assert x.grad.tolist() == [2, 4]
