@@ -1,8 +1,8 @@
 """Fingerprints: what the IR of a kernel depends on beside its source text.
 
 While the front end lowers a kernel, it reads names from Python: globals, closure cells, attributes. A `Fingerprint`
-records each read together with a text that describes the value. When another process, or the kernel's gradient, repeats
-the reads and gets equal texts, the front end would make the same IR.
+records each read together with a text that describes the value. When another process, or the compile of the kernel's
+gradient, repeats the reads and gets equal texts, the front end would make the same IR, which the disk cache may have.
 
 Numbers, strings and containers are described by value. An object whose identity a program can see (a module, a class,
 an instance, a field, a func) is described by a number, always the same for the same object. Of modules, classes and
