@@ -155,6 +155,7 @@ def test_math_rows(rig: Any, name: str) -> None:
     rng = np.random.default_rng(4)
     b = rng.permutation(b)
     check(rig, typed_rows(t, math=True), a, b, ulps=4)
+    check(rig, [("pow", t, (t, t))], *pairs(t, 5), ulps=4)
 
 
 @pytest.mark.parametrize("name", DTYPES)

@@ -119,6 +119,11 @@ def _round(a: Any) -> Any:
     return whole + np.copysign(a.dtype.type(abs(a - whole) >= 0.5), a)
 
 
+def _pow(a: Any, b: Any) -> Any:
+    """An array's power: that of two numbers is a square root where b = 0.5 (numpy 2.4), NaN for minus infinity."""
+    return np.power(np.array([a]), np.array([b]))[0]
+
+
 def _int_pow(a: int, b: int) -> int:
     if b < 0:
         return 0 if a not in (1, -1) else a ** (-b)
@@ -202,7 +207,7 @@ _ROWS: tuple[Prim, ...] = (
     Prim("log1p", 1, "float", _flt(np.log1p), ("g/(1 + a)",), ("@math", "", ""), 20),
     # a**b: the share of the exponent is 0 where log(a) does not exist, that of the base is 0 where b = 0. The inner
     # selects do not change them, but make second derivatives right where b = 0, and finite at a = 0
-    Prim("pow", 2, "num", _num(np.power, _int_pow),
+    Prim("pow", 2, "num", _num(_pow, _int_pow),
          ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
           "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "", ""), 40),
     Prim("floor", 1, "float", _flt(np.floor), (None,), ("llvm.floor", "", "")),
