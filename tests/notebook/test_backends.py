@@ -93,7 +93,7 @@ def test_a_backend_that_cannot_run_says_why(cell, monkeypatch):
     ran = cell("%%qdkernel --arch cpu,vulkan" + WAVE + "wave()\nNone")
     assert "did not run: The vulkan backend found no device: a test." in re.sub(r"[\s│]+", " ", ran.text)
     assert re.search(r"spirv +vulkan +–", ran.text)
-    assert "--arch vulkan: The vulkan backend found no device: a test; its code can be looked at all the same" in ran.text
+    assert "--arch vulkan: The vulkan backend found no device: a test; its code can be looked at" in ran.text
     assert "no device: a test" in cell("%qdbackends").text
 
 
