@@ -22,19 +22,20 @@ from quadrants_lab.widgets.panes import PANES, render
 MOST_BYTES = 17 << 10  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
-LARGE = ("passes", "cfg", "code")  # panes that are stored after all other panes of all kernels
+LARGE = ("passes", "cfg", "code")  # panes that a notebook has of small kernels alone
+LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 _REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
-_LOADED = re.compile(r'data-load="([^"]*)"')
+_LOADED = re.compile(r'data-load="([^"]*/ir)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
-    """All requests of the inspector with their answers: first the pane that opens, with what it loads, then the other
-    panes, then the requests that these contain. Leaves out large panes of kernels with more than ``most`` statements
-    and, if `ONLY_READY` is set, requests that would have to wait."""
+    """All requests of the inspector with their answers: first the pane that opens, with its IR, then the other panes,
+    then the requests that these contain. Leaves out large panes of kernels with more than ``most`` statements and, if
+    `ONLY_READY` is set, requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
-        for pane in sorted(PANES, key=LARGE.__contains__)
+        for pane in sorted(PANES, key=LAST.__contains__)
         for k, kernel in enumerate(view.kernels)
         if pane not in LARGE or _statements(kernel) <= most
     ]

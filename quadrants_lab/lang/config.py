@@ -182,8 +182,10 @@ def init(arch: Any = None, default_fp: Any = None, default_ip: Any = None, **opt
     followed by its name in capitals. An unknown option is a KeyError.
     """
     settings = _settings(arch, {**options, "default_fp": default_fp, "default_ip": default_ip})
-    session.start(settings)
-    _profile_default()
+    try:
+        session.start(settings)  # raises errors of launches that nobody has waited for
+    finally:
+        _profile_default()
     values = settings.options
     if values["verbose"] or LEVELS.index(values["log_level"]) <= LEVELS.index("info"):
         print(f"[quadrants_lab] starting on arch={settings.arch}")
@@ -222,10 +224,12 @@ class AnotherSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if session.default() is not self._session:  # qd.init was called within
-            session.stop()
-        session.swap(self._before.pop())
-        _profile_default()
+        try:
+            if session.default() is not self._session:  # qd.init was called within
+                session.stop()
+        finally:
+            session.swap(self._before.pop())
+            _profile_default()
 
     def sync(self) -> None:
         """Waits until every kernel that was launched in this session is done."""
@@ -299,8 +303,10 @@ def _settings(arch: Any, options: dict[str, Any]) -> Settings:
 
 def reset() -> None:
     """Ends the default session: its fields and ndarrays cannot be used any more."""
-    session.stop()
-    _profile_default()
+    try:
+        session.stop()
+    finally:
+        _profile_default()
 
 
 def sync() -> None:

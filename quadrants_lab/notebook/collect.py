@@ -130,7 +130,7 @@ def kernel_view(
 
 def devices() -> list[tuple[str, str]]:
     """Each backend with its devices, or why it has none."""
-    return [(row.name, " ".join(lines(row))) for row in Backends().rows]
+    return [(row.name, "; ".join(lines(row)).replace(".;", ";")) for row in Backends().rows]
 
 
 def source_lines(source: FunctionSource) -> list[V.Line]:

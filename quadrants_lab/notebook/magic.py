@@ -24,7 +24,7 @@ from quadrants_lab.notebook.compare import Compared, compare, home, place, table
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.history import remember_edit
 from quadrants_lab.notebook.inspection import Inspection
-from quadrants_lab.notebook.options import parse, usage
+from quadrants_lab.notebook.options import CellOptions, parse, usage
 from quadrants_lab.notebook.progress import Progress
 from quadrants_lab.notebook.stepping import add_findings, stepper
 from quadrants_lab.notebook.sweep import pictures
@@ -64,6 +64,12 @@ class QuadrantsMagics(Magics):
             errors.show_as_text(e)
         except Exception as e:
             errors.show_from_cell(e, self.shell, cell.file)
+        try:
+            self._show(cell, options, ran)
+        except KeyboardInterrupt as e:
+            errors.show_in_a_line(e, "interrupted: the cell has run, what it shows was being made; %qdinspect makes it")
+
+    def _show(self, cell: Cell, options: CellOptions, ran: experiment.Outcome) -> None:
         recorder = ran.recorder
         if ran.value is not None:
             self.shell.displayhook(ran.value)

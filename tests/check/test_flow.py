@@ -198,3 +198,17 @@ def test_many_launches_over_many_elements_are_checked_with_a_notice(b) -> None:
     said = []
     assert qd.ad.check(program, y, x, args=(200,), progress=said.append).right
     assert said[:2] == ["races and indices", "the gradient of x (1 of 1)"]
+
+
+def test_only_operands_that_the_user_wrote_are_shown() -> None:
+    """qd.stop_grad stood beside its operand with 0, which is the derivative that it has in the IR."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, loss = qd.field(qd.f32, 2, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    x.fill(3.0)
+
+    @qd.kernel
+    def stopped():
+        for i in x:
+            loss[None] += qd.stop_grad(x[i]) * x[i]
+
+    assert "= with x[i] = 3.0, result = 3.0" in str(qd.ad.check(stopped, loss, x))

@@ -163,3 +163,17 @@ def test_each_session_has_its_profiler():
         squares(*here)
     assert here[0].grad.to_numpy().tolist() == [2.0] * 4
     assert counted() == 3
+
+
+def test_an_error_of_what_init_within_left_behind_keeps_the_outer_session():
+    init("cpu")
+    x, y = fields(1.0)
+
+    def late(self):
+        raise qd.QuadrantsRuntimeError("late")
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="late"), qd.another_session(qd.cpu):
+        qd.init(arch=qd.cpu)
+        session.current().end = late.__get__(session.current())
+    squares(x, y)
+    assert y[None] == 4.0

@@ -44,6 +44,18 @@ def test_an_interrupt_names_the_line_that_was_interrupted(cell):
     assert said.endswith(", line 3: raise KeyboardInterrupt")
 
 
+def test_an_interrupt_while_the_inspector_is_made_is_one_line(cell, monkeypatch):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("quadrants_lab.notebook.magic.cell_view", pressed)
+        ran = cell("%%qdkernel --grad y" + WAVE + "wave()")
+    assert ran.text.strip().startswith("KeyboardInterrupt: interrupted: the cell has run")
+    assert len(ran.text.strip().splitlines()) == 1
+    assert cell("%qdinspect wave").ok
+
+
 def test_ctrl_c_does_not_wait_for_a_compiler():
     going, may_end = threading.Event(), threading.Event()
 

@@ -252,6 +252,8 @@ class LaunchFlow:
 
     def event(self, s: N.Stmt, result: Any = None) -> Event:
         ids = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Write) else ()
+        made = (self.statements.get(i) for i in ids)  # the compiler's own constants have the place of their statement
+        ids = tuple(i for i, x in zip(ids, made, strict=True) if not (isinstance(x, N.Const) and x.span == s.span))
         values = [(self.name(i) or f"operand {n + 1}", self.env[i]) for n, i in enumerate(ids)]
         if result is not None and isinstance(s, N.Op):
             values.append(("result", result))
