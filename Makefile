@@ -15,12 +15,12 @@ help:
 	@echo "make lint     ruff, mypy --strict"
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
-	@echo "make workbench  measures the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
+	@echo "make workbench  measure the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
-	@echo "make names    every public name of the pip package, and what is made of it here"
+	@echo "make names    compare every public name of the pip package with ours"
 	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
 	@echo "make nightly  the long tests: more random kernels, slow cases"
-	@echo "make mutations  plants mistakes in the product, and says which of them no test notices"
+	@echo "make mutations  plant mistakes in the product, and say which of them no test notices"
 
 setup:
 	@rm -f out/.apt-failed

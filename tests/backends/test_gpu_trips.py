@@ -92,7 +92,7 @@ def test_which_inner_loops_are_counted(old: str, new: str) -> None:
 def known_ahead(source: str) -> bool:
     task = parse_kernel(source).body[0]
     assert isinstance(task, N.Offload)
-    return trips.ahead(task.body, trips.by_trips(task.body)) is not None
+    return trips.early_check(task.body, trips.by_trips(task.body)) is not None
 
 
 def test_what_is_pushed_is_known_ahead() -> None:
