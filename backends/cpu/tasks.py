@@ -49,14 +49,14 @@ def module(kernel: N.Kernel, options: CompileOptions, widths: list[int], triple:
     mod, tasks = maker.mod, maker.kernel.tasks
     fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
-    room = shares.room(fn, maker.in_order)
+    shares_at = shares.memory(fn, maker.in_order)
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
             maker.serial(task, number)
             fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
         else:
-            maker.parallel(fn, task, number, room)
+            maker.parallel(fn, task, number, shares_at)
         if number + 1 < len(tasks):
             bits = fn.let(f"and i64 {fn.word(L.STATUS)}, {STOP_STATUS}")
             on = fn.label("task")
@@ -103,13 +103,13 @@ class _Maker:
         fn.put("ret void")
         fn.close()
 
-    def parallel(self, fn: Function, task: N.Offload, number: int, room: str) -> None:
-        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``room``: see `shares.room`."""
+    def parallel(self, fn: Function, task: N.Offload, number: int, shares_at: str) -> None:
+        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``shares_at``: see `shares.memory`."""
         entry, total = self._bounds(fn, task, number)
         targets, width = self.targets[number], self.widths[number]
         wanted = targets and self._ways(task, number) != ("alone",)
         reached = copies.request(entry, task, targets, total) if wanted else []
-        shared = shares.Shares(entry, self.in_order[number], room)
+        shared = shares.Shares(entry, self.in_order[number], shares_at)
         grain, timed = self.grains[number]
         rows = self.plan.rows.get(number)
         if width:

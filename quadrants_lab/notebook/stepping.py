@@ -30,7 +30,7 @@ from quadrants_lab.widgets import model as V
 MOST_KNOWN = 4  # windows of a launch that are cached
 MOST_SECONDS = 2.0  # for finding the steps of all findings before they are shown
 COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names of values that passes add
-_BACK = ("parting", "custom gradient")  # kinds of causes that lie in the gradient
+_BACK = ("dot product", "custom gradient")  # kinds of causes that lie in the gradient
 _WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # kind of cause -> place for `wanted`
 _Key = tuple[int, str, str]  # task, iteration, place
 

@@ -79,7 +79,7 @@ def test_no_element_is_named_that_is_right() -> None:
 def cause_of(program, b, **more):
     report = qd.ad.check(program, b.y, b.x, **more)
     (found,) = report["x"].causes
-    assert found.kind == "parting", str(report)
+    assert found.kind == "dot product", str(report)
     return found
 
 

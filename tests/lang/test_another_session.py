@@ -172,8 +172,12 @@ def test_an_error_of_what_init_within_left_behind_keeps_the_outer_session():
     def late(self):
         raise qd.QuadrantsRuntimeError("late")
 
-    with pytest.raises(qd.QuadrantsRuntimeError, match="late"), qd.another_session(qd.cpu):
-        qd.init(arch=qd.cpu)
-        session.current().end = late.__get__(session.current())
+    def ends_late():
+        with qd.another_session(qd.cpu):
+            qd.init(arch=qd.cpu)
+            session.current().end = late.__get__(session.current())
+
+    with pytest.raises(qd.QuadrantsRuntimeError, match="late"):
+        ends_late()
     squares(x, y)
     assert y[None] == 4.0

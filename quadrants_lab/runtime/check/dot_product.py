@@ -185,7 +185,7 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
     else:
         plan = step.launch[0] if step.launch else None
         kernel = plan.kernel.name if plan else "a write from Python"
-        kind, span, what = "parting", plan.compiled.lowered.kernel.span if plan else None, "this kernel"
+        kind, span, what = "dot product", plan.compiled.lowered.kernel.span if plan else None, "this kernel"
         says = f"reverse and forward mode part at the gradient of {kernel}: {off}"
     if event is None or event.stmt.span is None:
         return Cause(kind, says, span, label or what, kernel=kernel, launch=found.number)
