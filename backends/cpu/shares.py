@@ -37,7 +37,7 @@ def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
 # --- in the entry ---------------------------------------------------------------------------------------------------
 
 
-def memory(fn: Function, tasks: list[Ordered]) -> str:
+def reserve(fn: Function, tasks: list[Ordered]) -> str:
     """Memory for the shares of any of these tasks. Call it in the entry block."""
     most = max(map(len, tasks), default=0)
     return fn.let(f"alloca [{most * MOST} x double]") if most else ""
@@ -45,7 +45,7 @@ def memory(fn: Function, tasks: list[Ordered]) -> str:
 
 @dataclass(slots=True)
 class Shares:
-    """The shares of one task; ``at``: their `memory`."""
+    """The shares of one task; ``at``: their memory, see `reserve`."""
 
     entry: CpuBody
     found: Ordered

@@ -49,7 +49,7 @@ def module(kernel: N.Kernel, options: CompileOptions, widths: list[int], triple:
     mod, tasks = maker.mod, maker.kernel.tasks
     fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
-    shares_at = shares.memory(fn, maker.in_order)
+    shares_at = shares.reserve(fn, maker.in_order)
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
@@ -104,7 +104,7 @@ class _Maker:
         fn.close()
 
     def parallel(self, fn: Function, task: N.Offload, number: int, shares_at: str) -> None:
-        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``shares_at``: see `shares.memory`."""
+        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``shares_at``: by `shares.reserve`."""
         entry, total = self._bounds(fn, task, number)
         targets, width = self.targets[number], self.widths[number]
         wanted = targets and self._ways(task, number) != ("alone",)
