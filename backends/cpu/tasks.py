@@ -104,7 +104,7 @@ class _Maker:
         fn.close()
 
     def parallel(self, fn: Function, task: N.Offload, number: int, shares_at: str) -> None:
-        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``shares_at``: by `shares.reserve`."""
+        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``shares_at``: see `shares`."""
         entry, total = self._bounds(fn, task, number)
         targets, width = self.targets[number], self.widths[number]
         wanted = targets and self._ways(task, number) != ("alone",)
