@@ -169,15 +169,15 @@ def test_an_error_of_what_init_within_left_behind_keeps_the_outer_session():
     init("cpu")
     x, y = fields(1.0)
 
-    def late(self):
+    def late():
         raise qd.QuadrantsRuntimeError("late")
 
-    def ends_late():
+    def within():
         with qd.another_session(qd.cpu):
             qd.init(arch=qd.cpu)
-            session.current().end = late.__get__(session.current())
+            session.current().end = late
 
     with pytest.raises(qd.QuadrantsRuntimeError, match="late"):
-        ends_late()
+        within()
     squares(x, y)
     assert y[None] == 4.0
