@@ -1,8 +1,12 @@
-"""``python -m benchmarks.cuda [--quick] [--write]``: the race on an NVIDIA GPU, as Markdown on standard output."""
+"""``python -m benchmarks.cuda [--quick] [--write]``: the race on an NVIDIA GPU, as Markdown on standard output.
+
+First kernels and compiles are raced through its Vulkan driver, too.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import document
@@ -36,7 +40,10 @@ def main() -> int:
     repeats, seconds, processes = (3, 0.05, 2) if args.quick else (9, 0.2, 5)
     engines = [R.OURS, R.PEER]
     keys = [key for key in R.case_keys("cuda_cases") if args.only.lower() in key.replace("/", ": ").lower()]
-    rows = [] if args.only else R.race_processes(engines, processes, args.out, "cuda")
+    rows = []
+    for arch, suffix in () if args.only else (("cuda", ""), ("vulkan", ", Vulkan")):
+        for row in R.race_processes(engines, processes, args.out, arch):
+            rows.append(replace(row, name=row.name + suffix))
     rows += R.race_cases(engines, keys, repeats, seconds, args.out)
     tables = document.groups(rows, GROUPS)
     if not args.only:

@@ -38,7 +38,8 @@ class Engine:
         """Bytecode is cached for both: an installed package has its own, a checkout makes it on its first import."""
         kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         if cache:
-            kept["CUDA_CACHE_PATH"] = f"{cache}/driver"  # where NVIDIA's driver keeps machine code
+            # where NVIDIA's drivers keep machine code
+            kept |= dict.fromkeys(("CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH"), f"{cache}/driver")
         return {**kept, "QL_ENGINE": self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": str(ROOT)}
 
 
