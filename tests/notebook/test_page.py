@@ -74,6 +74,8 @@ def browser(view, tmp_path_factory):
 def page(browser):
     """The page, with nothing marked, the first pane open; afterwards nothing was said or asked for."""
     shown, said = browser
+    shown.reload()
+    shown.locator(".qdi").wait_for()
     yield shown
     assert said == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -84,6 +84,9 @@ def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
     try:
         yield
     finally:
-        _watching -= 1
-        with suppress(ValueError):  # the token belongs to another context, which has ended
+        try:  # first, and without a call before it, in which Ctrl-C could leave the observer behind
             variable.reset(token)
+        except ValueError:  # the token belongs to another context, which has ended
+            pass
+        finally:
+            _watching -= 1
