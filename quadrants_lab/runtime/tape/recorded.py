@@ -95,8 +95,8 @@ class Recorded(Launches):
 
     def _not_computed(self, tensor: Any, kernel: str, argument: str) -> None:
         """Raises an error for a tensor whose graph in torch begins at an input."""
-        nodes = [getattr(tensor, "grad_fn", None)]
-        seen = {None}
+        nodes: list[Any] = [getattr(tensor, "grad_fn", None)]
+        seen: set[Any] = {None}
         while nodes:
             node = nodes.pop()
             if node in seen:
