@@ -27,12 +27,14 @@ _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "p
 _OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # objects whose attributes are not visited
 _CONTAINERS = list, tuple, set, frozenset, Mapping, deque
 _TORCH = frozenset({"_parameters", "_buffers", "_modules"})  # where a module of torch has its attributes
+_EVERYWHERE = frozenset(vars(object))
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
 def environment_key(given: Any, names: set[str]) -> tuple[Any, ...]:
     """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
     arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it."""
+    names |= _TORCH
     while True:
         count = len(names)
         visitor = _Visitor(names)
@@ -85,8 +87,9 @@ class _Visitor:
             self.visit((value.func, value.args, value.keywords))
         else:
             self.found.append(Identity(value))
-            with suppress(TypeError):  # a bytearray, an array.array
-                self.found.append(memoryview(value).tobytes())
+            if not hasattr(value, "__dict__"):
+                with suppress(TypeError):  # a bytearray, an array.array
+                    self.found.append(memoryview(value).tobytes())
             if hasattr(value, "__qd_ndarray__"):
                 self.found.append(Identity(value.grad))
             if not any(hasattr(value, mark) for mark in _OURS):
@@ -133,13 +136,12 @@ class _Visitor:
     def _operators(self, owner: type, made: bool) -> None:
         """Visits the methods that Python calls without their names, as for ``a()`` and ``a[i]``; those that every class
         has only where instances may be ``made``."""
-        names = (name for name in vars(owner) if name.startswith("__") and (made or name not in vars(object)))
-        for name in names:
-            if isinstance(vars(owner)[name], FunctionType):
-                self.visit(vars(owner)[name])
+        for name, value in vars(owner).items():
+            if name[:2] == "__" and value.__class__ is FunctionType and (made or name not in _EVERYWHERE):
+                self.visit(value)
 
     def _named(self, attributes: Any) -> None:
-        for name in sorted((self.names | _TORCH) & attributes.keys()):
+        for name in sorted(self.names & attributes.keys()):
             self.found.append(name)
             self.visit(attributes[name])
 
