@@ -18,7 +18,7 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.types import f64
 from quadrants_lab.lang import hessian
-from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad
+from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad, primals
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
 from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unwritten
 from quadrants_lab.lang.missing import missing_attribute
@@ -190,7 +190,7 @@ class Tape:
         if not isinstance(func, Replaced):
             what = f"a Tape takes functions decorated with @qd.ad.grad_replaced, not {func!r}"
             raise QuadrantsRuntimeTypeError(what, code="QL2097")
-        self._launches.insert(func, tuple(args), {})
+        self._launches.insert(func, tuple(args), {}, primals(args))
 
     def _finish(self) -> None:
         if not self._launches.writes.wrote(self.loss._memory):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial, update_wrapper, wraps
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError
+from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Func, Launchable
+from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, constants, differentiating
 from quadrants_lab.runtime.tape.program import Calls
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -51,19 +53,29 @@ class Replaced:
                 code="QL2103",
                 help="leave grad_replaced out, or compare gradients at two points",
             )
+        touched: list[Any] = []
         for tape in tapes:
             tape.pause()
         try:
-            value = self.fn(*args, **kwargs)
+            with session.current().observing_fields(touched.append) if tapes else nullcontext():
+                value = self.fn(*args, **kwargs)
         finally:
             for tape in tapes:
                 tape.resume()
         for tape in tapes:
-            tape.insert(self, args, kwargs)
+            tape.insert(self, args, kwargs, primals(touched))
         return value
 
     def __repr__(self) -> str:
         return f"<grad_replaced {self.fn.__qualname__}>"
+
+
+def primals(given: Iterable[Any]) -> list[Dense]:
+    """The fields and ndarrays among the objects that are no gradients."""
+    found = {id(x): x for x in given if isinstance(x, Dense)}
+    for x in list(session.current().differentiable):
+        found.pop(id(x.grad), None)
+    return list(found.values())
 
 
 def grad_replaced(func: Callable[..., Any]) -> Replaced:

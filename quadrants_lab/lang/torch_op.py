@@ -105,7 +105,7 @@ class Call:
         self.session = session.current()
         self.record: Recorded | None = None
         self.fields = Fields()
-        self.outputs: dict[str, Any] = {}  # leaves with gradients, over the memory of the tensors that were returned
+        self.outputs: dict[str, Any] = {}  # with gradients, over the memory of the tensors that were returned
         self.copies: dict[str, Any] = {}  # with recompute: copies of the outputs
 
     # --- forward -------------------------------------------------------------------------------------------------
@@ -114,10 +114,11 @@ class Call:
         """Calls the function and returns its outputs by name; with ``grads`` they require gradients."""
         op, arguments = self.op, {**self.rest, **usable}
         outputs = {name: _zeros(torch, op, name, arguments) for name in op.outputs}
-        for tensor in outputs.values() if grads else ():
-            tensor.requires_grad_(tensor.is_floating_point())
         versions = {n: _version(t) for n, t in usable.items()}
-        op.call_function(arguments | outputs)
+        with torch.set_grad_enabled(grads or torch.is_grad_enabled()):  # torch then knows what it computes from inputs
+            if grads:
+                outputs = {n: _with_gradient(t) for n, t in outputs.items()}
+            op.call_function(arguments | outputs)
         for name, tensor in usable.items():
             if _version(tensor) != versions[name]:
                 raise QuadrantsRuntimeError(
@@ -247,6 +248,15 @@ def _usable(tensor: Any, grad: bool = False) -> Any:
     """A leaf over the tensor's memory, or over a copy if kernels cannot use that memory."""
     own = tensor.detach().resolve_neg().resolve_conj().contiguous()
     return own.requires_grad_() if grad else own
+
+
+def _with_gradient(zeros: Any) -> Any:
+    """Zeros with a gradient. They are no leaf, so that torch may write to them."""
+    if not zeros.is_floating_point():
+        return zeros
+    made = zeros.new_zeros(()).requires_grad_().expand(zeros.shape).clone()
+    made.retain_grad()
+    return made
 
 
 def _version(tensor: Any) -> int:

@@ -43,6 +43,35 @@ def test_a_replaced_gradient_gets_the_arguments_and_the_memory() -> None:
     assert seen[-1] == (1.0, 1.0, 0.0)
 
 
+@pytest.mark.parametrize("inserted", [False, True])
+def test_what_the_python_of_a_function_reads_is_kept_for_its_gradient(inserted: bool) -> None:
+    x, y, loss = field(3), field(3), field()
+    x.fill(3.0)
+
+    @qd.ad.grad_replaced
+    def square(a, b):
+        b.from_numpy(a.to_numpy() ** 2)
+
+    @qd.ad.grad_for(square)
+    def backward(a, b):
+        for i in range(3):
+            a.grad[i] += 2 * a[i] * b.grad[i]
+
+    tape = qd.ad.Tape(loss)
+    if inserted:
+        square(x, y)
+    with tape:
+        if inserted:
+            tape.insert(square, [x, y])
+        else:
+            square(x, y)
+        scale(y, x, 1.0)
+        total(x, loss)
+    assert x.grad.to_numpy().tolist() == [2 * 9 * 2 * 3.0] * 3
+    assert x.to_numpy().tolist() == [9.0] * 3
+    assert ("square", "scale") in [(kept.reader, kept.writer) for kept in tape.kept]
+
+
 def test_a_replaced_method() -> None:
     loss = field()
 

@@ -2,7 +2,7 @@
 
 
 import pytest
-from lang.test_torch_op import double, leaf, scaled, session, squared, torch, walk  # noqa: F401  # fixtures
+from lang.test_torch_op import double, leaf, scaled, session, square, squared, torch, walk  # noqa: F401  # fixtures
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.session import current
@@ -159,3 +159,46 @@ def test_an_operation_whose_launches_are_timed():
     with qd.profiler.profiling(current()):
         squared(x).sum().backward()
     assert x.grad.tolist() == [2, 4]
+
+
+@qd.kernel
+def multiply(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
+    for i in range(x.shape[0]):
+        y[i] += x[i] * w[i]
+
+
+def test_what_torch_computes_from_constants_may_be_used():
+    @qd.torch_op(outputs={"y": "x"})
+    def shifted(x, y):
+        y.fill_(1.0)
+        if x.max() > 0.5:
+            multiply(x, torch.ones(2) * 3.0, y)
+
+    x = leaf(1, 2)
+    shifted(x).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+
+
+def test_inputs_may_be_the_same_tensor_or_views_of_one():
+    times = qd.torch_op(multiply, outputs={"y": "x"})
+    x = leaf(1, 2, 3)
+    times(x, x).sum().backward()
+    assert x.grad.tolist() == [2, 4, 6]
+    x.grad = None
+    times(x[:2], x[1:]).sum().backward()
+    assert x.grad.tolist() == [2, 4, 2]
+
+
+def compute_in_torch(x, y):
+    square(x * 2.0, y)
+
+
+def copy_in_torch(x, y):
+    y.copy_(x)
+    square(y, torch.zeros(2))
+
+
+@pytest.mark.parametrize("fn", [compute_in_torch, copy_in_torch])
+def test_what_torch_computes_from_an_input_is_refused(fn):
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL2125.*'x' of kernel square.*computed from 'x' within"):
+        qd.torch_op(fn, outputs={"y": "x"})(leaf(1, 2))

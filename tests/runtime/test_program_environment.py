@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
+from collections import ChainMap, deque
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -174,3 +175,81 @@ def test_fields_around_the_function_count_by_which_they_are():
         x.fill(n)
         run(Unhashable(x))
         assert x[1] == n + 3
+
+
+class Held:
+    """A number that operators and a constructor read."""
+
+    first = 1.0
+
+    def __init__(self) -> None:
+        self.by = Held.first
+
+    def __call__(self) -> float:
+        return self.by
+
+    def __getitem__(self, n: int) -> float:
+        return self.by
+
+    def __get__(self, owner: Any, kind: Any = None) -> float:
+        return self.by
+
+
+HELD = Held()
+
+
+class Holder:
+    of = HELD
+
+
+def named() -> None:
+    pass
+
+
+def set_named(by: float) -> None:
+    named.__dict__["by"] = by
+
+
+BYTES, ARRAY, MAP = bytearray(1), array("d", [1.0]), ChainMap({"by": 1.0})
+INDIRECT: dict[str, tuple[Any, Any]] = {  # by where a number is: how it is read and how it is set
+    "call": (lambda: HELD(), lambda by: setattr(HELD, "by", by)),
+    "item": (lambda: HELD[0], lambda by: setattr(HELD, "by", by)),
+    "descriptor": (lambda: Holder().of, lambda by: setattr(HELD, "by", by)),
+    "constructor": (lambda: Held().by, lambda by: setattr(Held, "first", by)),
+    "getattr": (lambda: getattr(HELD, "by"), lambda by: setattr(HELD, "by", by)),  # noqa: B009
+    "function": (lambda: named.by, set_named),  # type: ignore[attr-defined]
+    "bytes": (lambda: float(BYTES[0]), lambda by: BYTES.__setitem__(0, int(by))),
+    "array": (lambda: ARRAY[0], lambda by: ARRAY.__setitem__(0, by)),
+    "mapping": (lambda: MAP["by"], lambda by: MAP.__setitem__("by", by)),
+}
+
+
+def follows(read: Any, put: Any) -> None:
+    """A program whose launch has what ``read`` returns as its argument notices what ``put`` changes."""
+    x = qd.field(qd.f32, 2)
+
+    @qd.kernel
+    def set_to(by: qd.f32):
+        for i in x:
+            x[i] = by
+
+    @qd.ad.program
+    def run() -> None:
+        set_to(read())
+
+    for by in (1.0, 2.0, 3.0, 1.0):
+        put(by)
+        run()
+        assert x[0] == by
+
+
+@pytest.mark.parametrize("where", INDIRECT)
+def test_numbers_that_are_not_read_by_name_are_watched(where: str):
+    follows(*INDIRECT[where])
+
+
+def test_tensors_and_modules_of_torch_are_watched():
+    torch = pytest.importorskip("torch")
+    tensor, module = torch.ones(2), torch.nn.Linear(1, 1, bias=False)
+    follows(lambda: float(tensor[0]), tensor.fill_)
+    follows(lambda: float(module(torch.ones(1)).detach()), module.weight.data.fill_)

@@ -1,15 +1,17 @@
 """Everything that a Python function reads, as a key: calls with equal keys do the same.
 
 `environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and the
-lists, dicts and attributes that their code names. It does not see what a generator or an iterator has left, the
-internal state of C code and the standard library (random numbers, clocks), and attributes found by `getattr` with a
-computed name.
+lists, dicts and attributes that their code names, in strings too. It does not see what a generator or an iterator has
+left, the internal state of C code and the standard library (random numbers, clocks), and attributes found by `getattr`
+with a computed name.
 """
 
 from __future__ import annotations
 
 import sysconfig
 from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -18,17 +20,21 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.runtime.arguments.signature import Identity, template_key
+from quadrants_lab.runtime.interop.arrays import torch_tensor
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
 _OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # objects whose attributes are not visited
-_CONTAINERS = list, tuple, set, frozenset, dict, deque
+_CONTAINERS = list, tuple, set, frozenset, Mapping, deque
+_TORCH = frozenset({"_parameters", "_buffers", "_modules"})  # where a module of torch has its attributes
+_EVERYWHERE = frozenset(vars(object))
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
 def environment_key(given: Any, names: set[str]) -> tuple[Any, ...]:
     """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
     arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it."""
+    names |= _TORCH
     while True:
         count = len(names)
         visitor = _Visitor(names)
@@ -56,9 +62,11 @@ class _Visitor:
             self.found.append((kind, len(value)))
             for inner in value:
                 self.visit(inner)
-                if isinstance(value, dict):
+                if isinstance(value, Mapping):
                     self.visit(value[inner])
             self._attributes(value)
+        elif isinstance(value, torch_tensor()):
+            self.found.append((Identity(value), template_key(value.detach().cpu().numpy())))
         elif isinstance(value, (np.ndarray, np.generic)) or _is_structured(value):
             self.found.append(template_key(value))
         else:
@@ -79,6 +87,9 @@ class _Visitor:
             self.visit((value.func, value.args, value.keywords))
         else:
             self.found.append(Identity(value))
+            if not hasattr(value, "__dict__"):
+                with suppress(TypeError):  # a bytearray, an array.array
+                    self.found.append(memoryview(value).tobytes())
             if hasattr(value, "__qd_ndarray__"):
                 self.found.append(Identity(value.grad))
             if not any(hasattr(value, mark) for mark in _OURS):
@@ -94,6 +105,7 @@ class _Visitor:
             self.names |= names
             for name in sorted(names & fn.__globals__.keys()):
                 self.visit(fn.__globals__[name])
+            self._named(fn.__dict__)
             self.visit(fn.__defaults__)
             self.visit(fn.__kwdefaults__)
             for cell in fn.__closure__ or ():
@@ -113,12 +125,20 @@ class _Visitor:
         for owner in value.__mro__ if isinstance(value, type) else type(value).__mro__:
             if owner.__module__ != "builtins":
                 self._named(vars(owner))
+                self._operators(owner, made=owner is value)
                 for name in getattr(owner, "__slots__", ()) if not isinstance(value, type) else ():
                     if name in self.names and hasattr(value, name):
                         self.visit(getattr(value, name))
         inner = getattr(value, "__wrapped__", None)
         if inner is not None:
             self.visit(inner)
+
+    def _operators(self, owner: type, made: bool) -> None:
+        """Visits the methods that Python calls without their names, as for ``a()`` and ``a[i]``; those that every class
+        has only where instances may be ``made``."""
+        for name, value in vars(owner).items():
+            if name[:2] == "__" and value.__class__ is FunctionType and (made or name not in _EVERYWHERE):
+                self.visit(value)
 
     def _named(self, attributes: Any) -> None:
         for name in sorted(self.names & attributes.keys()):
@@ -132,9 +152,11 @@ def _is_structured(value: Any) -> bool:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Names of globals and attributes in the code and in functions within it."""
+    """Names of globals and attributes in the code and in functions within it, and strings that may be such names."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _names(constant)
+        elif isinstance(constant, str) and constant.isidentifier():
+            found.add(constant)
     return found

@@ -48,7 +48,8 @@ class Recorded(Launches):
     """Launches of ``function``, which `backward` differentiates. ``inputs``: tensors by parameter name.
 
     torch counts the writes to its tensors, so no copy is needed to detect them: a write by torch between two launches
-    is an error. A view of an input as an argument is an error, too: the gradient would not reach the input.
+    is an error. So is an argument that is a view of an input, or that torch computed from one: the gradient would not
+    reach the input.
     """
 
     trusted = (Tensor,)
@@ -65,28 +66,51 @@ class Recorded(Launches):
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         self._compare_counts()
+        for slot, arg in zip(plan.slots, args, strict=True):
+            memory = memory_of(arg)
+            if memory is not None and isinstance(memory.foreign, Tensor):
+                tensor = memory.foreign.of()
+                self._no_view(tensor, memory.address, plan.kernel.name, slot.name)
+                self._not_computed(tensor, plan.kernel.name, slot.name)
+            elif isinstance(arg, np.ndarray):
+                self._no_view(None, arg.ctypes.data, plan.kernel.name, slot.name)
         return super().before(plan, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
-        for slot, arg in zip(plan.slots, args, strict=True):
-            memory = memory_of(arg)
-            if memory is not None and isinstance(memory.foreign, Tensor):
-                self._no_view(memory.foreign.of(), memory.address, plan.kernel.name, slot.name)
-            elif isinstance(arg, np.ndarray):
-                self._no_view(None, arg.ctypes.data, plan.kernel.name, slot.name)
         tensors = (f.memory for f in self.tracked.values() if isinstance(f.memory.foreign, Tensor))
         self.counts = {id(memory): version(memory) for memory in tensors}  # after the launch, whose writes torch counts
 
     def _no_view(self, tensor: Any, address: int, kernel: str, argument: str) -> None:
+        if any(tensor is given for given in self.inputs.values()):  # two of them may be views of one tensor
+            return
         for name, given in self.inputs.items():
-            if tensor is not given and given.requires_grad and _inside(given, address):
+            if given.requires_grad and _inside(given, address):
                 raise QuadrantsRuntimeError(
                     f"kernel {kernel} gets a view of {name!r} as argument {argument!r}: the gradient of the view would "
                     f"not be that of {name!r}",
                     code="QL2124",
                     help=f"pass {name!r} itself and an offset, or slice it before the call of {self.function}",
                 )
+
+    def _not_computed(self, tensor: Any, kernel: str, argument: str) -> None:
+        """Raises an error for a tensor whose graph in torch begins at an input."""
+        nodes: list[Any] = [getattr(tensor, "grad_fn", None)]
+        seen: set[Any] = {None}
+        while nodes:
+            node = nodes.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            for name, given in self.inputs.items():
+                if getattr(node, "variable", None) is given:
+                    raise QuadrantsRuntimeError(
+                        f"argument {argument!r} of kernel {kernel} is a tensor that torch computed from {name!r} "
+                        f"within {self.function}: the derivative of that computation is lost",
+                        code="QL2125",
+                        help="compute it before the call, or in a kernel; under torch.no_grad() it is a constant",
+                    )
+            nodes.extend(after for after, _ in node.next_functions)
 
     def _compare_counts(self) -> None:
         for key, count in self.counts.items():

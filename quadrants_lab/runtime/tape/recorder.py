@@ -104,8 +104,13 @@ class Launches(Keeper):
         record_python_writes(self)
         self.paused -= 1
 
-    def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`."""
+    def insert(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], touched: Sequence[Any]) -> None:
+        """Records the call of a Python function with a custom gradient, which ran between `pause` and `resume`.
+        ``touched``: fields and ndarrays that its Python code read or wrote, which its gradient may read."""
+        for field in touched:
+            memory = field._memory
+            name = self.names.get(id(memory), repr(field))
+            add(self._track(memory, name, function.__name__).regions, whole(memory.operand.shape))
         if not self.paused:
             assert function.grad is not None
             self._end_auto_segment()
