@@ -42,12 +42,10 @@ def measure() -> Phases:
     thrown, throw = jelly(), np.ones(2, np.float32)
     thrown.run(1)  # the kernels themselves
     jelly(4).gradient(throw, 1)  # all imports
-    from quadrants_lab.backends import forks
     from quadrants_lab.backends.cpu import jit, tasks
     from quadrants_lab.passes import pipeline
     from quadrants_lab.runtime.compile import compile as compiler
 
-    forks.start = lambda *_, name: None  # one phase at a time: LLVM on this thread, when its code is needed
     found, inner = Phases(), [0.0]
     rows = {
         "front end": (compiler, "lowered_kernel"), "passes": (pipeline, "run"),
