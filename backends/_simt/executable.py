@@ -27,7 +27,6 @@ from quadrants_lab.backends._simt.graph_cache import GraphCache
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends.disk_cache import Keep
-from quadrants_lab.backends.later import Later
 from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
@@ -64,12 +63,12 @@ class SimtExecutable(GpuExecutable):
     def frame(self, device: Any) -> SimtFrame:
         return SimtFrame(self, device)
 
-    def loading(self, driver: Any) -> Later[list[Any]]:
-        """The loaded function of each program, for which the driver may compile on a thread.
+    def functions(self, driver: Any) -> list[Any]:
+        """The loaded function of each program.
 
-        Its result raises QuadrantsRuntimeError with the assembler's words where that fails.
+        Raises QuadrantsRuntimeError with the assembler's words where that fails.
         """
-        return self.once(driver, lambda: Later(partial(self.built, partial(self._load, driver)), "driver"))
+        return self.once(driver, lambda: self.built(partial(self._load, driver)))
 
     def _load(self, driver: Any, code: bytes) -> list[Any]:
         driver.enter()
@@ -91,9 +90,7 @@ class SimtFrame(GpuFrame):
     def __init__(self, exe: SimtExecutable, device: SimtDevice) -> None:
         driver = self._driver = device.driver
         driver.enter()
-        self._loading = exe.loading(driver)
-        if not exe.ahead:
-            self._loading.result()
+        self._functions = exe.functions(driver)
         self._words = np.zeros(exe.layout.size // 8 + 1, np.uint64)
         super().__init__(exe, device, self._words.data.cast("B"))
         self._host = int(self._words.ctypes.data)
@@ -256,7 +253,7 @@ class SimtFrame(GpuFrame):
         self._launches = []
         if self._graphs:
             self._graphs.drop()
-        for program, function in zip(exe.programs, self._loading.result(), strict=True):
+        for program, function in zip(exe.programs, self._functions, strict=True):
             groups = self._group_count(program, function.block, self._most_groups(program, function))
             if groups:
                 frame = self._host if self._by_value else self._copy
