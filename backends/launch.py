@@ -160,11 +160,9 @@ class Device(ABC):
 
 
 class Executable(ABC):
-    """A loaded kernel. ``object`` is its code, ``written`` the names of the buffers that it writes. ``ahead``: a frame
-    may be made before there is code; then `Frame.ready` waits for it."""
+    """A loaded kernel. ``object`` is its code, ``written`` the names of the buffers that it writes."""
 
     object: bytes
-    ahead = False
 
     def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
@@ -172,9 +170,6 @@ class Executable(ABC):
 
     @abstractmethod
     def frame(self, device: Any) -> Frame: ...
-
-    def ready(self) -> None:  # noqa: B027  # most have their code as soon as they are loaded
-        """Waits until there is code."""
 
     @forks.lazy
     def types(self) -> dict[int, DType]:
@@ -264,9 +259,6 @@ class Frame(ABC):
     @abstractmethod
     def replay(self, launch_number: int) -> None:
         """Launches from now on repeat the draws of the launch with that number; 0 ends this."""
-
-    def ready(self) -> None:  # noqa: B027  # as for `Executable.ready`
-        """To be called before the first launch where the executable was ``ahead`` when the frame was made."""
 
     def as_graph(self) -> None:  # noqa: B027  # most devices have no graphs
         """On devices that have graphs, all that a launch starts runs as one graph from now on. Arrays of the host are

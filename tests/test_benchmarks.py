@@ -38,7 +38,7 @@ def test_stack_bytes_are_as_reported() -> None:
     done = run(sys.executable, "-m", "benchmarks.worker", "stacks", "1 carried, f32", cwd=ROOT, env=env)
     found = json.loads(done.stdout)
     assert found["reported"] == 1_000_000 * 4
-    assert abs(found["bytes"] - found["reported"]) < 100_000
+    assert found["reported"] <= found["bytes"] < found["reported"] + 100_000
 
 
 @pytest.mark.peer

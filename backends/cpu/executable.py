@@ -21,13 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends import forks
 from quadrants_lab.backends.cpu import fast, jit
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.device import CpuDevice
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.host import Block
-from quadrants_lab.backends.later import Later
 from quadrants_lab.backends.launch import Executable, Frame, Param
 from quadrants_lab.backends.layout import element_bytes, elements
 from quadrants_lab.ir import nodes as N
@@ -40,34 +38,19 @@ _MOST_IN_LANES = 1 << 26  # bytes of adstacks beyond which workers run fewer ite
 
 
 class CpuExecutable(Executable):
-    """A kernel's machine code, which ``made`` waits for. ``object`` is what it was linked from, ``layout`` the layout
-    of a frame, ``lanes`` the most iterations that a worker runs side by side in tasks that have adstacks."""
+    """A kernel's machine code. ``object`` is what it was linked from, ``layout`` the layout of a frame, ``lanes`` the
+    most iterations that a worker runs side by side in tasks that have adstacks."""
 
     def __init__(
-        self, kernel: N.Kernel, layout: L.FrameLayout, lanes: int, releases_gil: bool,
-        made: Callable[[], tuple[bytes, jit.Code]],
-    ) -> None:  # fmt: skip
+        self, kernel: N.Kernel, layout: L.FrameLayout, lanes: int, releases_gil: bool, obj: bytes, code: jit.Code
+    ) -> None:
         super().__init__(kernel)
         self.layout = layout
         self.lanes = lanes
+        self.object = obj
+        self._code = code
+        self.entry = code.address[jit.ENTRY_NAME]
         self.releases_gil = releases_gil
-        self._made = made
-
-    @forks.lazy
-    def code(self) -> tuple[bytes, jit.Code]:
-        return self._made()
-
-    @property
-    def object(self) -> bytes:  # type: ignore[override]
-        return self.code[0]
-
-    @property
-    def entry(self) -> int:
-        """The address of the code."""
-        return self.code[1].address[jit.ENTRY_NAME]
-
-    def ready(self) -> None:
-        self.code  # noqa: B018
 
     def frame(self, device: CpuDevice) -> CpuFrame:
         return CpuFrame(self, device)
@@ -77,16 +60,15 @@ def load(
     kernel: N.Kernel, options: CompileOptions, cached: bytes | None = None, keep: Keep = forget,
     compiled: Callable[[], bytes] | None = None,
 ) -> CpuExecutable:  # fmt: skip
-    """``compiled``: makes the object instead of LLVM, with code that runs one iteration at a time. LLVM runs on a
-    thread. What is kept begins with the executable's ``lanes`` and ``releases_gil``, so that loading it does not import
-    the emitter."""
+    """``compiled``: makes the object instead of LLVM, with code that runs one iteration at a time. What is kept begins
+    with the executable's ``lanes`` and ``releases_gil``, so that loading it does not import the emitter."""
     layout = L.frame_layout(kernel)
     if cached is not None:
         obj = cached[_KEPT.size :]
         code = jit.relink(obj, jit.ENTRY_NAME, jit.kernel_imports())
         if code is not None:
             lanes, releases_gil = _KEPT.unpack_from(cached)
-            return CpuExecutable(kernel, layout, lanes, releases_gil, lambda: (obj, code))
+            return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)
     if compiled is None:
         jit.load_ahead()
     with importing():
@@ -95,16 +77,10 @@ def load(
     widths = [0] * len(kernel.body) if compiled else tasks.widths_of(kernel)
     lanes = max([1, *(tasks.lanes_at_once(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
     releases_gil = not tasks.brief(kernel)
-    later = Later(tasks.machine_code(kernel, options, widths), "machine code") if compiled is None else None
-    obj = b"" if compiled is None else compiled()
-
-    def made() -> tuple[bytes, jit.Code]:
-        found = obj if later is None else later.result()
-        code = jit.link(found, (jit.ENTRY_NAME,), jit.kernel_imports())
-        keep(_KEPT.pack(lanes, releases_gil) + found)
-        return found, code
-
-    return CpuExecutable(kernel, layout, lanes, releases_gil, made)
+    obj = compiled() if compiled else tasks.machine_code(kernel, options, widths)
+    code = jit.link(obj, (jit.ENTRY_NAME,), jit.kernel_imports())
+    keep(_KEPT.pack(lanes, releases_gil) + obj)
+    return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)
 
 
 class CpuFrame(Frame):
@@ -120,8 +96,7 @@ class CpuFrame(Frame):
         super().__init__(exe, device, layout, b.view)
         self.address = b.address
         b.set_word(L.DEVICE, device.address)
-        if not exe.ahead:
-            self.ready()
+        b.set_word(L.ENTRY, exe.entry)
         b.set_word(L.RELEASE_GIL, int(exe.releases_gil))
         b.set_word(L.LANES, exe.lanes)
         b.set_word(L.ZERO_AT, layout.zero_at)
@@ -201,12 +176,7 @@ class CpuFrame(Frame):
     def replay(self, launch_number: int) -> None:
         self._block.set_word(L.REPLAY, launch_number)
 
-    def ready(self) -> None:
-        if not self._block.word(L.ENTRY):  # then the fast entry takes no arguments
-            self._block.set_word(L.ENTRY, self.exe.entry)
-
     def launch(self) -> int:
-        self.ready()
         return int(self._launch(self.address))
 
     def entry(self, params: list[Param], returns: str = "") -> Any:

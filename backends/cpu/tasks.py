@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from quadrants_lab.backends import cost
@@ -242,11 +241,10 @@ def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
     return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
 
 
-def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> Callable[[], bytes]:
-    """A function that has LLVM make the kernel's object code; only that may run on another thread."""
+def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
+    """The kernel's object code."""
     lines, _ = module(kernel, options, widths, *jit.triple_and_layout()).lines()
-    jit.target_machine()
-    return partial(jit.compiled, "\n".join(lines), vectorisable(kernel, widths))
+    return jit.compiled("\n".join(lines), vectorisable(kernel, widths))
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:

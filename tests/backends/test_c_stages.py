@@ -141,7 +141,7 @@ def test_truncated_code_on_disk_is_not_used(arch: str, monkeypatch: pytest.Monke
     assert obj.endswith(made_of)
     for cached, made in ((obj, 0), (obj[:40], 1)):
         kept.clear()
-        c.load(small, OPTIONS, cached, kept.append).ready()
+        c.load(small, OPTIONS, cached, kept.append)
         assert kept.count("made") == made == len(kept) - made
 
 

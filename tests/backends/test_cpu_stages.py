@@ -66,7 +66,6 @@ def test_stages(options: object) -> None:
 def test_object_code_reloads() -> None:
     kept: list[bytes] = []
     first = cpu.load(KERNEL, EXACT, None, kept.append)
-    first.ready()
     again = cpu.load(KERNEL, EXACT, kept[0], kept.append)
     assert (again.object, again.lanes, again.releases_gil) == (first.object, first.lanes, first.releases_gil)
     assert again.entry != first.entry

@@ -155,13 +155,12 @@ static Object *returned(int64_t kind, const void *at) {
     }
 }
 
-/* `self` is (address of the plan, ...). NotImplemented: an argument does not match, or there is no code yet, and nothing
- * ran. Ellipsis: the
+/* `self` is (address of the plan, ...). NotImplemented: an argument does not match, and nothing ran. Ellipsis: the
  * status is not 0. NULL: a signal handler raised. */
 Object *qd_call(Object *self, Object **args, int64_t count) {
     const Plan *plan = PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
     Frame *f = plan->frame;
-    bool match = count == plan->count && f->entry != NULL;
+    bool match = count == plan->count;
     for (int64_t i = 0; match && i < count; i++)
         match = set(&plan->params[i], args[i], f);
     for (int64_t i = 1; match && i < count; i++)

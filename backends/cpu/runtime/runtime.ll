@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources f6301c17c627a4c8
+; made by scripts/cpu_runtime.py from the sources 1b08f434031cd736
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -1532,413 +1532,407 @@ define ptr @qd_call(ptr %0, ptr %1, i64 %2) nounwind {
   %11 = getelementptr inbounds i8, ptr %9, i64 8
   %12 = load i64, ptr %11, align 8
   %13 = icmp eq i64 %12, %2
-  br i1 %13, label %14, label %218
+  %14 = icmp sgt i64 %2, 0
+  %15 = and i1 %13, %14
+  br i1 %15, label %16, label %18
 
-14:                                               ; preds = %3
-  %15 = getelementptr inbounds i8, ptr %10, i64 8
-  %16 = load ptr, ptr %15, align 8
-  %17 = icmp ne ptr %16, null
-  %18 = icmp sgt i64 %2, 0
-  %19 = and i1 %18, %17
-  br i1 %19, label %20, label %23
+16:                                               ; preds = %3
+  %17 = getelementptr inbounds i8, ptr %9, i64 32
+  br label %24
 
-20:                                               ; preds = %14
-  %21 = getelementptr inbounds i8, ptr %9, i64 32
-  br label %29
+18:                                               ; preds = %135, %3
+  %19 = phi i1 [ %13, %3 ], [ %136, %135 ]
+  %20 = icmp sgt i64 %2, 1
+  %21 = and i1 %19, %20
+  br i1 %21, label %22, label %148
 
-22:                                               ; preds = %71, %51
-  tail call void @PyErr_Clear()
-  br label %23
+22:                                               ; preds = %18
+  %23 = getelementptr inbounds i8, ptr %9, i64 32
+  br label %140
 
-23:                                               ; preds = %140, %46, %62, %78, %74, %91, %111, %106, %100, %29, %128, %22, %14
-  %24 = phi i1 [ %17, %14 ], [ false, %22 ], [ false, %128 ], [ false, %29 ], [ false, %46 ], [ false, %62 ], [ false, %78 ], [ false, %74 ], [ false, %91 ], [ false, %111 ], [ false, %106 ], [ false, %100 ], [ %141, %140 ]
-  %25 = icmp sgt i64 %2, 1
-  %26 = and i1 %25, %24
-  br i1 %26, label %27, label %153
-
-27:                                               ; preds = %23
-  %28 = getelementptr inbounds i8, ptr %9, i64 32
-  br label %145
-
-29:                                               ; preds = %20, %140
-  %30 = phi i64 [ 0, %20 ], [ %142, %140 ]
-  %31 = getelementptr inbounds [0 x %struct.Param], ptr %21, i64 0, i64 %30
-  %32 = getelementptr inbounds ptr, ptr %1, i64 %30
-  %33 = load ptr, ptr %32, align 8
-  %34 = getelementptr inbounds i8, ptr %31, i64 8
-  %35 = load i64, ptr %34, align 8
-  %36 = getelementptr inbounds i8, ptr %10, i64 %35
-  %37 = load i64, ptr %31, align 8
-  switch i64 %37, label %23 [
-    i64 0, label %140
-    i64 1, label %38
-    i64 2, label %62
-    i64 3, label %83
-    i64 4, label %91
+24:                                               ; preds = %16, %135
+  %25 = phi i64 [ 0, %16 ], [ %137, %135 ]
+  %26 = getelementptr inbounds [0 x %struct.Param], ptr %17, i64 0, i64 %25
+  %27 = getelementptr inbounds ptr, ptr %1, i64 %25
+  %28 = load ptr, ptr %27, align 8
+  %29 = getelementptr inbounds i8, ptr %26, i64 8
+  %30 = load i64, ptr %29, align 8
+  %31 = getelementptr inbounds i8, ptr %10, i64 %30
+  %32 = load i64, ptr %26, align 8
+  switch i64 %32, label %214 [
+    i64 0, label %135
+    i64 1, label %33
+    i64 2, label %57
+    i64 3, label %78
+    i64 4, label %86
   ]
 
-38:                                               ; preds = %29
-  %39 = load i64, ptr @host.2, align 8
-  %40 = getelementptr inbounds i8, ptr %33, i64 %39
-  %41 = getelementptr inbounds i8, ptr %40, i64 -8
-  %42 = load ptr, ptr %41, align 8
-  %43 = icmp eq ptr %42, @PyFloat_Type
-  br i1 %43, label %44, label %46
+33:                                               ; preds = %24
+  %34 = load i64, ptr @host.2, align 8
+  %35 = getelementptr inbounds i8, ptr %28, i64 %34
+  %36 = getelementptr inbounds i8, ptr %35, i64 -8
+  %37 = load ptr, ptr %36, align 8
+  %38 = icmp eq ptr %37, @PyFloat_Type
+  br i1 %38, label %39, label %41
 
-44:                                               ; preds = %38
-  %45 = tail call double @PyFloat_AsDouble(ptr %33)
-  br label %54
+39:                                               ; preds = %33
+  %40 = tail call double @PyFloat_AsDouble(ptr %28)
+  br label %49
 
-46:                                               ; preds = %38
-  %47 = icmp eq ptr %42, @PyLong_Type
-  br i1 %47, label %48, label %23
+41:                                               ; preds = %33
+  %42 = icmp eq ptr %37, @PyLong_Type
+  br i1 %42, label %43, label %214
 
-48:                                               ; preds = %46
-  %49 = tail call double @PyLong_AsDouble(ptr %33)
-  %50 = fcmp oeq double %49, -1.000000e+00
-  br i1 %50, label %51, label %54
+43:                                               ; preds = %41
+  %44 = tail call double @PyLong_AsDouble(ptr %28)
+  %45 = fcmp oeq double %44, -1.000000e+00
+  br i1 %45, label %46, label %49
 
-51:                                               ; preds = %48
-  %52 = tail call ptr @PyErr_Occurred()
-  %53 = icmp eq ptr %52, null
-  br i1 %53, label %54, label %22
+46:                                               ; preds = %43
+  %47 = tail call ptr @PyErr_Occurred()
+  %48 = icmp eq ptr %47, null
+  br i1 %48, label %49, label %213
 
-54:                                               ; preds = %51, %48, %44
-  %55 = phi double [ %45, %44 ], [ -1.000000e+00, %51 ], [ %49, %48 ]
-  %56 = getelementptr inbounds i8, ptr %31, i64 16
-  %57 = load i64, ptr %56, align 8
-  %58 = icmp eq i64 %57, 4
-  br i1 %58, label %59, label %61
+49:                                               ; preds = %46, %43, %39
+  %50 = phi double [ %40, %39 ], [ -1.000000e+00, %46 ], [ %44, %43 ]
+  %51 = getelementptr inbounds i8, ptr %26, i64 16
+  %52 = load i64, ptr %51, align 8
+  %53 = icmp eq i64 %52, 4
+  br i1 %53, label %54, label %56
 
-59:                                               ; preds = %54
-  %60 = fptrunc double %55 to float
-  store float %60, ptr %36, align 4
-  br label %140
+54:                                               ; preds = %49
+  %55 = fptrunc double %50 to float
+  store float %55, ptr %31, align 4
+  br label %135
 
-61:                                               ; preds = %54
-  store double %55, ptr %36, align 8
-  br label %140
+56:                                               ; preds = %49
+  store double %50, ptr %31, align 8
+  br label %135
 
-62:                                               ; preds = %29
-  %63 = load i64, ptr @host.2, align 8
-  %64 = getelementptr inbounds i8, ptr %33, i64 %63
-  %65 = getelementptr inbounds i8, ptr %64, i64 -8
-  %66 = load ptr, ptr %65, align 8
-  %67 = icmp eq ptr %66, @PyLong_Type
-  br i1 %67, label %68, label %23
+57:                                               ; preds = %24
+  %58 = load i64, ptr @host.2, align 8
+  %59 = getelementptr inbounds i8, ptr %28, i64 %58
+  %60 = getelementptr inbounds i8, ptr %59, i64 -8
+  %61 = load ptr, ptr %60, align 8
+  %62 = icmp eq ptr %61, @PyLong_Type
+  br i1 %62, label %63, label %214
 
-68:                                               ; preds = %62
-  %69 = tail call i64 @PyLong_AsLongLong(ptr %33)
-  %70 = icmp eq i64 %69, -1
-  br i1 %70, label %71, label %74
+63:                                               ; preds = %57
+  %64 = tail call i64 @PyLong_AsLongLong(ptr %28)
+  %65 = icmp eq i64 %64, -1
+  br i1 %65, label %66, label %69
 
-71:                                               ; preds = %68
-  %72 = tail call ptr @PyErr_Occurred()
-  %73 = icmp eq ptr %72, null
-  br i1 %73, label %74, label %22
+66:                                               ; preds = %63
+  %67 = tail call ptr @PyErr_Occurred()
+  %68 = icmp eq ptr %67, null
+  br i1 %68, label %69, label %213
 
-74:                                               ; preds = %71, %68
-  %75 = getelementptr inbounds i8, ptr %31, i64 16
-  %76 = load i64, ptr %75, align 8
-  %77 = icmp slt i64 %69, %76
-  br i1 %77, label %23, label %78
+69:                                               ; preds = %66, %63
+  %70 = getelementptr inbounds i8, ptr %26, i64 16
+  %71 = load i64, ptr %70, align 8
+  %72 = icmp slt i64 %64, %71
+  br i1 %72, label %214, label %73
 
-78:                                               ; preds = %74
-  %79 = getelementptr inbounds i8, ptr %31, i64 24
-  %80 = load i64, ptr %79, align 8
-  %81 = icmp sgt i64 %69, %80
-  br i1 %81, label %23, label %82
+73:                                               ; preds = %69
+  %74 = getelementptr inbounds i8, ptr %26, i64 24
+  %75 = load i64, ptr %74, align 8
+  %76 = icmp sgt i64 %64, %75
+  br i1 %76, label %214, label %77
 
-82:                                               ; preds = %78
-  store i64 %69, ptr %36, align 8
-  br label %140
+77:                                               ; preds = %73
+  store i64 %64, ptr %31, align 8
+  br label %135
 
-83:                                               ; preds = %29
-  %84 = icmp eq ptr %33, @_Py_TrueStruct
-  %85 = zext i1 %84 to i64
-  store i64 %85, ptr %36, align 8
-  %86 = load i64, ptr @host.2, align 8
-  %87 = getelementptr inbounds i8, ptr %33, i64 %86
-  %88 = getelementptr inbounds i8, ptr %87, i64 -8
+78:                                               ; preds = %24
+  %79 = icmp eq ptr %28, @_Py_TrueStruct
+  %80 = zext i1 %79 to i64
+  store i64 %80, ptr %31, align 8
+  %81 = load i64, ptr @host.2, align 8
+  %82 = getelementptr inbounds i8, ptr %28, i64 %81
+  %83 = getelementptr inbounds i8, ptr %82, i64 -8
+  %84 = load ptr, ptr %83, align 8
+  %85 = icmp eq ptr %84, @PyBool_Type
+  br label %135
+
+86:                                               ; preds = %24
+  %87 = getelementptr inbounds i8, ptr %26, i64 16
+  %88 = getelementptr inbounds i8, ptr %26, i64 40
   %89 = load ptr, ptr %88, align 8
-  %90 = icmp eq ptr %89, @PyBool_Type
-  br label %140
+  %90 = load i64, ptr @host.2, align 8
+  %91 = getelementptr inbounds i8, ptr %28, i64 %90
+  %92 = getelementptr inbounds i8, ptr %91, i64 -8
+  %93 = load ptr, ptr %92, align 8
+  %94 = icmp eq ptr %93, %89
+  br i1 %94, label %95, label %214
 
-91:                                               ; preds = %29
-  %92 = getelementptr inbounds i8, ptr %31, i64 16
-  %93 = getelementptr inbounds i8, ptr %31, i64 40
-  %94 = load ptr, ptr %93, align 8
-  %95 = load i64, ptr @host.2, align 8
-  %96 = getelementptr inbounds i8, ptr %33, i64 %95
-  %97 = getelementptr inbounds i8, ptr %96, i64 -8
-  %98 = load ptr, ptr %97, align 8
-  %99 = icmp eq ptr %98, %94
-  br i1 %99, label %100, label %23
+95:                                               ; preds = %86
+  %96 = getelementptr inbounds i8, ptr %91, i64 40
+  %97 = load ptr, ptr %96, align 8
+  %98 = getelementptr inbounds i8, ptr %26, i64 32
+  %99 = load ptr, ptr %98, align 8
+  %100 = icmp eq ptr %97, %99
+  br i1 %100, label %101, label %214
 
-100:                                              ; preds = %91
-  %101 = getelementptr inbounds i8, ptr %96, i64 40
-  %102 = load ptr, ptr %101, align 8
-  %103 = getelementptr inbounds i8, ptr %31, i64 32
-  %104 = load ptr, ptr %103, align 8
-  %105 = icmp eq ptr %102, %104
-  br i1 %105, label %106, label %23
+101:                                              ; preds = %95
+  %102 = getelementptr inbounds i8, ptr %91, i64 8
+  %103 = load i32, ptr %102, align 8
+  %104 = load i32, ptr %87, align 8
+  %105 = icmp eq i32 %103, %104
+  br i1 %105, label %106, label %214
 
-106:                                              ; preds = %100
-  %107 = getelementptr inbounds i8, ptr %96, i64 8
-  %108 = load i32, ptr %107, align 8
-  %109 = load i32, ptr %92, align 8
-  %110 = icmp eq i32 %108, %109
-  br i1 %110, label %111, label %23
+106:                                              ; preds = %101
+  %107 = getelementptr inbounds i8, ptr %26, i64 24
+  %108 = load i64, ptr %107, align 8
+  %109 = getelementptr inbounds i8, ptr %91, i64 48
+  %110 = load i32, ptr %109, align 8
+  %111 = xor i32 %110, -1
+  %112 = sext i32 %111 to i64
+  %113 = and i64 %108, %112
+  %114 = icmp eq i64 %113, 0
+  br i1 %114, label %115, label %214
 
-111:                                              ; preds = %106
-  %112 = getelementptr inbounds i8, ptr %31, i64 24
-  %113 = load i64, ptr %112, align 8
-  %114 = getelementptr inbounds i8, ptr %96, i64 48
-  %115 = load i32, ptr %114, align 8
-  %116 = xor i32 %115, -1
-  %117 = sext i32 %116 to i64
-  %118 = and i64 %113, %117
-  %119 = icmp eq i64 %118, 0
-  br i1 %119, label %120, label %23
+115:                                              ; preds = %106
+  %116 = load ptr, ptr %91, align 8
+  store ptr %116, ptr %31, align 8
+  %117 = getelementptr inbounds i8, ptr %26, i64 48
+  %118 = load i64, ptr %117, align 8
+  %119 = getelementptr inbounds i8, ptr %10, i64 %118
+  %120 = getelementptr inbounds i8, ptr %91, i64 16
+  %121 = load i32, ptr %87, align 8
+  %122 = icmp sgt i32 %121, 0
+  br i1 %122, label %123, label %135
 
-120:                                              ; preds = %111
-  %121 = load ptr, ptr %96, align 8
-  store ptr %121, ptr %36, align 8
-  %122 = getelementptr inbounds i8, ptr %31, i64 48
-  %123 = load i64, ptr %122, align 8
-  %124 = getelementptr inbounds i8, ptr %10, i64 %123
-  %125 = getelementptr inbounds i8, ptr %96, i64 16
-  %126 = load i32, ptr %92, align 8
-  %127 = icmp sgt i32 %126, 0
-  br i1 %127, label %128, label %140
+123:                                              ; preds = %115, %129
+  %124 = phi i64 [ %131, %129 ], [ 0, %115 ]
+  %125 = load ptr, ptr %120, align 8
+  %126 = getelementptr inbounds i64, ptr %125, i64 %124
+  %127 = load i64, ptr %126, align 8
+  %128 = icmp ult i64 %127, 2147483648
+  br i1 %128, label %129, label %214
 
-128:                                              ; preds = %120, %134
-  %129 = phi i64 [ %136, %134 ], [ 0, %120 ]
-  %130 = load ptr, ptr %125, align 8
-  %131 = getelementptr inbounds i64, ptr %130, i64 %129
-  %132 = load i64, ptr %131, align 8
-  %133 = icmp ult i64 %132, 2147483648
-  br i1 %133, label %134, label %23
+129:                                              ; preds = %123
+  %130 = getelementptr inbounds i64, ptr %119, i64 %124
+  store i64 %127, ptr %130, align 8
+  %131 = add nuw nsw i64 %124, 1
+  %132 = load i32, ptr %87, align 8
+  %133 = sext i32 %132 to i64
+  %134 = icmp slt i64 %131, %133
+  br i1 %134, label %123, label %135
 
-134:                                              ; preds = %128
-  %135 = getelementptr inbounds i64, ptr %124, i64 %129
-  store i64 %132, ptr %135, align 8
-  %136 = add nuw nsw i64 %129, 1
-  %137 = load i32, ptr %92, align 8
-  %138 = sext i32 %137 to i64
-  %139 = icmp slt i64 %136, %138
-  br i1 %139, label %128, label %140
+135:                                              ; preds = %129, %24, %54, %56, %77, %78, %115
+  %136 = phi i1 [ %85, %78 ], [ true, %24 ], [ true, %56 ], [ true, %54 ], [ true, %77 ], [ true, %115 ], [ true, %129 ]
+  %137 = add nuw nsw i64 %25, 1
+  %138 = icmp slt i64 %137, %2
+  %139 = select i1 %136, i1 %138, i1 false
+  br i1 %139, label %24, label %18
 
-140:                                              ; preds = %134, %29, %59, %61, %82, %83, %120
-  %141 = phi i1 [ %90, %83 ], [ true, %29 ], [ true, %61 ], [ true, %59 ], [ true, %82 ], [ true, %120 ], [ true, %134 ]
-  %142 = add nuw nsw i64 %30, 1
-  %143 = icmp slt i64 %142, %2
-  %144 = select i1 %141, i1 %143, i1 false
-  br i1 %144, label %29, label %23
+140:                                              ; preds = %22, %150
+  %141 = phi i64 [ 1, %22 ], [ %152, %150 ]
+  %142 = phi i1 [ true, %22 ], [ %151, %150 ]
+  br i1 %142, label %143, label %214
 
-145:                                              ; preds = %27, %155
-  %146 = phi i64 [ 1, %27 ], [ %157, %155 ]
-  %147 = phi i1 [ %24, %27 ], [ %156, %155 ]
-  br i1 %147, label %148, label %218
+143:                                              ; preds = %140
+  %144 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %141
+  %145 = load i64, ptr %144, align 8
+  %146 = icmp eq i64 %145, 4
+  %147 = getelementptr inbounds i8, ptr %144, i64 24
+  br label %155
 
-148:                                              ; preds = %145
-  %149 = getelementptr inbounds [0 x %struct.Param], ptr %28, i64 0, i64 %146
-  %150 = load i64, ptr %149, align 8
-  %151 = icmp eq i64 %150, 4
-  %152 = getelementptr inbounds i8, ptr %149, i64 24
-  br label %160
+148:                                              ; preds = %150, %18
+  %149 = phi i1 [ %19, %18 ], [ %151, %150 ]
+  br i1 %149, label %215, label %214
 
-153:                                              ; preds = %155, %23
-  %154 = phi i1 [ %24, %23 ], [ %156, %155 ]
-  br i1 %154, label %219, label %218
+150:                                              ; preds = %208
+  %151 = xor i1 %209, true
+  %152 = add nuw nsw i64 %141, 1
+  %153 = icmp sge i64 %152, %2
+  %154 = select i1 %209, i1 true, i1 %153
+  br i1 %154, label %148, label %140
 
-155:                                              ; preds = %213
-  %156 = xor i1 %214, true
-  %157 = add nuw nsw i64 %146, 1
-  %158 = icmp sge i64 %157, %2
-  %159 = select i1 %214, i1 true, i1 %158
-  br i1 %159, label %153, label %145
+155:                                              ; preds = %143, %208
+  %156 = phi i64 [ 0, %143 ], [ %210, %208 ]
+  %157 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %156
+  br i1 %146, label %158, label %208
 
-160:                                              ; preds = %148, %213
-  %161 = phi i64 [ 0, %148 ], [ %215, %213 ]
-  %162 = getelementptr inbounds [0 x %struct.Param], ptr %28, i64 0, i64 %161
-  br i1 %151, label %163, label %213
+158:                                              ; preds = %155
+  %159 = load i64, ptr %157, align 8
+  %160 = icmp eq i64 %159, 4
+  br i1 %160, label %161, label %208
 
-163:                                              ; preds = %160
-  %164 = load i64, ptr %162, align 8
-  %165 = icmp eq i64 %164, 4
-  br i1 %165, label %166, label %213
+161:                                              ; preds = %158
+  %162 = load i64, ptr %147, align 8
+  %163 = getelementptr inbounds i8, ptr %157, i64 24
+  %164 = load i64, ptr %163, align 8
+  %165 = or i64 %164, %162
+  %166 = and i64 %165, 1024
+  %167 = icmp eq i64 %166, 0
+  br i1 %167, label %208, label %168
 
-166:                                              ; preds = %163
-  %167 = load i64, ptr %152, align 8
-  %168 = getelementptr inbounds i8, ptr %162, i64 24
-  %169 = load i64, ptr %168, align 8
-  %170 = or i64 %169, %167
-  %171 = and i64 %170, 1024
-  %172 = icmp eq i64 %171, 0
-  br i1 %172, label %213, label %173
-
-173:                                              ; preds = %166
+168:                                              ; preds = %161
   call void @llvm.lifetime.start.p0(i64 8, ptr %4)
   call void @llvm.lifetime.start.p0(i64 8, ptr %5)
   call void @llvm.lifetime.start.p0(i64 8, ptr %6)
   call void @llvm.lifetime.start.p0(i64 8, ptr %7)
-  br label %182
+  br label %177
 
-174:                                              ; preds = %198
-  %175 = load ptr, ptr %4, align 16
-  %176 = load ptr, ptr %7, align 8
-  %177 = icmp ult ptr %175, %176
-  %178 = load ptr, ptr %5, align 8
-  %179 = load ptr, ptr %6, align 16
-  %180 = icmp ult ptr %178, %179
-  %181 = select i1 %177, i1 %180, i1 false
+169:                                              ; preds = %193
+  %170 = load ptr, ptr %4, align 16
+  %171 = load ptr, ptr %7, align 8
+  %172 = icmp ult ptr %170, %171
+  %173 = load ptr, ptr %5, align 8
+  %174 = load ptr, ptr %6, align 16
+  %175 = icmp ult ptr %173, %174
+  %176 = select i1 %172, i1 %175, i1 false
   call void @llvm.lifetime.end.p0(i64 8, ptr %6)
   call void @llvm.lifetime.end.p0(i64 8, ptr %7)
   call void @llvm.lifetime.end.p0(i64 8, ptr %4)
   call void @llvm.lifetime.end.p0(i64 8, ptr %5)
-  br label %213
+  br label %208
 
-182:                                              ; preds = %198, %173
-  %183 = phi i1 [ true, %173 ], [ false, %198 ]
-  %184 = phi ptr [ %6, %173 ], [ %7, %198 ]
-  %185 = phi ptr [ %4, %173 ], [ %5, %198 ]
-  %186 = phi ptr [ %149, %173 ], [ %162, %198 ]
-  %187 = getelementptr inbounds i8, ptr %186, i64 48
-  %188 = load i64, ptr %187, align 8
-  %189 = getelementptr inbounds i8, ptr %10, i64 %188
-  %190 = getelementptr inbounds i8, ptr %186, i64 20
-  %191 = load i32, ptr %190, align 4
-  %192 = sext i32 %191 to i64
-  %193 = getelementptr inbounds i8, ptr %186, i64 16
-  %194 = load i32, ptr %193, align 8
-  %195 = icmp sgt i32 %194, 0
-  br i1 %195, label %196, label %198
+177:                                              ; preds = %193, %168
+  %178 = phi i1 [ true, %168 ], [ false, %193 ]
+  %179 = phi ptr [ %6, %168 ], [ %7, %193 ]
+  %180 = phi ptr [ %4, %168 ], [ %5, %193 ]
+  %181 = phi ptr [ %144, %168 ], [ %157, %193 ]
+  %182 = getelementptr inbounds i8, ptr %181, i64 48
+  %183 = load i64, ptr %182, align 8
+  %184 = getelementptr inbounds i8, ptr %10, i64 %183
+  %185 = getelementptr inbounds i8, ptr %181, i64 20
+  %186 = load i32, ptr %185, align 4
+  %187 = sext i32 %186 to i64
+  %188 = getelementptr inbounds i8, ptr %181, i64 16
+  %189 = load i32, ptr %188, align 8
+  %190 = icmp sgt i32 %189, 0
+  br i1 %190, label %191, label %193
 
-196:                                              ; preds = %182
-  %197 = zext nneg i32 %194 to i64
-  br label %205
+191:                                              ; preds = %177
+  %192 = zext nneg i32 %189 to i64
+  br label %200
 
-198:                                              ; preds = %205, %182
-  %199 = phi i64 [ %192, %182 ], [ %210, %205 ]
-  %200 = getelementptr inbounds i8, ptr %186, i64 8
-  %201 = load i64, ptr %200, align 8
-  %202 = getelementptr inbounds i8, ptr %10, i64 %201
-  %203 = load ptr, ptr %202, align 8
-  store ptr %203, ptr %185, align 8
-  %204 = getelementptr inbounds i8, ptr %203, i64 %199
-  store ptr %204, ptr %184, align 8
-  br i1 %183, label %182, label %174
+193:                                              ; preds = %200, %177
+  %194 = phi i64 [ %187, %177 ], [ %205, %200 ]
+  %195 = getelementptr inbounds i8, ptr %181, i64 8
+  %196 = load i64, ptr %195, align 8
+  %197 = getelementptr inbounds i8, ptr %10, i64 %196
+  %198 = load ptr, ptr %197, align 8
+  store ptr %198, ptr %180, align 8
+  %199 = getelementptr inbounds i8, ptr %198, i64 %194
+  store ptr %199, ptr %179, align 8
+  br i1 %178, label %177, label %169
 
-205:                                              ; preds = %205, %196
-  %206 = phi i64 [ 0, %196 ], [ %211, %205 ]
-  %207 = phi i64 [ %192, %196 ], [ %210, %205 ]
-  %208 = getelementptr inbounds i64, ptr %189, i64 %206
-  %209 = load i64, ptr %208, align 8
-  %210 = mul nsw i64 %209, %207
-  %211 = add nuw nsw i64 %206, 1
-  %212 = icmp eq i64 %211, %197
-  br i1 %212, label %198, label %205
+200:                                              ; preds = %200, %191
+  %201 = phi i64 [ 0, %191 ], [ %206, %200 ]
+  %202 = phi i64 [ %187, %191 ], [ %205, %200 ]
+  %203 = getelementptr inbounds i64, ptr %184, i64 %201
+  %204 = load i64, ptr %203, align 8
+  %205 = mul nsw i64 %204, %202
+  %206 = add nuw nsw i64 %201, 1
+  %207 = icmp eq i64 %206, %192
+  br i1 %207, label %193, label %200
 
-213:                                              ; preds = %160, %163, %166, %174
-  %214 = phi i1 [ %181, %174 ], [ false, %166 ], [ false, %163 ], [ false, %160 ]
-  %215 = add nuw nsw i64 %161, 1
-  %216 = icmp uge i64 %215, %146
-  %217 = select i1 %214, i1 true, i1 %216
-  br i1 %217, label %155, label %160
+208:                                              ; preds = %155, %158, %161, %169
+  %209 = phi i1 [ %176, %169 ], [ false, %161 ], [ false, %158 ], [ false, %155 ]
+  %210 = add nuw nsw i64 %156, 1
+  %211 = icmp uge i64 %210, %141
+  %212 = select i1 %209, i1 true, i1 %211
+  br i1 %212, label %150, label %155
 
-218:                                              ; preds = %145, %3, %153
+213:                                              ; preds = %66, %46
+  tail call void @PyErr_Clear()
+  br label %214
+
+214:                                              ; preds = %24, %41, %57, %73, %69, %86, %106, %101, %95, %123, %140, %213, %148
   tail call void @Py_IncRef(ptr @_Py_NotImplementedStruct)
-  br label %265
+  br label %261
 
-219:                                              ; preds = %153
-  %220 = tail call i64 @qd_launch(ptr %10)
-  %221 = icmp eq i64 %220, 0
-  br i1 %221, label %222, label %258
+215:                                              ; preds = %148
+  %216 = tail call i64 @qd_launch(ptr %10)
+  %217 = icmp eq i64 %216, 0
+  br i1 %217, label %218, label %254
 
-222:                                              ; preds = %219
-  %223 = getelementptr inbounds i8, ptr %9, i64 16
-  %224 = load i64, ptr %223, align 8
-  %225 = getelementptr inbounds i8, ptr %9, i64 24
-  %226 = load i64, ptr %225, align 8
-  %227 = getelementptr inbounds i8, ptr %10, i64 %226
-  switch i64 %224, label %257 [
-    i64 1, label %228
-    i64 2, label %232
-    i64 3, label %235
-    i64 4, label %239
-    i64 5, label %243
-    i64 6, label %247
-    i64 7, label %250
-    i64 8, label %253
+218:                                              ; preds = %215
+  %219 = getelementptr inbounds i8, ptr %9, i64 16
+  %220 = load i64, ptr %219, align 8
+  %221 = getelementptr inbounds i8, ptr %9, i64 24
+  %222 = load i64, ptr %221, align 8
+  %223 = getelementptr inbounds i8, ptr %10, i64 %222
+  switch i64 %220, label %253 [
+    i64 1, label %224
+    i64 2, label %228
+    i64 3, label %231
+    i64 4, label %235
+    i64 5, label %239
+    i64 6, label %243
+    i64 7, label %246
+    i64 8, label %249
   ]
 
-228:                                              ; preds = %222
-  %229 = load float, ptr %227, align 4
-  %230 = fpext float %229 to double
-  %231 = tail call ptr @PyFloat_FromDouble(double %230)
-  br label %265
+224:                                              ; preds = %218
+  %225 = load float, ptr %223, align 4
+  %226 = fpext float %225 to double
+  %227 = tail call ptr @PyFloat_FromDouble(double %226)
+  br label %261
 
-232:                                              ; preds = %222
-  %233 = load double, ptr %227, align 8
-  %234 = tail call ptr @PyFloat_FromDouble(double %233)
-  br label %265
+228:                                              ; preds = %218
+  %229 = load double, ptr %223, align 8
+  %230 = tail call ptr @PyFloat_FromDouble(double %229)
+  br label %261
 
-235:                                              ; preds = %222
-  %236 = load i8, ptr %227, align 1
-  %237 = sext i8 %236 to i64
+231:                                              ; preds = %218
+  %232 = load i8, ptr %223, align 1
+  %233 = sext i8 %232 to i64
+  %234 = tail call ptr @PyLong_FromLongLong(i64 %233)
+  br label %261
+
+235:                                              ; preds = %218
+  %236 = load i16, ptr %223, align 2
+  %237 = sext i16 %236 to i64
   %238 = tail call ptr @PyLong_FromLongLong(i64 %237)
-  br label %265
+  br label %261
 
-239:                                              ; preds = %222
-  %240 = load i16, ptr %227, align 2
-  %241 = sext i16 %240 to i64
+239:                                              ; preds = %218
+  %240 = load i32, ptr %223, align 4
+  %241 = sext i32 %240 to i64
   %242 = tail call ptr @PyLong_FromLongLong(i64 %241)
-  br label %265
+  br label %261
 
-243:                                              ; preds = %222
-  %244 = load i32, ptr %227, align 4
-  %245 = sext i32 %244 to i64
-  %246 = tail call ptr @PyLong_FromLongLong(i64 %245)
-  br label %265
+243:                                              ; preds = %218
+  %244 = load i64, ptr %223, align 8
+  %245 = tail call ptr @PyLong_FromLongLong(i64 %244)
+  br label %261
 
-247:                                              ; preds = %222
-  %248 = load i64, ptr %227, align 8
-  %249 = tail call ptr @PyLong_FromLongLong(i64 %248)
-  br label %265
+246:                                              ; preds = %218
+  %247 = load i64, ptr %223, align 8
+  %248 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %247)
+  br label %261
 
-250:                                              ; preds = %222
-  %251 = load i64, ptr %227, align 8
-  %252 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %251)
-  br label %265
+249:                                              ; preds = %218
+  %250 = load i8, ptr %223, align 1
+  %251 = zext i8 %250 to i64
+  %252 = tail call ptr @PyBool_FromLong(i64 %251)
+  br label %261
 
-253:                                              ; preds = %222
-  %254 = load i8, ptr %227, align 1
-  %255 = zext i8 %254 to i64
-  %256 = tail call ptr @PyBool_FromLong(i64 %255)
-  br label %265
-
-257:                                              ; preds = %222
+253:                                              ; preds = %218
   tail call void @Py_IncRef(ptr @_Py_NoneStruct)
-  br label %265
+  br label %261
 
-258:                                              ; preds = %219
-  %259 = and i64 %220, 4
-  %260 = icmp eq i64 %259, 0
-  br i1 %260, label %264, label %261
+254:                                              ; preds = %215
+  %255 = and i64 %216, 4
+  %256 = icmp eq i64 %255, 0
+  br i1 %256, label %260, label %257
 
-261:                                              ; preds = %258
-  %262 = tail call ptr @PyErr_Occurred()
-  %263 = icmp eq ptr %262, null
-  br i1 %263, label %264, label %265
+257:                                              ; preds = %254
+  %258 = tail call ptr @PyErr_Occurred()
+  %259 = icmp eq ptr %258, null
+  br i1 %259, label %260, label %261
 
-264:                                              ; preds = %261, %258
+260:                                              ; preds = %257, %254
   tail call void @Py_IncRef(ptr @_Py_EllipsisObject)
-  br label %265
+  br label %261
 
-265:                                              ; preds = %257, %253, %250, %247, %243, %239, %235, %232, %228, %264, %261, %218
-  %266 = phi ptr [ @_Py_NotImplementedStruct, %218 ], [ @_Py_EllipsisObject, %264 ], [ null, %261 ], [ @_Py_NoneStruct, %257 ], [ %256, %253 ], [ %252, %250 ], [ %249, %247 ], [ %246, %243 ], [ %242, %239 ], [ %238, %235 ], [ %234, %232 ], [ %231, %228 ]
-  ret ptr %266
+261:                                              ; preds = %253, %249, %246, %243, %239, %235, %231, %228, %224, %260, %257, %214
+  %262 = phi ptr [ @_Py_NotImplementedStruct, %214 ], [ @_Py_EllipsisObject, %260 ], [ null, %257 ], [ @_Py_NoneStruct, %253 ], [ %252, %249 ], [ %248, %246 ], [ %245, %243 ], [ %242, %239 ], [ %238, %235 ], [ %234, %231 ], [ %230, %228 ], [ %227, %224 ]
+  ret ptr %262
 }
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)

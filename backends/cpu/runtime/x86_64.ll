@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources f6301c17c627a4c8
+; made by scripts/cpu_runtime.py from the sources 1b08f434031cd736
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

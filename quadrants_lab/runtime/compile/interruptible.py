@@ -12,7 +12,6 @@ from contextvars import copy_context
 from typing import TypeVar
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.later import Later
 
 T = TypeVar("T")
 _one = forks.lock()  # held by the thread that compiles: the compiler is not reentrant
@@ -23,17 +22,28 @@ def interruptible(work: Callable[[], T]) -> T:
     no lock that the caller holds."""
     if threading.current_thread() is not threading.main_thread():
         return work()
+    found: list[T] = []
+    failed: list[BaseException] = []
     dropped = threading.Event()
     context = copy_context()
 
-    def run() -> T:
+    def run() -> None:
         with _one:
-            if dropped.is_set():
-                raise InterruptedError
-            return context.run(work)
+            try:
+                if not dropped.is_set():
+                    found.append(context.run(work))
+            except BaseException as e:
+                failed.append(e)
 
+    thread = forks.start(run, name="compiler")
+    if thread is None:
+        return work()
     try:
-        return Later(run, "compiler").result()
+        while thread.is_alive():
+            thread.join(0.1)
     except BaseException:
         dropped.set()
         raise
+    if failed:
+        raise failed[0]
+    return found[0]

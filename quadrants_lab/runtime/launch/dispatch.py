@@ -141,7 +141,6 @@ class Dispatcher:
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""
-        plan.frame.ready()
         value = self._launch(plan, args, self._launch_refused)
         assert value is not NotImplemented, f"kernel {self.name} refused checked arguments: {args!r}"
         return value
@@ -240,24 +239,23 @@ class Dispatcher:
         return made
 
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
-        """The plan for arguments that another mode of the kernel has taken. Its machine code may still be in the
-        making."""
+        """The plan for arguments that another mode of the kernel has taken."""
         with now.lock:
             self.enter(now)
-            return self.plan(now, self.checked(args), ahead=True)
+            return self.plan(now, self.checked(args))
 
-    def plan(self, now: S.Session, args: Sequence[Any], ahead: bool = False) -> Plan:
-        """The plan for checked arguments, compiled if it is not there yet. ``ahead``: see `Executable`."""
+    def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
+        """The plan for checked arguments, compiled if it is not there yet."""
         key, specs = specialise(self.slots, args)
         options = S.compile_options(now)
         key = (key, options, now.placements)
-        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs, ahead)
+        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
         if plan.distinct is not None and plan.distinct.met(args):
             with S.checking("aliases"):
-                return self.plan(now, args, ahead)
+                return self.plan(now, args)
         return plan
 
-    def _made(self, now: S.Session, key: Any, specs: Sequence[Any], ahead: bool) -> Plan:
+    def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
         """Compiles the plan."""
         with forks.deferred():  # while modules are imported: a child would wait for ever for a half imported one
             with importing():
@@ -268,14 +266,10 @@ class Dispatcher:
             forward = Dispatcher._forward_plan(self, key)
             other = None if forward is None else forward.compiled
             compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
-            clock, start = compiled.clock, perf_counter()
-            compiled.executable.ahead = ahead
-            if not ahead:
-                compiled.executable.ready()
-            waited = perf_counter()
+            start = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
-            clock.code, clock.driver = clock.code + waited - start, perf_counter() - waited
-            clock.whole += waited - start + clock.driver
+            compiled.clock.driver = perf_counter() - start
+            compiled.clock.whole += compiled.clock.driver
             known = self.reads.get(key, ())
             self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
             self.plans[self._with_state(key)] = plan

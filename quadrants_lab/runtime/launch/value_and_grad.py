@@ -63,13 +63,13 @@ class ValueAndGrad(Dispatcher):
         except TwoLaunchesError:
             return None
 
-    def _made(self, now: S.Session, key: Any, specs: Any, ahead: bool) -> Plan:
+    def _made(self, now: S.Session, key: Any, specs: Any) -> Plan:
         from quadrants_lab.runtime.compile.one_sweep import TwoLaunchesError
 
         if self._with_state(key) in self.two_launches:
             raise TwoLaunchesError
         try:
-            return super()._made(now, key, specs, ahead)
+            return super()._made(now, key, specs)
         except TwoLaunchesError:
             self.two_launches.add(self._with_state(key))
             raise
