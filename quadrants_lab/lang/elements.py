@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -163,8 +164,8 @@ class Entry:
 
 
 class _InPlace(Matrix):
-    """An element over the memory of its field or ndarray. Entries are read as Python numbers; writes to them are
-    checked, converted and counted like writes to the field."""
+    """An element over the memory of its field or ndarray. Entries are read as Python numbers, so that arithmetic in
+    Python neither wraps nor rounds to the dtype; writes are checked, converted and counted like writes to the field."""
 
     _of: Elements
     _at: tuple[int, ...]
@@ -172,11 +173,14 @@ class _InPlace(Matrix):
     @property
     def entries(self) -> npt.NDArray[Any]:  # type: ignore[override]  # read each time: a launch may have changed it
         entries: npt.NDArray[Any] = self._of._live().values()[self._at]
-        return entries
+        widest = np.float64 if self._of.dtype.is_float else np.uint64 if entries.dtype == np.uint64 else np.int64
+        return entries.astype(widest)
 
     def __getitem__(self, index: Any) -> Any:
-        entry = self.entries[self._place(index)]
-        return entry.item() if self._of.dtype.kind != "b" else int(entry)
+        return self.entries[self._place(index)].item()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.to_list())
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._of._live().write(self._at + self._place(index), self._of._element(value))
@@ -189,7 +193,7 @@ class _InPlace(Matrix):
         at = None if name.startswith("_") else swizzle(name)
         if at is None:
             raise AttributeError(f"an element of {self._of!r} has no attribute {name!r} to write to")
-        changed = Vector(self.entries)
+        changed = Vector(self._of._live().values()[self._at])
         setattr(changed, name, value)  # checks the letters
         for i in at:
             self[i] = changed.entries[i].item() if len(at) > 1 else value

@@ -101,6 +101,27 @@ def test_every_dtype(dtype) -> None:
         assert x[0][0] == top
 
 
+def test_arithmetic_in_python_neither_wraps_nor_rounds() -> None:
+    whole, small, half = (qd.Vector.field(2, dtype, shape=1) for dtype in (qd.i32, qd.u8, qd.f16))
+    whole[0], small[0], half[0] = [2_000_000_000, -7], [200, 100], [0.5, 1.0]
+    assert (whole[0] * 3).to_list() == [6_000_000_000, -21]
+    assert (small[0] + small[0]).to_list() == [400, 200]
+    assert (-small[0]).to_list() == [-200, -100]
+    assert (half[0] * 1e6).to_list() == [5e5, 1e6]
+    third = qd.Vector.ndarray(2, qd.f32, shape=1)
+    third[0] = [1 / 3, 0.0]
+    assert third[0].norm() == float(np.float32(1 / 3))
+    assert (third[0] * 1e-30 * 1e-30).x > 0
+
+
+def test_iterating_gives_python_numbers() -> None:
+    for dtype, kind in ((qd.f32, float), (qd.u8, int), (qd.u1, int)):
+        x = qd.Vector.field(2, dtype, shape=1)
+        assert [type(v) for v in x[0]] == [kind, kind]
+        rows = qd.Matrix.field(2, 1, dtype, shape=1)
+        assert [type(v) for row in rows[0] for v in row] == [kind, kind]
+
+
 def test_numpy_both_ways() -> None:
     x = qd.Matrix.field(2, 1, qd.f32, shape=3)
     assert x.to_numpy().shape == (3, 2)

@@ -396,3 +396,42 @@ def test_slices_of_what_is_known_at_compile_time(session):
     fill()
     assert [f.to_numpy().tolist() for f in fields] == [[3, 0], [2, 10], [1, 20]]
     assert ends(np.zeros((2, 3, 4))) == 323
+
+
+def test_text_and_lists_at_compile_time(session, capfd):
+    name, offsets, nothing = "rows", [(-1, 0), (0, 0), [0, 2]], None
+
+    @qd.kernel
+    def steps() -> qd.i32:
+        total = 0
+        for d in qd.static(qd.ndrange((-1, 2), (-1, 2))):
+            if qd.static(d != (0, 0)):
+                total += 1
+        for d in qd.static(offsets):
+            if qd.static(d == (0, 2) or d in [(-1, 0)]):
+                total += 10
+        for k in qd.static([4] + list(range(2)) + [5]):
+            total += 100 * k
+        if qd.static(not nothing):
+            total += 10000
+        return total + (qd.Vector([3, 4]) + offsets[0]).sum() * 100000
+
+    @qd.kernel
+    def tell():
+        print("-" * 3, name + ":", "n=%d" % 3)  # noqa: UP031
+
+    assert steps() == 611028
+    tell()
+    qd.sync()
+    assert capfd.readouterr().out == "--- rows: n=3\n"
+
+
+def test_a_list_of_the_run_time_is_not_compared_at_compile_time(session):
+    @qd.kernel
+    def run(n: qd.i32) -> qd.i32:
+        if qd.static((n, 1) == (2, 1)):
+            return 1
+        return 0
+
+    with pytest.raises(qd.QuadrantsSyntaxError, match="QL1606"):
+        run(2)

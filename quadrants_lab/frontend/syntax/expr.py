@@ -45,7 +45,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
     left = cx.expr(node.left)
     if len(node.ops) == 1:
         right = cx.expr(node.comparators[0])
-        if cx.static and isinstance(left, Obj) and isinstance(right, (Obj, Lit)):
+        if cx.static and _are_objects(left, right):
             return _static_compare(cx, node, [left, right])
         nodes = (node.left, node.comparators[0])
         one = partial(_compared, cx, type(node.ops[0]), node)
@@ -59,6 +59,17 @@ def compare(cx: Context, node: ast.Compare) -> Value:
     return _first_deciding(cx, node, True, compared, node.comparators)
 
 
+def _are_objects(left: Value, right: Value) -> bool:
+    """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
+    both = (left, right)
+    return all(isinstance(v, (Obj, Lit, tuple)) for v in both) and not all(isinstance(v, Lit) for v in both)
+
+
+def _frozen(value: Any) -> Any:
+    """The constant with tuples in place of lists: a list of a kernel is a tuple."""
+    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
 def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number) -> Number:
     prim, fn = COMPARE[op]
     folded = fold(fn, left, right, node=node)
@@ -69,14 +80,16 @@ def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number)
 
 def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
     """Python's own comparison of objects that are known at compile time."""
+    identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
     try:
-        known = [cx.python(v) for v in values]
+        known = [cx.python(v) if identity else _frozen(cx.python(v)) for v in values]
     except TypeError:
         # an array argument has no Python object at compile time, but it is not None
         none = any(isinstance(v, Obj) and v.value is None for v in values)
-        identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
         known = [v.value if isinstance(v, Obj) else v for v in values] if none and identity else []
     if not known or not cx.static:
+        if not any(type(o) in _STATIC_ONLY for o in node.ops):
+            raise cx.fail("QL1606", node, text=ast.unparse(node))
         symbol, cure = next(_STATIC_ONLY[type(o)][:2] for o in node.ops if type(o) in _STATIC_ONLY)
         raise cx.fail("QL1205", node, op=symbol, cure=cure)
     fns = [_STATIC_ONLY[type(o)][2] if type(o) in _STATIC_ONLY else COMPARE[type(o)][1] for o in node.ops]

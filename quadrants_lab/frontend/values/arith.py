@@ -9,7 +9,8 @@ from typing import Any
 
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)
@@ -59,9 +60,13 @@ def operate(
     cx: Context, op: type, left: Value, right: Value, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Value:
     """``left op right``: of numbers, element by element of matrices, ``@`` of matrices; lists and tuples are
-    concatenated by ``+`` and repeated by ``*``."""
+    concatenated by ``+`` and repeated by ``*``; what Python makes of text and other constants."""
     if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
         return binary(cx, op, left, right, node, lnode, rnode)
+    if isinstance(left, Obj) or isinstance(right, Obj):
+        if (constant := _of_constants(cx, op, left, right, node)) is not None:
+            return constant
+        left, right = _listed(cx, left), _listed(cx, right)
     if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
         return left + right
     many, times = (left, right) if isinstance(left, tuple) else (right, left)
@@ -74,6 +79,22 @@ def operate(
         return binary(cx, op, a, b, node, lnode, rnode)
 
     return matrix.elementwise(cx, one, (lnode, rnode), node, left, right)
+
+
+def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AST) -> Value | None:
+    """The result of Python's own operator; None if it has none, or if an operand is a vector or exists only at run
+    time."""
+    if isinstance(left, Matrix) or isinstance(right, Matrix):
+        return None
+    try:
+        return cx.wrap(BINARY[op][1](cx.python(left), cx.python(right)), ast.unparse(node), node)
+    except (TypeError, KeyError):
+        return None
+
+
+def _listed(cx: Context, value: Value) -> Value:
+    """The entries of a captured list or tuple; other values as they are."""
+    return (entries(cx, value) or ()) if isinstance(value, Obj) and isinstance(value.value, (list, tuple)) else value
 
 
 def binary(
@@ -168,6 +189,8 @@ def unary(cx: Context, node: ast.UnaryOp) -> Value:
     value = cx.expr(node.operand)
     if isinstance(value, (Num, Lit)):
         return _unary(cx, node, value)
+    if cx.static and isinstance(value, Obj) and isinstance(node.op, ast.Not):
+        return Lit(not value.value, node)
     return matrix.elementwise(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
 
