@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.runtime.arguments.signature import Place, derivative, memory_of
+from quadrants_lab.runtime.arguments.signature import Place, array_at, memory_of
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
@@ -36,15 +36,10 @@ class Distinct:
         """The first pair that overlaps in a launch with ``args``."""
         pairs = [*self.arrays, *self.gradients, *(self.fields if self.session.exported else ())]
         for a, b in pairs:
-            if same_memory(_behind(self.places[a], args), _behind(self.places[b], args)):
+            of_a, of_b = (p if isinstance(p, Memory) else array_at(p, args) for p in (self.places[a], self.places[b]))
+            if same_memory(of_a, of_b):
                 return a, b
         return None
-
-
-def _behind(place: Place, args: Sequence[Any]) -> Any:
-    if isinstance(place, Memory):
-        return place
-    return args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
 
 
 def same_memory(a: Any, b: Any) -> bool:

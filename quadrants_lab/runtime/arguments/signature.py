@@ -204,9 +204,13 @@ Place = Memory | int | tuple[int, str]
 def memory_at(place: Place, args: Sequence[Any]) -> Memory:
     if isinstance(place, Memory):
         return place
-    array = args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
-    memory: Memory = array._memory
+    memory: Memory = array_at(place, args)._memory
     return memory
+
+
+def array_at(place: int | tuple[int, str], args: Sequence[Any]) -> Any:
+    """An array argument, or its derivative."""
+    return args[place] if isinstance(place, int) else derivative(args[place[0]], place[1])
 
 
 def derivative(array: Any, of: str) -> Any:

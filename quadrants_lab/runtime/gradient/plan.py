@@ -94,6 +94,7 @@ class GradientPlan(Plan):
             if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
             if not spec.grad and slot.grad is not False
         )
+        self.must_differ = self._what_must_differ()
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
@@ -179,7 +180,7 @@ class GradientPlan(Plan):
         for n in self.without_gradient:
             if getattr(args[n], "grad", None) is not None:
                 return False
-        if (met := self.must_differ.met(args)) is not None:
+        if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
             forward = self.forward or self.forward_plan()
@@ -191,13 +192,16 @@ class GradientPlan(Plan):
         return not self.gradient_args or super().set_gradients(*args)
 
     def taken_for_distinct(self) -> None:
-        """Sets ``must_differ``: what the kernel itself writes may not be another array or field, unless its results are
-        constants, whose derivatives are only set to 0."""
+        """No other plan serves a gradient of arrays that overlap: see `must_differ`."""
+
+    def _what_must_differ(self) -> Distinct | None:
+        """What the kernel itself writes may not be another array or field, unless its results are constants, whose
+        derivatives are only set to 0. None where there is no such pair."""
         primal = self.compiled.lowered.kernel
         written = frozenset() if self.owner.constant else touched(primal.body, N.Write)
         places: dict[str, Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, ArraySlot)}
         places |= field_memories(self.compiled, primal, self.session)
-        self.must_differ = Distinct(places, written, self.session)
+        return Distinct(places, written, self.session) or None
 
     def bind_gradient(self, grad: str, memory: Memory) -> None:
         """The code assumes that gradients do not share memory (`shared_arrays`). Where that of an argument is another

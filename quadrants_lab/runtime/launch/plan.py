@@ -111,7 +111,7 @@ class Plan:
         self.read_versions = ReadVersions(self)
         self.launched: Versions = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
-        self.distinct = None if compiled.options.aliases else self.taken_for_distinct()
+        self.distinct = self.taken_for_distinct()
         self.prepare = self.preparation()
         if self.scratch:
             self.prepare = self.scratch.before(self.prepare)
@@ -124,6 +124,8 @@ class Plan:
 
     def taken_for_distinct(self) -> Distinct | None:
         """What must not overlap in a launch; where it does, another plan serves. None where no other can."""
+        if self.compiled.options.aliases:
+            return None
         places: dict[str, Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, ArraySlot)}
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
         return Distinct(places | self.fields, self.writes, self.session)
