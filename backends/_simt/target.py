@@ -29,7 +29,7 @@ WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that shuffles move
 
 
 def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
-    """The passes of a target. ``math``: the pass for elementary functions of a target without a math library."""
+    """The passes of a target. ``math``: the target's own pass for elementary functions."""
     in_step: list[bool] = []
 
     def layouts(kernel: N.Kernel) -> list[Layout]:

@@ -20,6 +20,7 @@ from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower
 from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.long_sums import SUMMED
+from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.lower.tasks import lower_tasks
@@ -51,6 +52,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_adstacks(layouts),
         shallow,
         lower_random,
+        *((lower_near_sines,) if target.native_sine and options.fast_math else ()),
         lower_math(*MATH, near=options.fast_math, unit=target.native_sine),
         lower_formulas("rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING),
         lower_division(remainder=False),
@@ -74,7 +76,8 @@ SPELLINGS: dict[str, dict[str, str]] = {  # by the kind of the dtype
     "f": _ANY | {
         "add": "FAdd", "sub": "FSub", "mul": "FMul", "div": "FDiv", "raw_div": "FDiv", "neg": "FNegate",
         "abs": "glsl FAbs", "min": "glsl NMin", "max": "glsl NMax", "sqrt": "glsl Sqrt", "rsqrt": "glsl InverseSqrt",
-        "sin": "glsl Sin", "cos": "glsl Cos",  # on devices that are accurate there
+        # on devices that are accurate there
+        "sin": "glsl Sin", "cos": "glsl Cos", "unit_sin": "glsl Sin", "unit_cos": "glsl Cos",
         "floor": "glsl Floor", "ceil": "glsl Ceil", "trunc": "glsl Trunc", "lt": "FOrdLessThan",
         "le": "FOrdLessThanEqual", "gt": "FOrdGreaterThan", "ge": "FOrdGreaterThanEqual", "eq": "FOrdEqual",
         "ne": "FUnordNotEqual", "isnan": "IsNan", "isinf": "IsInf", "fptoint": "@fptoint",

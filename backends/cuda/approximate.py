@@ -6,7 +6,8 @@ on there is no such multiple to be had: what comes out is between -1 and 1 and t
 multiples of about 2**-22, so the sine of a small x is x.
 
 The unit takes an eighth of a warp at a time. Where a block has several of these to compute, the reductions would keep
-it waiting, so they are skipped, all together, where no argument needs one: r is the same then.
+it waiting, so they are skipped, all together, where no argument needs one: r is the same then. Loops whose arguments
+never need one have none (`lower.near_sines`).
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ define internal float @qd.reduced.f32(float %x) alwaysinline #1 {{
   ret float %r
 }}"""
 # sines of what is small are that
-_UNIT = {
+_TEXTS = {
     "sin": """\
 define internal float @qd.unit.sin.f32(float %r, float %x) alwaysinline #1 {{
-  %y = call float asm "sin.approx.ftz.f32 $0, $1;", "=f,f"(float %r)
+  %y = {unit}
   %size = call float @llvm.fabs.f32(float %x)
   %is_small = fcmp olt float %size, {small}
   %sine = select i1 %is_small, float %x, float %y
@@ -53,7 +54,7 @@ define internal float @qd.unit.sin.f32(float %r, float %x) alwaysinline #1 {{
 }}""",
     "cos": """\
 define internal float @qd.unit.cos.f32(float %r, float %x) alwaysinline #1 {{
-  %y = call float asm "cos.approx.ftz.f32 $0, $1;", "=f,f"(float %r)
+  %y = {unit}
   ret float %y
 }}""",
 }
@@ -71,8 +72,17 @@ def _declare(module: Module) -> None:
     module.declare("llvm.fma.f32", "float", ("float",) * 3)
     module.helper("qd.reduced.f32", _reduced_text())
     module.declare("llvm.fabs.f32", "float", ("float",))
-    for name, text in _UNIT.items():
-        module.helper(f"qd.unit.{name}.f32", text.format(small=constant(ty(f32), SMALL)))
+    for name, text in _TEXTS.items():
+        module.helper(f"qd.unit.{name}.f32", text.format(unit=_approx(name, "%r"), small=constant(ty(f32), SMALL)))
+
+
+def _approx(name: str, r: str) -> str:
+    return f'call float asm "{name}.approx.ftz.f32 $0, $1;", "=f,f"(float {r})'
+
+
+def unit(name: str) -> Callable[[Ctx], str]:
+    """The primitive of arguments in -pi .. pi."""
+    return lambda c: c.fn.let(_approx(name, c.args[0]))
 
 
 def _reduced(fn: Function, x: str) -> str:
@@ -117,7 +127,7 @@ def in_company(body: SimtBody, stmt: N.Stmt) -> bool:
 
 
 def _is_one(stmt: N.Stmt) -> bool:
-    return type(stmt) is N.Op and stmt.prim in _UNIT and stmt.type is f32
+    return type(stmt) is N.Op and stmt.prim in _TEXTS and stmt.type is f32
 
 
 def _ready(body: SimtBody, first: N.Stmt) -> list[str]:

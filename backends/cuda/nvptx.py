@@ -16,6 +16,7 @@ from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -66,7 +67,7 @@ def machine(chip: int) -> Any:
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """See `_simt.target.lowering`."""
-    return target.lowering(options, SHAPE)
+    return target.lowering(options, SHAPE, lower_near_sines if options.fast_math else None)
 
 
 # match.all.sync needs the whole warp: where a part of it is active, the answer is no
@@ -97,6 +98,9 @@ class Nvptx(Target):
         self.name = f"sm_{chip}"
         self.layout = str(machine(chip).target_data)
         self.own = OWN
+
+    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
+        return lowering(options)
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         how = f" byval([{frame_bytes} x i8]) align 8" if self.shape.passed_by_value(frame_bytes) else ""
@@ -153,6 +157,7 @@ def _nv(name: str) -> Callable[[Ctx], str]:
 
 OWN: dict[str, Callable[[Ctx], str]] = {prim: _nv(name) for prim, name in libdevice.NAMES.items()}
 OWN |= {prim: approximate.quick(prim, sine.short(prim, OWN[prim])) for prim in ("sin", "cos")}
+OWN |= {f"unit_{prim}": approximate.unit(prim) for prim in ("sin", "cos")}
 
 
 # --- LLVM -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from functools import partial
 from benchmarks.cases import Case, Timed
 from benchmarks.cases import launch as L
 from benchmarks.cases import throughput as T
-from benchmarks.cases.reverse import loops
+from benchmarks.cases.loops import Loop, one
+from benchmarks.cases.reverse import both, loops
 from benchmarks.cases.vulkan import ROUND, in_a_row
 
 SIZE = 1 << 26
@@ -39,4 +40,5 @@ CASES = [
     *(Case("launch", f"{name}, {ROUND} in a row", partial(in_a_row, make), "cuda") for name, make in KERNELS.items()),
     *(Case("throughput", name, partial(L.awaited, make), "cuda") for name, make in THROUGHPUT.items()),
     *loops("reverse", REVERSE, ITERATIONS, ", 1M x 64", "cuda"),
+    *both("reverse", "sin, 1024 x 4096, f32", partial(Loop, one, 1024, 4096), "cuda"),
 ]

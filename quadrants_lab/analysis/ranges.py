@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges
@@ -11,6 +12,7 @@ from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
 Range = tuple[int, int]  # both ends included
+Interval = tuple[float, float]  # of floats, likewise
 
 
 class Ranges:
@@ -120,4 +122,14 @@ _BINARY: dict[str, Callable[[Range, Range], Range | None]] = {
     "mod": lambda x, y: (0, y[1] - 1) if y[0] > 0 else None,  # with the sign of the divisor
     "quot": lambda x, y: (x[0] // y[1], x[1] // y[0]) if x[0] >= 0 and y[0] > 0 else None,
     "rem": lambda x, y: (0, min(x[1], y[1] - 1)) if x[0] >= 0 and y[0] > 0 else None,
+}
+
+# of floats that are no NaN; the ends are not rounded outwards
+FLOATS: dict[str, Callable[..., Any]] = {prim: _BINARY[prim] for prim in ("add", "sub", "mul", "min", "max")} | {
+    "neg": lambda x: (-x[1], -x[0]),
+    "abs": lambda x: (max(x[0], -x[1], 0.0), max(-x[0], x[1])),
+    "select": lambda x, y: (min(x[0], y[0]), max(x[1], y[1])),
+    "sin": lambda x: (-1.0, 1.0),
+    "cos": lambda x: (-1.0, 1.0),
+    "tanh": lambda x: (-1.0, 1.0),
 }

@@ -29,13 +29,14 @@ Evaluate = Callable[..., Any]
 class Prim:
     """One row.
 
-    ``rule`` is the typing rule: "num" (all one numeric dtype), "float" (all one float dtype), "int" (all one integer
-    dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T), "cast" (anything to the
-    result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in, i32 out), "isqrt" (i32 or
-    i64), "machine" (two of one integer dtype, in lowered kernels only), "fptoint" (float in, integer out). ``llvm`` has
-    spellings for (float, signed, unsigned): an instruction, ``llvm.*`` for an intrinsic, ``@name`` for a short sequence
-    that the emitter knows by that name, or "" where the rule excludes the kind or `backends.lower` replaces the
-    primitive. ``cost`` is a rough number of cycles.
+    ``rule`` is the typing rule: "num" (all one numeric dtype), "float" (all one float dtype), "int" (all one
+    integer dtype; u1 too for and/or/xor/not), "cmp" (one dtype in, u1 out), "select" (u1, T, T -> T), "cast"
+    (anything to the result's dtype), "bitcast" (same width), "test" (float in, u1 out), "count" (integer in, i32
+    out), "isqrt" (i32 or i64), "machine" (two of one integer dtype, in lowered kernels only), "unit" (f32,
+    likewise), "fptoint" (float in, integer out). ``llvm`` has spellings for (float, signed, unsigned): an
+    instruction, ``llvm.*`` for an intrinsic, ``@name`` for a short sequence that the emitter knows by that name, or
+    "" where the rule excludes the kind or `backends.lower` replaces the primitive. ``cost`` is a rough number of
+    cycles.
     """
 
     name: str
@@ -219,6 +220,9 @@ _ROWS: tuple[Prim, ...] = (
     Prim("quot", 2, "machine", _machine(_trunc_div), (None, None), ("", "@quot", "udiv"), 8),
     Prim("rem", 2, "machine", _machine(_trunc_rem), (None, None), ("", "@rem", "urem"), 8),
     Prim("fptoint", 1, "fptoint", _fptoint, (None,), ("", "", "")),
+    # the sine and cosine of a GPU's own unit, of arguments in -pi .. pi
+    Prim("unit_sin", 1, "unit", _flt(np.sin), (None,), ("", "", ""), 8),
+    Prim("unit_cos", 1, "unit", _flt(np.cos), (None,), ("", "", ""), 8),
     # bits
     Prim("and", 2, "int", _int(lambda a, b: a & b), (None, None), ("", "and", "and")),
     Prim("or", 2, "int", _int(lambda a, b: a | b), (None, None), ("", "or", "or")),

@@ -354,6 +354,7 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "test": lambda ts, s: ts[0].is_float,
     "count": lambda ts, s: ts[0].is_int,
     "machine": lambda ts, s: _same(ts) and ts[0].is_int,
+    "unit": lambda ts, s: ts[0] is f32,
     "fptoint": lambda ts, s: ts[0].is_float and s.type.is_int,
     "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }

@@ -1,0 +1,206 @@
+"""Loops in which sines and cosines have arguments near zero, for GPUs whose own functions are accurate there.
+
+    for j in a..b carry v = x { sin(v) + c }             becomes
+
+    if |x| <= 3 {
+      for j in a..b carry v = x {
+        unit_sin(v) * (|v| < 0.0113 ? 0 : 1) + (|v| < 0.0113 ? v + c : c)
+      }
+    } else { for j in a..b carry v = x { sin(v) + c } }
+
+A sine brings its argument into -pi .. pi first, in steps that wait for each other, although most arguments are there.
+The first loop is one where intervals prove it of all trips, if it holds for the values on entry. What a small argument
+makes of the sine, the argument itself, is computed beside the unit's sine and not after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from quadrants_lab.analysis.ranges import FLOATS, Interval
+from quadrants_lab.backends.lower.functions import SMALL
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.loop_carried import merges
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import f32
+from quadrants_lab.ir.walk import end_of, map_blocks, reached, renamed, rewritten, types_of, uses, walk
+
+BOUND = 3.0  # less than pi by more than what intervals, which are not rounded outwards, can be off
+LONGEST = 400  # statements of a loop that is written twice
+_HUGE = 1e18  # sums and products of smaller numbers are finite
+_UNITS = {"sin": "unit_sin", "cos": "unit_cos"}
+_JOINED = ("add", "sub", "mul")
+
+
+def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that an innermost loop which keeps arguments near zero does not reduce them."""
+    b = Builder(kernel.next_id, {})
+
+    def one(stmt: N.Stmt) -> N.Stmt | list[N.Stmt]:
+        near = _near(stmt, constants) if isinstance(stmt, N.For) else None
+        return stmt if near is None else b.made(_versions, b, stmt, near)
+
+    if not any(_is_sine(s) for s in walk(kernel.body)):
+        return kernel
+    b.types = types_of(kernel.body)
+    constants: dict[int, Interval] = {
+        s.id: (s.value, s.value) for s in walk(kernel.body)
+        if isinstance(s, N.Const) and s.type is f32 and abs(s.value) < _HUGE
+    }  # fmt: skip
+    return rewritten(kernel, one, b)
+
+
+def _is_sine(s: N.Stmt) -> bool:
+    return isinstance(s, N.Op) and s.prim in _UNITS and s.type is f32
+
+
+# --- which ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """The sines and cosines with near arguments, and the values on entry that have to be near for that."""
+
+    sines: frozenset[int]
+    inits: tuple[int, ...]
+
+
+def _near(loop: N.For, constants: Mapping[int, Interval]) -> _Near | None:
+    inside = list(walk(loop.body))
+    if not any(map(_is_sine, inside)) or len(inside) > LONGEST:
+        return None
+    if any(isinstance(s, (N.Loop, N.Exit)) for s in inside):
+        return None
+    last = dict(zip((p.id for p in loop.carried), end_of(loop.body).values, strict=True))
+    assumed = {p.id for p in loop.carried if p.type is f32}
+    while True:  # an assumption goes where what a trip makes of it is not near; fewer of them prove less
+        known = _intervals(loop.body, {**constants, **dict.fromkeys(assumed, (-BOUND, BOUND))})
+        kept = {i for i in assumed if _is_near(known.get(last[i]))}
+        if kept == assumed:
+            break
+        assumed = kept
+    sines = [s for s in inside if _is_sine(s) and _is_near(known.get(s.operands()[0]))]
+    sources: dict[int, list[int]] = {i: [last[i]] for i in assumed}
+    for s in inside:
+        for value, result in merges(s):
+            sources.setdefault(result, []).append(value)
+        sources.setdefault(s.id, []).extend(s.operands())
+    needed = reached((s.operands()[0] for s in sines), lambda i: sources.get(i, ()))
+    inits = tuple(i for p, i in zip(loop.carried, loop.inits, strict=True) if p.id in assumed and p.id in needed)
+    return _Near(frozenset(s.id for s in sines), inits) if sines else None
+
+
+def _is_near(interval: Interval | None) -> bool:
+    return interval is not None and interval[0] >= -BOUND and interval[1] <= BOUND
+
+
+def _intervals(block: N.Block, known: dict[int, Interval]) -> dict[int, Interval]:
+    """The least and greatest values of f32 values of the block; ``known`` has those of values from outside, and is
+    extended. A value that may be NaN has none."""
+    for s in block:
+        if isinstance(s, N.If):
+            ends = [end_of(inner).values for inner in s.blocks() if _intervals(inner, known) is known]
+            for p, a, c in zip(s.results, *ends, strict=True):
+                if a in known and c in known:
+                    known[p.id] = FLOATS["select"](known[a], known[c])
+        elif isinstance(s, N.Op) and s.type is f32 and s.prim in FLOATS:
+            args = s.args[1:] if s.prim == "select" else s.args
+            if all(a in known for a in args):
+                low, high = FLOATS[s.prim](*(known[a] for a in args))
+                if max(-low, high) < _HUGE:
+                    known[s.id] = low, high
+    return known
+
+
+# --- how --------------------------------------------------------------------------------------------------------
+
+
+def _versions(b: Builder, loop: N.For, near: _Near) -> None:
+    b.span = loop.span
+    test = N.NO_ID
+    for init in near.inits:
+        here = b.op("le", b.op("abs", init), b.const(BOUND, f32))
+        test = here if test == N.NO_ID else b.op("and", test, here)
+    if test == N.NO_ID:
+        b.add(_by_unit(b, loop, near.sines))
+        return
+    ids: dict[int, int] = {}
+    copy = renamed(loop, b.fresh, ids)
+    b.types |= {new: b.types[old] for old, new in ids.items()}
+    then = b.made(_arm, b, _by_unit(b, copy, {ids[i] for i in near.sines}))
+    orelse = b.made(_arm, b, loop)
+    b.span = loop.span
+    b.add(N.If(b.fresh(), test, tuple(then), tuple(orelse), loop.results))
+
+
+def _arm(b: Builder, loop: N.For) -> None:
+    results = tuple(b.param(p.type, p.name) for p in loop.results)
+    b.add(replace(loop, results=results))
+    b.yield_(*(p.id for p in results))
+
+
+def _by_unit(b: Builder, loop: N.For, sines: Collection[int]) -> N.For:
+    used = uses(loop.body)
+
+    def block(stmts: N.Block) -> N.Block:
+        with b.block() as made:
+            _emit(b, [map_blocks(s, block) for s in stmts], sines, used)
+        return tuple(made)
+
+    return replace(loop, body=block(loop.body))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sine:
+    """A sine, or what sums and products made of it: ``small`` where the argument is, unit * factor + rest elsewhere."""
+
+    unit: int
+    is_small: int
+    small: int
+    factor: int
+    rest: int
+
+
+def _emit(b: Builder, stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> None:
+    """The statements of a block. A sine that only a sum or a product reads is computed there."""
+    into = _read_once(stmts, sines, used)
+    open: dict[int, _Sine] = {}
+    for s in stmts:
+        b.span = s.span
+        if isinstance(s, N.Op) and (sources := [i for i in s.args if into.get(i) == s.id]):
+            sine = _joined(b, s, sources[0], open.pop(sources[0]))
+        elif isinstance(s, N.Op) and s.id in sines and s.prim == "sin":
+            (x,) = s.args
+            is_small = b.op("lt", b.op("abs", x), b.const(SMALL, f32))
+            sine = _Sine(b.op("unit_sin", x), is_small, x, b.const(1.0, f32), b.const(-0.0, f32))
+        else:
+            b.add(replace(s, prim="unit_cos") if isinstance(s, N.Op) and s.id in sines else s)
+            continue
+        if s.id in into:
+            open[s.id] = sine
+        else:
+            factor = b.op("select", sine.is_small, b.const(0.0, f32), sine.factor)
+            rest = b.op("select", sine.is_small, sine.small, sine.rest)
+            b.add(replace(s, prim="add", args=(b.op("mul", sine.unit, factor), rest)))
+
+
+def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
+    """Sines, and sums and products of them, that one sum or product of the block reads, with its id."""
+    into: dict[int, int] = {}
+    made = {s.id for s in stmts if isinstance(s, N.Op) and s.id in sines and s.prim == "sin"}
+    for s in stmts:
+        if isinstance(s, N.Op) and s.type is f32 and s.prim in _JOINED:
+            operands = s.args[:1] if s.prim == "sub" else s.args
+            if found := [i for i in operands if i in made and used[i] == 1]:
+                into[found[0]] = s.id
+                made.add(s.id)
+    return into
+
+
+def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
+    (other,) = (i for i in s.args if i != source)
+    small, rest = b.op(s.prim, sine.small, other), b.op(s.prim, sine.rest, other)
+    factor = b.op("mul", sine.factor, other) if s.prim == "mul" else sine.factor
+    return replace(sine, small=small, factor=factor, rest=rest)
