@@ -51,6 +51,7 @@ class Stmt:
     span: Span | None = field(default=None, kw_only=True)
     adjoint_of: int = field(default=NO_ID, kw_only=True)
     form: ClassVar[str] = ""
+    nests: ClassVar[bool] = False  # whether it has blocks
     lane_safe: ClassVar[bool] = True  # iterations in the lanes of a vector can do this at the same time
 
     # `derive` overrides the methods below
@@ -197,6 +198,7 @@ def derive(cls: type[Any]) -> None:
         taken = {name: _TAKE[kind].format(name) for name, kind in operands.items()}
         method("with_operands", "s, ids", made(taken), "it = iter(ids)")
     if blocks:
+        cls.nests = True
         method("blocks", "s", f"({''.join(f's.{name},' for name in blocks)})")
         method("with_blocks", "s, blocks", made({name: f"blocks[{n}]" for n, name in enumerate(blocks)}))
     if params:

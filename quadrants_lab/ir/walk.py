@@ -22,8 +22,8 @@ def walk(block: Block) -> Iterator[Stmt]:
     while todo:
         for stmt in todo[-1]:
             yield stmt
-            if blocks := stmt.blocks():
-                todo += [iter(inner) for inner in reversed(blocks)]
+            if stmt.nests:
+                todo += [iter(inner) for inner in reversed(stmt.blocks())]
                 break
         else:
             todo.pop()
@@ -33,9 +33,10 @@ def types_of(block: Block) -> dict[int, DType]:
     """Dtype of every value defined in the block, at any depth."""
     types: dict[int, DType] = {}
     for stmt in walk(block):
-        types.update(stmt.defs())
-        for p in stmt.params():
-            types[p.id] = p.type
+        for i, t in stmt.defs():
+            types[i] = t
+        if stmt.nests:
+            types.update((p.id, p.type) for p in stmt.params())
     return types
 
 
@@ -96,10 +97,10 @@ def same_or(block: Block, made: Sequence[Stmt]) -> Block:
 
 def map_blocks(stmt: S, fn: Callable[[Block], Block]) -> S:
     """The statement with ``fn`` applied to each of its blocks; the same object when none changed."""
-    old = stmt.blocks()
-    if not old:
+    if not stmt.nests:
         return stmt
-    new = tuple(fn(b) for b in old)
+    old = stmt.blocks()
+    new = tuple([fn(b) for b in old])
     return stmt if all(a is b for a, b in zip(old, new, strict=True)) else stmt.with_blocks(new)
 
 
