@@ -30,6 +30,8 @@ from quadrants_lab.ir.walk import end_of, map_blocks, reached, renamed, rewritte
 BOUND = 3.0  # less than pi by more than what intervals, which are not rounded outwards, can be off
 LONGEST = 400  # statements of a loop that is written twice
 _HUGE = 1e18  # sums and products of smaller numbers are finite
+# threads that take different loops would not meet at a barrier
+_UNSPLIT = (N.Loop, N.Exit, N.Barrier, N.GroupReduce, N.ThreadExit)
 _UNITS = {"sin": "unit_sin", "cos": "unit_cos"}
 _JOINED = ("add", "sub", "mul")
 
@@ -71,7 +73,7 @@ def _near(loop: N.For, constants: Mapping[int, Interval]) -> _Near | None:
     inside = list(walk(loop.body))
     if not any(map(_is_sine, inside)) or len(inside) > LONGEST:
         return None
-    if any(isinstance(s, (N.Loop, N.Exit)) for s in inside):
+    if any(isinstance(s, _UNSPLIT) for s in inside):
         return None
     last = dict(zip((p.id for p in loop.carried), end_of(loop.body).values, strict=True))
     assumed = {p.id for p in loop.carried if p.type is f32}

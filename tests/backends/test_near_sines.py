@@ -75,6 +75,7 @@ FAR = {
     "from memory": "%10: f32 = sin %4\n%18: f32 = add %10, %6\n%19: f32 = cos %4",
     "just beyond": "%10: f32 = sin %8\n%11: f32 = add %10, %6\n%12: f32 = add %11, %6\n%13: f32 = add %12, %6\n"
                    "%18: f32 = add %13, %6\n%19: f32 = neg %9",
+    "a barrier": "%10: f32 = sin %8\nbarrier\n%18: f32 = add %10, %6\n%19: f32 = neg %9",
     "a quotient": "%10: f32 = sin %8\n%18: f32 = div %6, %10\n%19: f32 = neg %9",
 }  # fmt: skip
 
