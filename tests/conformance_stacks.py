@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rigs import parallel
+from rigs import judged, parallel
 
 from quadrants_lab.backends.launch import Overflow, Status
-from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.types import DTYPES
-from quadrants_lab.runtime.interpret.interpreter import interpret
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
 
@@ -50,24 +48,13 @@ def stacked(t: str, n: int) -> str:
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u64", "u1"])
 def test_stacks(rig: Any, t: str) -> None:
-    n = 500
-    op = "xor %9, %9" if t == "u1" else "add %9, %9"
-    exe = rig.load(stacked(t, n).replace("{OP}", op))
-    dtype = DTYPES[t].numpy
-    rng = np.random.default_rng(3)
-    x = rng.integers(0, 2, n).astype(dtype) if t == "u1" else rng.integers(1, 3, n).astype(dtype)
+    n, op = 500, "xor %9, %9" if t == "u1" else "add %9, %9"
+    dtype, rng = DTYPES[t].numpy, np.random.default_rng(3)
+    x = rng.integers(0, 2, n) if t == "u1" else rng.integers(1, 3, n)
     count = rng.integers(0, 9, n).astype(np.int32)
-    y = np.zeros((n, 8), dtype)
-    frame = rig.bind(exe, {"x": x, "count": count, "y": y}, stacks=[8])
-    assert frame.launch() == 0
-    want = np.zeros_like(y)
-    for i in range(n):
-        v: Any = x[i]
-        for k in range(count[i]):
-            want[i, k] = v
-            v = (v ^ v) if t == "u1" else np.array(v + v, dtype)
-    assert np.array_equal(y, want)
-    assert frame.ret("deep") == count.max()
+    arrays = {"x": x.astype(dtype), "count": count, "y": np.zeros((n, 8), dtype)}
+    judged(rig, stacked(t, n).replace("{OP}", op), arrays, stacks=[[8]])
+    assert np.count_nonzero(arrays["y"]) > (0 if t == "u1" else 2 * n)
 
 
 def test_overflow_names_the_stack_and_touches_nothing_else(rig: Any) -> None:
@@ -187,16 +174,8 @@ IN_STEP = parallel(
 def test_stacks_in_step(rig: Any) -> None:
     """Stacks of several dtypes that are pushed at the same places, and others; some are read before or in a loop and
     popped behind it."""
-    count = np.arange(500, dtype=np.int32) % 7
-    x, y, want = np.linspace(-1, 1, 500, dtype=np.float32), np.zeros(500, np.float32), np.zeros(500, np.float32)
-    interpret(parse_kernel(IN_STEP), arrays={"x": x, "count": count, "y": want})
+    count, y = np.arange(500, dtype=np.int32) % 7, np.zeros(500, np.float32)
     caps = [6, 6, 6, 6, 6, 6, 21, 6, 6]
-    frame = rig.bind(rig.load(IN_STEP), {"x": x, "count": count, "y": y}, stacks=caps)
-    assert frame.launch() == 0
-    np.testing.assert_allclose(y, want, rtol=1e-5)
-    assert len(np.unique(want)) > 400
-    frame.set_stacks([5 if n == 6 else n for n in caps])
-    assert frame.launch() == Status.OVERFLOW
-    failed = frame.failure()
-    assert isinstance(failed, Overflow)
-    assert (failed.capacity, failed.depth) == (5, 6)
+    arrays = {"x": np.linspace(-1, 1, 500, dtype=np.float32), "count": count, "y": y}
+    judged(rig, IN_STEP, arrays, stacks=[[5 if n == 6 else n for n in caps], caps], rtol=1e-5)
+    assert len(np.unique(y)) > 400

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance_tasks import serial, stacked
-from rigs import parallel
+from rigs import judged, parallel
 
-from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.ir.types import DTYPES
 
 
@@ -86,36 +85,14 @@ def by_trips(t: str, n: int) -> str:
 def test_slots_by_trips(rig: Any, t: str) -> None:
     """In a range that does not begin at 0, under a condition, and in a while loop; an overflow leaves other iterations
     untouched."""
-    n = 500
-    op = "xor" if t == "u1" else "add"
-    exe = rig.load(by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21"))
-    dtype = DTYPES[t].numpy
-    rng = np.random.default_rng(3)
-    x = np.array(rng.integers(0 if t == "u1" else 1, 2 if t == "u1" else 3, n)).astype(dtype)
-    count = rng.integers(-1, 7, n).astype(np.int32)
-    arrays = {"x": x, "count": count, "y": np.zeros((n, 8), dtype), "z": np.zeros((n, 8), dtype)}
-    frame = rig.bind(exe, arrays, stacks=[4, 6])
-    assert frame.launch() == 0
-    y, z = np.zeros((n, 8), dtype), np.zeros((n, 8), dtype)
-    for i in range(n):
-        v: Any = x[i]
-        for k in range(count[i]):
-            z[i, k] = v
-            if k + 2 < count[i]:
-                y[i, k + 2] = v
-            v = (v ^ v) if t == "u1" else np.array(v + v, dtype)
-    assert np.array_equal(arrays["y"], y)
-    assert np.array_equal(arrays["z"], z)
-    for stacks, want in (([3, 6], ("v", 3, 4)), ([4, 5], ("w", 5, 6))):
-        arrays["y"][:] = arrays["z"][:] = 0
-        frame.set_stacks(stacks)
-        assert frame.launch() == Status.OVERFLOW
-        failed = frame.failure()
-        assert isinstance(failed, Overflow)
-        assert (failed.stack.name, failed.capacity, failed.depth) == want
-        deepest = count == 6
-        assert not arrays["z"][deepest].any()
-        assert np.array_equal(arrays["z"][~deepest], z[~deepest])
+    n, op = 500, "xor" if t == "u1" else "add"
+    source = by_trips(t, n).replace("{OP}", f"{op} %9, %9").replace("{OP2}", f"{op} %21, %21")
+    dtype, rng = DTYPES[t].numpy, np.random.default_rng(3)
+    x = rng.integers(0 if t == "u1" else 1, 2 if t == "u1" else 3, n)
+    arrays = {"x": x.astype(dtype), "count": rng.integers(-1, 7, n).astype(np.int32)}
+    arrays |= {name: np.zeros((n, 8), dtype) for name in "yz"}
+    judged(rig, source, arrays, stacks=[[3, 6], [4, 5], [4, 6]])
+    assert all(np.count_nonzero(arrays[name]) > (0 if t == "u1" else n) for name in "yz")
 
 
 def test_stacks_in_step_of_which_one_is_read_behind_its_pop(rig: Any) -> None:
@@ -157,10 +134,7 @@ def test_stacks_in_step_of_which_one_is_read_behind_its_pop(rig: Any) -> None:
         }""",
         "buffer @r: ret f32[]",
     )
-    want = 0.0
-    for k in reversed(range(5)):
-        want = 2 * want + 2**k + (2**k if k else 0) + 2 ** (k + 1)
-    assert rig.run(source, {}, stacks=[5, 5]).ret("r") == want
+    judged(rig, source, {}, stacks=[[5, 5]])
 
 
 def nested(n: int) -> str:
@@ -210,25 +184,10 @@ def nested(n: int) -> str:
 
 def test_slots_by_trips_of_nested_loops(rig: Any) -> None:
     n = 500
-    x, count = np.linspace(0, 1, n, dtype=np.float32), np.arange(n, dtype=np.int32) % 8 - 1
-    y, z = np.zeros((n, 6), np.float32), np.zeros((n, 6, 3), np.float32)
-    frame = rig.bind(rig.load(nested(n)), {"x": x, "count": count, "y": y, "z": z}, stacks=[6, 18])
-    assert frame.launch() == 0
-    there = np.arange(6) < count[:, None]
-    want = np.where(there, x[:, None] + np.arange(6), 0)
-    inner = np.where(there[:, :, None], want[:, :, None] + np.arange(3), 0)
-    np.testing.assert_allclose(y, want, rtol=1e-6)
-    np.testing.assert_allclose(z, inner, rtol=1e-6)
-    for stacks, failed in (([5, 18], ("v", 5, 6)), ([6, 17], ("w", 17, 18))):
-        y[:] = z[:] = 0
-        frame.set_stacks(stacks)
-        assert frame.launch() == Status.OVERFLOW
-        over = frame.failure()
-        assert isinstance(over, Overflow)
-        assert (over.stack.name, over.capacity, over.depth) == failed
-        fits = count < 6
-        np.testing.assert_allclose(y, np.where(fits[:, None], want, 0), rtol=1e-6)
-        np.testing.assert_allclose(z, np.where(fits[:, None, None], inner, 0), rtol=1e-6)
+    arrays = {"x": np.linspace(0, 1, n, dtype=np.float32), "count": np.arange(n, dtype=np.int32) % 8 - 1}
+    arrays |= {"y": np.zeros((n, 6), np.float32), "z": np.zeros((n, 6, 3), np.float32)}
+    judged(rig, nested(n), arrays, stacks=[[5, 18], [6, 17], [6, 18]], rtol=1e-6)
+    assert np.count_nonzero(arrays["z"]) > 3 * n
 
 
 def seven(t: str, n: int) -> str:
@@ -274,20 +233,15 @@ def seven(t: str, n: int) -> str:
 
 @pytest.mark.parametrize("t", ["f32", "f64", "f16", "i8", "u16", "i32", "i64"])
 def test_seven_stacks_of_a_dtype_in_step(rig: Any, t: str) -> None:
-    n = 300
-    dtype = DTYPES[t].numpy
-    x = (np.arange(n) % 3).astype(dtype)
-    y = np.zeros((n, 4, 7), dtype)
-    assert rig.bind(rig.load(seven(t, n)), {"x": x, "y": y}, stacks=[4] * 7).launch() == 0
-    want = (x[:, None, None] + np.arange(7)) * 2 ** np.arange(4)[None, :, None]
-    assert np.array_equal(y, want.astype(dtype))
+    n, dtype = 300, DTYPES[t].numpy
+    arrays = {"x": (np.arange(n) % 3).astype(dtype), "y": np.zeros((n, 4, 7), dtype)}
+    judged(rig, seven(t, n), arrays, stacks=[[4] * 7])
+    assert np.count_nonzero(arrays["y"]) > 20 * n
 
 
 def test_capacity_zero(rig: Any) -> None:
-    exe = rig.load(stacked("f32", 10).replace("{OP}", "add %9, %9"))
-    y = np.zeros((10, 8), np.float32)
-    frame = rig.bind(exe, {"x": np.ones(10, np.float32), "count": np.zeros(10, np.int32), "y": y}, stacks=[0])
-    assert frame.launch() == 0
+    arrays = {"x": np.ones(10, np.float32), "count": np.zeros(10, np.int32), "y": np.zeros((10, 8), np.float32)}
+    judged(rig, stacked("f32", 10).replace("{OP}", "add %9, %9"), arrays, stacks=[[0]])
 
 
 def test_count_only(rig: Any) -> None:
@@ -312,4 +266,4 @@ def test_count_only(rig: Any) -> None:
       }
     }""".replace("for %7: i32 in %1", "%10: i32 = const 0\nfor %7: i32 in %10")
     n = np.random.default_rng(1).integers(0, 50, 100).astype(np.int32)
-    assert rig.run(source, {"n": n}, stacks=[0]).ret("depth3") == n.max()
+    judged(rig, source, {"n": n}, stacks=[[0]])

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.types import DTYPES
+from quadrants_lab.runtime.interpret.interpreter import interpret
 
 EXACT = CompileOptions(fast_math=False)
 FAST = CompileOptions()
@@ -89,3 +92,31 @@ class Rig:
         bound = self.bind(self.load(source, options), arrays, args, stacks, on)
         assert bound.launch() == 0
         return bound
+
+
+def judged(
+    rig: Any, source: str, arrays: Arrays, args: dict[str, Any] | None = None, stacks: Sequence[list[int]] = ([],),
+    rtol: float = 0,
+) -> None:  # fmt: skip
+    """Launches the kernel with each of these capacities. Each launch leaves what the interpreter leaves in arrays and
+    returned values, or names a stack that was too small, and how deep that would have been."""
+    kernel, frame = parse_kernel(source), rig.bind(rig.load(source), arrays, args, stacks[0])
+    before = {name: a.copy() for name, a in arrays.items()}
+    for caps in stacks:
+        for name, a in arrays.items():
+            a[...] = before[name]
+        want = {name: a.copy() for name, a in before.items()}
+        by_id = dict(zip((s.id for s in stack_allocas(kernel)), caps, strict=True))
+        result = interpret(kernel, args, want, caps=by_id)
+        if caps:
+            frame.set_stacks(caps)
+        assert frame.launch() == (Status.OVERFLOW if result.overflow else 0)
+        failed = frame.failure()
+        if result.overflow is None:
+            assert failed is None
+            assert {name: frame.ret(name) for name in result.rets} == result.rets
+        else:
+            assert isinstance(failed, Overflow)
+            assert failed.capacity == by_id[failed.stack.id] < failed.depth == result.depth[failed.stack.id]
+        for name, a in arrays.items():
+            np.testing.assert_allclose(a, want[name], rtol, err_msg=f"{name}, capacities {caps}")

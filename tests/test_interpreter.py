@@ -96,7 +96,7 @@ def test_a_task_runs_over_the_box_of_its_indices_in_f32():
     kernel = parallel(lambda b, i, j: b.op("sin", b.cast(b.op("sub", i, j), f32)))
     a = np.zeros((2, 3), np.float32)
     seen = []
-    interpret(kernel, {}, {"a": a}, observer=lambda s, v: seen.append((type(s).__name__, v)))
+    interpret(kernel, {}, {"a": a}, observer=lambda s, v, _: seen.append((type(s).__name__, v)))
     i, j = np.indices((2, 3))
     np.testing.assert_array_equal(a, np.sin((i - j).astype(np.float32)))
     assert [v for name, v in seen if name == "Offload"] == [(x, y) for x in range(2) for y in range(3)]

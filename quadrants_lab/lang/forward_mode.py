@@ -17,42 +17,11 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
-from quadrants_lab.runtime.memory.memory import SHARED
+from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Writes, overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
-
-
-class _Used:
-    """A field with a dual that a launch used. ``name``: in its kernel; ``places``: where Python wrote since the last
-    launch; ``shadow``: a copy of the data after it, where other code may write without calling `wrote`."""
-
-    def __init__(self, field: Dense, name: str) -> None:
-        self.field, self.name = field, name
-        self.places: list[Any] = []
-        self.shadow: npt.NDArray[Any] | None = None
-        self.look()
-        field._memory.watchers = (*field._memory.watchers, self.wrote)
-
-    def wrote(self, where: Any) -> None:
-        if where is SHARED:
-            self.shadow = self.field._memory.copy()
-        else:
-            self.places.append(where)
-
-    def look(self) -> None:
-        memory = self.field._memory
-        self.shadow = memory.copy() if memory.foreign else None
-
-    def changed(self) -> list[Any]:
-        """Where it was written since the last launch."""
-        found, self.places[:] = [*self.places], []
-        if self.shadow is not None:
-            bits = np.dtype(f"u{self.shadow.dtype.itemsize}")
-            differs = self.shadow.view(bits) != self.field._memory.values().view(bits)
-            found += [np.nonzero(differs) if differs.ndim else ()] if differs.any() else []
-        return found
 
 
 class _UsedFields(Writes):
@@ -60,13 +29,12 @@ class _UsedFields(Writes):
     become constants: their tangents are set to 0 before the next launch."""
 
     def __init__(self) -> None:
-        self.followed: dict[int, _Used] = {}  # by the id of the memory
+        self.followed: dict[int, tuple[Dense, Tracked]] = {}  # by the id of the memory
         super().__init__()
 
     def clear(self) -> None:
-        for used in self.followed.values():
-            memory = used.field._memory
-            memory.watchers = tuple(w for w in memory.watchers if w != used.wrote)
+        for _, tracked in self.followed.values():
+            tracked.unfollow()
         self.followed = {}
         self.warned: set[int] = set()
         self.dead_paths = DeadPaths("dual")
@@ -79,23 +47,25 @@ class _UsedFields(Writes):
         super().after(plan, args, token, failed)
         if not failed:
             self.dead_paths.launched(plan, args)
-        for used in self.followed.values():
-            used.look()
+        for _, tracked in self.followed.values():
+            tracked.update_shadow()
         names = {id(memory): name for name, memory in plan.memories(args).items()}
         for field in list(plan.session.differentiable):
             memory = field._memory
             if field.has_dual() and id(memory) in names and id(memory) not in self.followed:
-                self.followed[id(memory)] = _Used(field, names[id(memory)])
+                self.followed[id(memory)] = field, follow(memory, names[id(memory)])
 
     def clear_tangents(self) -> None:
         """Sets the tangents of elements that Python wrote to to 0, and warns of fields that no launch wrote."""
-        for key, used in self.followed.items():
-            places = used.changed()
-            if places and key not in self.written and key not in self.warned:
+        for key, (field, tracked) in self.followed.items():
+            if tracked.shadow is not None:
+                tracked.compare()
+            written, tracked.written = tracked.written, []
+            if written and key not in self.written and key not in self.warned:
                 self.warned.add(key)
-                warn([overwrite_warning(used.name, "dual")])
-            for place in places:
-                used.field.dual._memory.write(place, 0)
+                warn([overwrite_warning(tracked.name, "dual")])
+            for where, _ in written:
+                field.dual._memory.write(where, 0)
 
 
 class FwdMode:

@@ -26,7 +26,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.notebook.compare import home
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compiled import load_cached
-from quadrants_lab.runtime.interpret.interpreter import Box, Lane
+from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import allocate
@@ -96,7 +96,7 @@ class _Counter:
         self.weight, self.inside = total / max(1, len(places)), True
         return [tuple(a[int(k)] for a, k in zip(box, np.unravel_index(n, shape), strict=True)) for n in places]
 
-    def observe(self, s: N.Stmt, value: Any) -> None:
+    def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
         if not self.inside:
             return
         self.steps += 1

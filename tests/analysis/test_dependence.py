@@ -98,19 +98,14 @@ class Writer:
 
 def happened(kernel: N.Kernel) -> list[tuple[int, int, tuple[int, ...], tuple[int, ...]]]:
     """Every access in order: statement, number of the task, iteration, element."""
-    events, env, at = [], {}, {"task": -1, "lane": ()}
+    events, at = [], {"task": -1, "lane": ()}
     numbers = {id(t): n for n, t in enumerate(kernel.body)}
 
-    def observe(s: N.Stmt, value: object) -> None:
+    def observe(s: N.Stmt, value: object, env: dict[int, object]) -> None:
         if isinstance(s, N.Offload):
             at["task"], at["lane"] = numbers[id(s)], tuple(value)
-            env.update(zip((p.id for p in s.indices), value, strict=True))
-        elif isinstance(s, N.For) and hasattr(value, "index"):
-            env[s.index.id] = value.index
         elif isinstance(s, (N.Load, N.Store)):
             events.append((s.id, at["task"], at["lane"], tuple(int(env[i]) for i in s.index)))
-        if isinstance(s, N.Value):
-            env[s.id] = value
 
     interpret(kernel, {"n": ARG}, {"u": np.zeros((SIZE, SIZE))}, observer=observe)
     return events

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -179,24 +179,29 @@ class Case:
 
 
 def load(path: Path, **extra: Any) -> dict[str, Case]:
-    """The cases of a file by name: functions decorated with ``@kernel(specs..., options...)``.
+    """The cases of a file by name: its functions, except those decorated with ``@plain``, which cases call. A kernel
+    with arguments or options is decorated with ``@kernel(specs..., options...)``.
 
     The file is known to linecache under its bare name, so that expected texts do not depend on where it lies.
     """
     text = path.read_text()
     linecache.cache[path.name] = (len(text), None, text.splitlines(keepends=True), path.name)
-    cases: dict[str, Case] = {}
+    called: list[Callable[..., Any]] = []
 
-    def kernel(*specs: Any, **options: Any) -> Callable[..., Any]:
-        def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-            cases[fn.__name__] = Case(fn, specs, options)
-            return fn
+    def kernel(*specs: Any, **options: Any) -> Callable[..., Case]:
+        return lambda fn: Case(fn, specs, options)
 
-        return decorate
+    def plain(fn: Callable[..., Any]) -> Callable[..., Any]:
+        called.append(fn)
+        return fn
 
     names = {
-        "qd": qd, "math": math, "np": np, "kernel": kernel, "scalar": ScalarSpec, "array": NdarraySpec,
+        "qd": qd, "math": math, "np": np, "kernel": kernel, "plain": plain, "scalar": ScalarSpec, "array": NdarraySpec,
         "const": TemplateSpec, **fields(), **types(), **sparse_nodes(), **extra,
     }  # fmt: skip
+    given = dict(names)
     exec(compile(text, path.name, "exec"), names)
-    return cases
+    made = [(name, value) for name, value in names.items() if value is not given.get(name) and value not in called]
+    cases = {name: value if isinstance(value, Case) else Case(value, (), {}) for name, value in made
+             if isinstance(value, (Case, FunctionType))}  # fmt: skip
+    return dict(sorted(cases.items(), key=lambda item: item[1].fn.__code__.co_firstlineno))

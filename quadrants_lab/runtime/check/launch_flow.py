@@ -19,8 +19,7 @@ from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Event, written
 from quadrants_lab.runtime.check.windows import lane_of
-from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
-from quadrants_lab.runtime.interpret.interpreter_trace import note_values
+from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane, Trip
 
 DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
 Cell = tuple[Any, Lane]  # an element: the memory's id (or launch and name of a temporary), and the index
@@ -92,7 +91,7 @@ class LaunchFlow:
     ) -> None:
         self.kernel, self.number, self.keys, self.until = kernel, number, keys, until
         self.trace, self.cells = trace, cells
-        self.env: dict[int, Any] = {}
+        self.env: Env = {}
         self.flows: dict[int, Flow] = {}
         self.lane: Lane = ()
         self.yielded: tuple[Flow | None, ...] = ()
@@ -111,8 +110,8 @@ class LaunchFlow:
     def done(self) -> None:
         self.trace.read |= bool(self.dependent & {s.buffer for s in self.statements.values() if isinstance(s, N.Read)})
 
-    def observe(self, s: N.Stmt, value: Any) -> None:
-        note_values(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
+        self.env = env
         handler = _HANDLERS.get(type(s))
         if handler is not None:
             handler(self, s, value)

@@ -26,8 +26,8 @@ from quadrants_lab.runtime.check.dot_product import Arrays, Mismatch, seed_gradi
 from quadrants_lab.runtime.check.flow import forward_tasks
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace, share_of
 from quadrants_lab.runtime.check.windows import Windows, lane_of
-from quadrants_lab.runtime.interpret.interpreter import Box, Lane
-from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
+from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane
+from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 
@@ -305,14 +305,14 @@ class _Closer:
             run = LaunchFlow(Trace(), cells, self.until, kernel, 0, keys)
             count = 0
 
-            def observe(s: N.Stmt, value: Any) -> None:
+            def observe(s: N.Stmt, value: Any, env: Env) -> None:
                 nonlocal count
-                run.observe(s, value)
+                run.observe(s, value, env)
                 if inject is None and isinstance(s, N.Op) and _moves(run.flows.get(s.id)):
                     moving = [_moves(run.flows.get(a)) for a in s.args]
                     if len(path) == MOST_PATH:
                         raise TooLong
-                    path.append((s, tuple(run.env[a] for a in s.args), value, moving))
+                    path.append((s, tuple(env[a] for a in s.args), value, moving))
                 elif inject is not None and s.id == inject[0]:
                     count += 1
                     if count == inject[1]:
@@ -364,15 +364,15 @@ class _Iteration:
 
     def __init__(self, windows: Windows, forward: N.Kernel, buffer: str, index: Lane, until: float) -> None:
         self.kernel, self.buffer, self.index, self.until = windows.kernel, buffer, index, until
-        self.env: dict[int, Any] = {}
+        self.env: Env = {}
         self.derivatives: dict[int, list[float]] = {}
         self.loads: dict[str, tuple[int, Any]] = {}  # source text of a load -> its line, and the value
         self.lane: Lane = ()
         self.event: Event | None = None
         self.defined = {s.id: s for k in (forward, windows.kernel) for s in walk(k.body)}
 
-    def observe(self, s: N.Stmt, value: Any) -> None:
-        note_values(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
+        self.env = env
         if isinstance(s, N.Control) and monotonic() > self.until:
             raise TooLong
         if isinstance(s, N.Offload):
@@ -384,9 +384,9 @@ class _Iteration:
         if isinstance(s, N.Write) and s.buffer == self.buffer and self._first(s):
             self._write(s)
 
-    def read(self, buffers: list[str], s: N.Stmt, value: Any) -> None:
+    def read(self, buffers: list[str], s: N.Stmt, value: Any, env: Env) -> None:
         """An observer like `observe`, but ``event`` is the first load of the element from one of the buffers."""
-        self.observe(s, value)
+        self.observe(s, value, env)
         if isinstance(s, N.Load) and s.buffer in buffers and self._first(s):
             self.event = Event(s, self.kernel.name, 0, self.lane, ((written(s.span) or s.buffer, value),))
 

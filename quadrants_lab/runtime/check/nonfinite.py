@@ -19,8 +19,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.check.cause import Cause, Event, cause, written
 from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
-from quadrants_lab.runtime.interpret.interpreter import Lane, interpret
-from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay, note_values
+from quadrants_lab.runtime.interpret.interpreter import Env, Lane, interpret
+from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
 from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, Recorder
 from quadrants_lab.runtime.record.replay import shadow
@@ -133,7 +133,7 @@ class _Origins:
     """Observes nonfinite values from the operation that made them to memory."""
 
     def __init__(self, kernel: N.Kernel, forward: N.Kernel) -> None:
-        self.env: dict[int, Any] = {}
+        self.env: Env = {}
         self.of: dict[int, tuple[N.Op, tuple[Any, ...]]] = {}  # id of a value -> its origin, operands and result
         self.latest: tuple[N.Op, tuple[Any, ...]] | None = None
         self.lane: Lane = ()
@@ -141,8 +141,8 @@ class _Origins:
         self.until = monotonic() + SECONDS
         self.defined = {s.id: s for k in (kernel, forward) for s in walk(k.body)}
 
-    def observe(self, s: N.Stmt, value: Any) -> None:
-        note_values(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
+        self.env = env
         if isinstance(s, (N.Offload, N.Control)) and monotonic() > self.until:
             raise StopReplay
         match s:

@@ -29,7 +29,8 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.launch.plan import Live
 
 Lane = tuple[int, ...]
-Observer = Callable[[N.Stmt, Any], None]
+Env = Mapping[int, Any]  # values by id
+Observer = Callable[[N.Stmt, Any, Env], None]
 Box = tuple[range, ...]
 Iterations = Callable[[N.Offload, Box], Iterable[Lane]]
 
@@ -120,9 +121,9 @@ def interpret(
 
     ``random``: the seed and launch number that random draws depend on (see `ir.draws`).
 
-    ``observer(stmt, value)`` is called after every statement with what it defined or wrote (None if nothing, a tuple
-    for the results of If, For and While), and at the start of each iteration: of a task with the tuple of its indices,
-    of a For or While with a `Trip`.
+    ``observer(stmt, value, env)`` is called after every statement with what it defined or wrote (None if nothing, a
+    tuple for the results of If, For and While), and at the start of each iteration: of a task with the tuple of its
+    indices, of a For or While with a `Trip`. ``env`` has the values that are known then.
 
     ``iterations(task, box)`` returns the iterations of a task to run, in order; without it all run, row by row.
 
@@ -198,14 +199,14 @@ class _Machine:
     def define(self, stmt: N.Value, value: Any) -> None:
         self.env[stmt.id] = value
         if self.observer is not None:
-            self.observer(stmt, value)
+            self.observer(stmt, value, self.env)
 
     def define_by(self, rule: Callable[[_Machine, Any], Any], stmt: N.Value) -> None:
         self.define(stmt, rule(self, stmt))
 
     def notify(self, stmt: N.Stmt, value: Any = None) -> None:
         if self.observer is not None:
-            self.observer(stmt, value)
+            self.observer(stmt, value, self.env)
 
     def values(self, ids: tuple[int, ...]) -> tuple[Any, ...]:
         env = self.env
@@ -327,7 +328,7 @@ class _Machine:
             result.depth[s.stack] = stack.count
         self.notify(s, value)
 
-    def launch_data(self, s: Any) -> Stack:
+    def not_empty(self, s: Any) -> Stack:
         """The stack that the statement reads, which must not be empty."""
         stack = self.stacks[s.stack]
         if stack.count <= 0:
@@ -335,7 +336,7 @@ class _Machine:
         return stack
 
     def _pop(self, s: N.AdStackPop) -> None:
-        stack = self.launch_data(s)
+        stack = self.not_empty(s)
         value = stack.slots[-1] if stack.slots else None
         stack.pop()
         self.notify(s, value)
@@ -443,7 +444,7 @@ _HANDLERS: dict[type[N.Stmt], str] = {
 _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statement defines
     N.ArgLoad: lambda m, s: m.args[s.arg],
     N.ShapeOf: lambda m, s: s.type.numpy(m.array(s, s.buffer).shape[s.axis]),
-    N.AdStackLoadTop: lambda m, s: m.launch_data(s).slots[-1],
+    N.AdStackLoadTop: lambda m, s: m.not_empty(s).slots[-1],
     N.AdStackDepth: lambda m, s: s.type.numpy(m.stacks[s.stack].count),
     N.Lane: lambda m, s: s.type.numpy(0),  # one iteration at a time
     N.GroupReduce: lambda m, s: m.env[s.value],

@@ -16,7 +16,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.interpret.interpreter import Box, Lane, Trip
+from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane, Trip
 from quadrants_lab.runtime.interpret.partial import Partial
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
@@ -130,7 +130,6 @@ class _Tracer:
         self.lane, self.wanted, self.stop = lane, wanted, stop
         self.inside = False
         self.number = 0
-        self.env: dict[int, Any] = {}
         self.trips: dict[int, int] = {}  # id of a running While -> number of its trip
         self.parts: dict[int, tuple[tuple[int, ...], tuple[int, ...], bool]] = {}  # id -> index, operands, `Event.back`
         guarded = {s.id for g in self.task.body if isinstance(g, N.AdStackGuard) for s in walk((g,))}
@@ -148,10 +147,9 @@ class _Tracer:
         self.inside = True
         return (lane,)
 
-    def observe(self, s: N.Stmt, value: Any) -> None:
-        note_values(self.env, s, value)
+    def observe(self, s: N.Stmt, value: Any, env: Env) -> None:
         if self.inside and type(s) not in _QUIET:
-            self._take(self._event(s, value))
+            self._take(self._event(s, value, env))
 
     def _take(self, e: Event) -> None:
         walk = self.walk
@@ -170,7 +168,7 @@ class _Tracer:
         if self.number % ASKED_EVERY == 0 and self.stop():
             raise QuadrantsRuntimeError("stopped before the step was found", code="QL0713")
 
-    def _event(self, s: N.Stmt, value: Any) -> Event:
+    def _event(self, s: N.Stmt, value: Any, env: Env) -> Event:
         parts = self.parts.get(s.id)
         if parts is None:
             read = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Atomic) else ()
@@ -179,21 +177,5 @@ class _Tracer:
             self.trips[s.id] = self.trips.get(s.id, 0) + 1 if type(value) is Trip else 0
             value = value._replace(index=self.trips[s.id]) if type(value) is Trip else value
         index, read, back = parts
-        env = self.env
         at = tuple([int(env[i]) for i in index]) if index else ()
         return Event(s, value, at, tuple([env[i] for i in read]) if read else (), self.number, back)
-
-
-def note_values(env: dict[int, Any], s: N.Stmt, value: Any) -> None:
-    """Updates ``env``, the values by id, in an observer of the interpreter."""
-    if isinstance(s, N.Value):
-        env[s.id] = value
-    elif isinstance(value, Trip):
-        assert isinstance(s, N.Loop)
-        if isinstance(s, N.For):
-            env[s.index.id] = value.index
-        env.update((p.id, v) for p, v in zip(s.carried, value.carried, strict=True))
-    elif isinstance(s, N.Control):
-        env.update((p.id, v) for p, v in zip(s.results, value, strict=True))
-    elif isinstance(s, N.Offload):
-        env.update((p.id, v) for p, v in zip(s.indices, value, strict=True))

@@ -20,7 +20,7 @@ from quadrants_lab.analysis.accesses import Accesses, symbol
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.interpret.interpreter import Box, Iterations, Lane, Observer, interpret
+from quadrants_lab.runtime.interpret.interpreter import Box, Env, Iterations, Lane, Observer, interpret
 from quadrants_lab.runtime.launch.plan import Live
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
@@ -102,7 +102,7 @@ class Partial:
             found.add(tuple(known[symbol(p.id)] for p in offload.indices))
         return found
 
-    def _count(self, s: N.Stmt, value: Any) -> None:
+    def _count(self, s: N.Stmt, value: Any, env: Env) -> None:
         self.statements += 1
         if self.statements > MOST_BEFORE:
             raise self._too_many()

@@ -10,12 +10,11 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
-from quadrants_lab.runtime.interop.arrays import Tensor, TensorCopy
-from quadrants_lab.runtime.memory.memory import TIMES, Imported, Memory
+from quadrants_lab.runtime.memory.memory import TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step
-from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked
+from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked, follow
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
@@ -81,14 +80,9 @@ class Keeper:
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
         found = self.tracked.get(id(memory))
         if found is None:
-            found = self.tracked[id(memory)] = Tracked(memory, name, memory.version)
             if memory.foreign and not isinstance(memory.foreign, self.trusted):
                 self._use(memory.operand.nbytes, lambda: (f"{name}, which another library may write to", ()))
-                if isinstance(memory, Imported) and isinstance(memory.foreign, Tensor):
-                    found.shadow = TensorCopy(memory)
-                else:
-                    found.shadow = memory.copy()
-            memory.watchers = (*memory.watchers, found.watch)
+            found = self.tracked[id(memory)] = follow(memory, name, self.trusted)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
         return found

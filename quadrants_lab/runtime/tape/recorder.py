@@ -83,8 +83,8 @@ class Launches(Keeper):
         self.writes.clear()
 
     def _unwatch(self) -> None:
-        for f in self.tracked.values():
-            f.memory.watchers = tuple(w for w in f.memory.watchers if w != f.watch)
+        for tracked in self.tracked.values():
+            tracked.unfollow()
 
     @property
     def differentiates(self) -> bool:

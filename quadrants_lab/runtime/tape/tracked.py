@@ -1,4 +1,4 @@
-"""Memory that a Tape tracks, because gradients or recomputed launches read it."""
+"""Memory that a Tape or a FwdMode tracks: where Python and other libraries write to it between launches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.interop.arrays import TensorCopy
+from quadrants_lab.runtime.interop.arrays import Tensor, TensorCopy
 from quadrants_lab.runtime.launch.regions import Region, bounding_box, intersection, overlap
-from quadrants_lab.runtime.memory.memory import SHARED, Memory
+from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory
 from quadrants_lab.runtime.tape.parts import Part
 
 
@@ -48,6 +48,10 @@ class Tracked:
             self.shadow = self.memory.copy()
             return
         self.written.append((where, np.array(self.memory.values()[where]) if self.regions else None))
+
+    def unfollow(self) -> None:
+        """Ends what `follow` began."""
+        self.memory.watchers = tuple(w for w in self.memory.watchers if w != self.watch)
 
     def unseen(self) -> QuadrantsRuntimeError:
         """The error about a launch in another thread that wrote it."""
@@ -87,6 +91,18 @@ class Tracked:
             self.shadow.update()
         elif self.shadow is not None:
             self.shadow[...] = self.memory.values()
+
+
+def follow(memory: Memory, name: str, trusted: tuple[type, ...] = ()) -> Tracked:
+    """Begins to track memory. ``trusted``: kinds of foreign memory that count their writes and need not be compared."""
+    found = Tracked(memory, name, memory.version)
+    if memory.foreign and not isinstance(memory.foreign, trusted):
+        if isinstance(memory, Imported) and isinstance(memory.foreign, Tensor):
+            found.shadow = TensorCopy(memory)
+        else:
+            found.shadow = memory.copy()
+    memory.watchers = (*memory.watchers, found.watch)
+    return found
 
 
 @dataclass(slots=True)

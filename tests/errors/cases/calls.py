@@ -4,6 +4,7 @@ import math
 import numpy as np
 
 
+@plain
 def helper(v):
     return v + 1
 
@@ -38,230 +39,186 @@ def outer(v):
     return wrong_inside(v)
 
 
-@kernel()
 def python_function():
     z[0] = hash(x[0])
 
 
-@kernel()
 def python_math():
     z[0] = math.sin(x[0])
 
 
-@kernel()
 def python_builtin():
     z[0] = divmod(7, 2)[0]
 
 
-@kernel()
 def not_callable():
     z[0] = x(0)
 
 
-@kernel()
 def number_called():
     v = 1
     z[0] = v(0)
 
 
-@kernel()
 def object_called():
     z[0] = Thing(1)
 
 
-@kernel()
 def too_many_arguments():
     z[0] = qd.sin(1.0, 2.0)
 
 
-@kernel()
 def missing_argument():
     z[0] = qd.select(True, 1)
 
 
-@kernel()
 def unknown_keyword():
     z[0] = qd.floor(2.5, to=qd.i32)
 
 
-@kernel()
 def no_arguments():
     z[0] = qd.max()
 
 
-@kernel()
 def starred_arguments():
     z[0] = qd.max(*n[None])
 
 
-@kernel()
 def starred_target():
     qd.atomic_add(*x.shape)
 
 
-@kernel()
 def double_starred_arguments():
     z[0] = qd.floor(**{"x": 1.0})
 
 
-@kernel()
 def dtype_of_two():
     z[0] = qd.f32(1, 2)
 
 
-@kernel()
 def func_arity():
     z[0] = twice(1, 2)
 
 
-@kernel()
 def func_missing():
     z[0] = twice()
 
 
-@kernel()
 def func_keyword():
     z[0] = twice(w=1)
 
 
-@kernel()
 def func_returns_nothing():
     v = nothing(1)
 
 
-@kernel()
 def numpys_function():
     z[0] = np.sin(x[0])
 
 
-@kernel()
 def compared_with_an_object():
     z[0] = qd.static(helper > 1)
 
 
-@kernel()
 def recursion():
     z[0] = endless(3)
 
 
-@kernel()
 def error_in_func():
     z[0] = outer(x[0])
 
 
-@kernel()
 def not_in_kernels():
     v = qd.field(qd.f32, 3)
 
 
-@kernel()
 def static_of_run_time():
     k = n[None]
     if qd.static(k > 0):
         z[0] = 1
 
 
-@kernel()
 def static_range_of_run_time():
     for i in qd.static(range(n[None])):
         z[i] = 1
 
 
-@kernel()
 def static_function_fails():
     for i in qd.static(math.sqrt(-1)):
         z[i] = 1
 
 
-@kernel()
 def static_assertion():
     qd.static_assert(x.shape[0] == 3, "three particles")
 
 
-@kernel()
 def static_assertion_of_run_time():
     qd.static_assert(n[None] == 3)
 
 
-@kernel()
 def atomic_without_arguments():
     qd.atomic_add()
 
 
-@kernel()
 def atomic_by_keyword():
     qd.atomic_add(x=x[0], y=1)
 
 
-@kernel()
 def atomic_on_expression():
     qd.atomic_add(x[0] + 1, 2)
 
 
-@kernel()
 def atomic_on_index():
     for i in range(3):
         qd.atomic_add(i, 2)
 
 
-@kernel()
 def print_separator():
     print(1, 2, sep=n[None])
 
 
-@kernel()
 def print_to_file():
     print(1, file=2)
 
 
-@kernel()
 def print_field():
     print(x)
 
 
-@kernel()
 def config_without_keyword():
     qd.loop_config(32)
 
 
-@kernel()
 def config_unknown():
     qd.loop_config(threads=3)
 
 
-@kernel()
 def config_of_wrong_type():
     qd.loop_config(block_dim="many")
 
 
-@kernel()
 def config_quantised():
     qd.loop_config(bit_vectorize=True)
 
 
-@kernel()
 def grouped_number():
     for I in qd.grouped(n[None]):
         z[0] = 1
 
 
-@kernel()
 def grouped_by_two():
     for i, j in qd.grouped(g):
         z[0] = 1
 
 
-@kernel()
 def cas_of_real():
     qd.atomic_cas(x[0], 1.0, 2.0)
 
 
-@kernel()
 def cas_of_value():
     qd.atomic_cas(3, 1, 2)
 
 
-@kernel()
 def frexp_of_integer():
     m, e = qd.frexp(a[0])
 
@@ -271,33 +228,33 @@ def rising(n: qd.template()):
     return rising(n + 1)
 
 
-@kernel()
 def static_arguments_without_end():
     z[0] = rising(0)
 
 
-@kernel()
 def static_in_static():
     for i in qd.static(qd.static(range(3))):
         z[i] = 1
 
 
-@kernel()
 def real_literal_of_an_integer_dtype():
     z[0] = qd.i32(1.5)
 
 
+@plain
 def plain_change(v):
     v[0] = 5.0
     return v[1]
 
 
+@plain
 def plain_accumulation(v):
     for k in range(2):
         v[k] += 1.0
     return v[1]
 
 
+@plain
 def plain_new_value(v):
     w = v + 1.0
     w[0] = 5.0
@@ -305,30 +262,27 @@ def plain_new_value(v):
     return v[1]
 
 
-@kernel()
 def plain_function_changes_an_argument():
     v = qd.Vector([x[0], x[1]])
     z[0] = plain_change(v)
 
 
-@kernel()
 def plain_function_accumulates_into_an_argument():
     v = qd.Vector([x[0], x[1]])
     z[0] = plain_accumulation(v)
 
 
-@kernel()
 def plain_function_makes_a_new_value():
     v = qd.Vector([x[0], x[1]])
     z[0] = plain_new_value(v)
 
 
+@plain
 def plain_reduction(v):
     for k in range(2):
         v[0] += 1.0
 
 
-@kernel()
 def plain_function_reduces_into_an_argument():
     v = qd.Vector([x[0], x[1]])
     plain_reduction(v)
@@ -350,20 +304,17 @@ def only_read(a: qd.template(), b: qd.template()):
     return a + b
 
 
-@kernel()
 def one_local_by_two_references():
     v = x[0]
     both(v, v)
 
 
-@kernel()
 def a_local_and_its_element_by_reference():
     v = qd.Vector([x[0], x[1]])
     second(v[1], v[0])
     second(v.x, v[0])
 
 
-@kernel()
 def a_part_and_an_element_by_reference():
     v = qd.Vector([x[0], x[1]])
     for i in range(2):
@@ -372,13 +323,11 @@ def a_part_and_an_element_by_reference():
         both(w.xy, w[i])
 
 
-@kernel()
 def references_that_are_only_read():
     v = x[0]
     z[0] = only_read(v, v)
 
 
-@kernel()
 def static_test_of_a_tuple():
     if qd.static((n[None], 1)):
         z[0] = 1.0

@@ -1,75 +1,61 @@
 # ruff: noqa
-@kernel()
 def too_many():
     x[0, 1] = 1
 
 
-@kernel()
 def too_few():
     g[0] = 1
 
 
-@kernel()
 def scalar_with_index():
     n[0] = 1
 
 
-@kernel()
 def field_without_index():
     g[None] = 1
 
 
-@kernel()
 def real_index():
     v = 1.5
     z[0] = g[0, v]
 
 
-@kernel()
 def negative_index():
     z[0] = x[-1]
 
 
-@kernel()
 def slice_():
     x[0:2] = 1
 
 
-@kernel()
 def slice_without_a_step():
     z[0] = g.shape[::0][0]
 
 
-@kernel()
 def slice_at_run_time():
     for i in range(2):
         z[i] = g.shape[i:][0]
 
 
-@kernel()
 def indexed_number():
     v = 1
     z[0] = v[0]
 
 
-@kernel()
 def indexed_number_target():
     v = 1
     v[0] = 2
 
 
-@kernel()
 def shape_out_of_range():
     z[0] = g.shape[2]
 
 
-@kernel()
 def shape_at_run_time():
     for i in range(2):
         z[i] = g.shape[i]
 
 
-@kernel()
 def no_gradient():
     z[0] = z.grad[0]
 

@@ -1,85 +1,71 @@
 # ruff: noqa
-@kernel()
 def over_number():
     for i in 10:
         z[i] = 1
 
 
-@kernel()
 def over_element():
     for i in n[None]:
         z[i] = 1
 
 
-@kernel()
 def over_tuple():
     for i in (1, 2):
         z[i] = 1
 
 
-@kernel()
 def over_static_number():
     for i in qd.static(3):
         z[i] = 1
 
 
-@kernel()
 def one_variable_for_two_axes():
     for i in g:
         z[i] = 1
 
 
-@kernel()
 def two_variables_for_one_axis():
     for i, j in range(3):
         z[i] = 1
 
 
-@kernel()
 def over_scalar_field():
     for i in n:
         z[i] = 1
 
 
-@kernel()
 def element_as_variable():
     for a[0] in range(3):
         z[0] = 1
 
 
-@kernel()
 def zero_step():
     for i in range(0, 10, 0):
         z[i] = 1
 
 
-@kernel()
 def four_arguments():
     for i in range(0, 1, 2, 3):
         z[i] = 1
 
 
-@kernel()
 def static_unpacking():
     for i, j in qd.static(range(3)):
         z[i] = j
 
 
-@kernel()
 def break_parallel():
     for i in x:
         if x[i] > 1:
             break
 
 
-@kernel()
 def break_static():
     for k in qd.static(range(3)):
         if x[k] > 1:
             break
 
 
-@kernel()
 def shared_assigned():
     s = 0.0
     for i in x:
@@ -87,7 +73,6 @@ def shared_assigned():
     y[None] = s
 
 
-@kernel()
 def shared_divided():
     s = 1.0
     for i in x:
@@ -95,7 +80,6 @@ def shared_divided():
     y[None] = s
 
 
-@kernel()
 def shared_read():
     s = 0.0
     for i in x:
@@ -103,7 +87,6 @@ def shared_read():
         z[i] = s
 
 
-@kernel()
 def shared_mixed():
     s = 1
     for i in x:
@@ -111,7 +94,6 @@ def shared_mixed():
         s = s + i
 
 
-@kernel()
 def shared_mixed_atomics():
     s = 1.0
     for i in x:
@@ -119,14 +101,12 @@ def shared_mixed_atomics():
         s = max(s, 0.0)
 
 
-@kernel()
 def shared_integer_times_a_real():
     s = 10
     for i in x:
         s = s * 0.5
 
 
-@kernel()
 def shared_narrow_minimum():
     s = qd.cast(5, qd.i8)
     for i in x:
@@ -134,7 +114,6 @@ def shared_narrow_minimum():
         s = min(s, 200)
 
 
-@kernel()
 def shared_unsigned_maximum():
     s = qd.cast(7, qd.u32)
     for i in range(3):
@@ -142,7 +121,6 @@ def shared_unsigned_maximum():
         qd.atomic_max(s, x[i])
 
 
-@kernel()
 def shared_bool_and():
     s = True
     for i in range(3):
@@ -150,7 +128,6 @@ def shared_bool_and():
         s &= i
 
 
-@kernel()
 def shared_sum_of_reals():
     s = 0
     for i in x:
@@ -159,14 +136,12 @@ def shared_sum_of_reals():
         s += 2
 
 
-@kernel()
 def shared_old_value():
     s = 0
     for i in x:
         k = qd.atomic_add(s, 1)
 
 
-@kernel()
 def atomic_in_condition():
     for i in range(3):
         k = 0
@@ -185,20 +160,17 @@ def wide_bounds(m, r):
         z[i] = 1
 
 
-@kernel()
 def static_loop_over_field():
     for i in qd.static(x):
         z[i] = 1
 
 
-@kernel()
 def checkpointed_parallel_loop():
     qd.loop_config(checkpoint=True)
     for i in range(3):
         z[i] = 1
 
 
-@kernel()
 def checkpointed_static_loop():
     for i in range(3):
         qd.loop_config(checkpoint=True)
@@ -206,13 +178,11 @@ def checkpointed_static_loop():
             z[i] = j
 
 
-@kernel()
 def a_field_at_compile_time():
     for i in qd.static(n):
         z[i] = 1
 
 
-@kernel()
 def assigned_and_read_in_a_parallel_loop():
     k = 0
     for i in z:
@@ -220,91 +190,76 @@ def assigned_and_read_in_a_parallel_loop():
             k = i
 
 
-@kernel()
 def ndrange_of_reals():
     for i, j in qd.ndrange((0, 2.5), 3):
         z[i] = 1
 
 
-@kernel()
 def ndrange_in_no_order():
     for i, j in qd.ndrange(2, 3, axes=(1, 1)):
         z[i] = 1
 
 
-@kernel()
 def ndrange_with_a_step():
     for i, j in qd.ndrange((0, 10, 2), 2):
         z[i] = 1
 
 
-@kernel()
 def ndrange_axes_is_a_number():
     for i, j in qd.ndrange(2, 3, axes=5):
         z[i] = 1
 
 
-@kernel()
 def ndrange_axes_of_the_run():
     for i, j in qd.ndrange(2, 3, axes=(a[0], 0)):
         z[i] = 1
 
 
-@kernel()
 def barrier_outside_of_parallel_loops():
     qd.simt.block.sync()
 
 
-@kernel()
 def shared_memory_of_no_shape():
     for i in range(64):
         s = qd.simt.block.SharedArray((4, 0), qd.i32)
 
 
-@kernel()
 def shared_memory_of_a_size_of_the_run():
     for i in range(64):
         s = qd.simt.block.SharedArray(n[None], qd.i32)
 
 
-@kernel()
 def sum_of_another_block():
     qd.loop_config(block_dim=64)
     for i in range(64):
         z[i] = qd.simt.block.reduce_add(i, 32, qd.i32)
 
 
-@kernel()
 def blocks_too_large():
     qd.loop_config(block_dim=4096)
     for i in range(64):
         z[i] = 1
 
 
-@kernel()
 def section_in_a_loop():
     for i in range(2):
         with qd.section():
             z[0] = 1.0
 
 
-@kernel()
 def a_loop_in_a_loop_that_activates_what_it_runs_over():
     for t in range(3):
         for i, j in sparse:
             sparse[i, j + 1] = 1.0
 
 
-@kernel()
 def activation_in_a_dense_node():
     qd.activate(cells.parent(), [])
 
 
-@kernel()
 def a_list_of_a_field():
     qd.append(z, 0, 1.0)
 
 
-@kernel()
 def an_index_too_few():
     qd.deactivate(cells, 1)

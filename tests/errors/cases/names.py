@@ -2,19 +2,16 @@
 CAP = 3
 
 
-@kernel()
 def unknown():
     for i in x:
         z[i] = speed * 2
 
 
-@kernel()
 def misspelled():
     velocity = 1.0
     z[0] = velocty
 
 
-@kernel()
 def ended_with_if():
     if n[None] > 0:
         v = 1
@@ -23,7 +20,6 @@ def ended_with_if():
     z[0] = v
 
 
-@kernel()
 def ended_with_loop():
     for i in x:
         for j in range(3):
@@ -31,14 +27,12 @@ def ended_with_loop():
         z[i] = v
 
 
-@kernel()
 def loop_variable_after_loop():
     for i in range(3):
         z[i] = 0
     z[0] = i
 
 
-@kernel()
 def assigned_static_loop_variable():
     for i in qd.static(range(3)):
         i = i + 1
@@ -54,47 +48,39 @@ def assigned_template(k):
     k = 4
 
 
-@kernel()
 def assigned_static_variable():
     for k in qd.static(range(3)):
         k += 1
 
 
-@kernel()
 def hidden_local():
     i = 1
     for i in range(3):
         z[i] = 1
 
 
-@kernel()
 def hidden_index():
     for i in range(3):
         for i in range(2):
             z[i] = 1
 
 
-@kernel()
 def changed_capture():
     CAP += 1
 
 
-@kernel()
 def changed_unknown():
     total += 1
 
 
-@kernel()
 def unknown_operation():
     z[0] = qd.sine(1.0)
 
 
-@kernel()
 def field_method():
     x.fill(0)
 
 
-@kernel()
 def number_attribute():
     v = 1.0
     z[0] = v.real

@@ -33,75 +33,61 @@ def one_of_two(v) -> (qd.i32, qd.i32):
     return v
 
 
-@kernel()
 def undeclared():
     return 1
 
 
-@kernel()
 def early() -> qd.i32:
     if n[None] > 0:
         return 1
     return 2
 
 
-@kernel()
 def from_loop() -> qd.i32:
     for i in range(3):
         return i
 
 
-@kernel()
 def missing() -> qd.i32:
     z[0] = 1
 
 
-@kernel()
 def too_few() -> (qd.i32, qd.f32):
     return 1
 
 
-@kernel()
 def field_returned() -> qd.f32:
     return x
 
 
-@kernel()
 def text_returned() -> qd.f32:
     return "text"
 
 
-@kernel()
 def no_dtype() -> x:
     return 1
 
 
-@kernel()
 def func_from_loop():
     a[0] = in_loop(3)
 
 
-@kernel()
 def func_field_half_way():
     a[0] = field_half_way(n[None])
 
 
-@kernel()
 def func_half_way():
     a[0] = half_way(n[None])
 
 
-@kernel()
 def func_sometimes():
     a[0] = sometimes(n[None])
 
 
-@kernel()
 def func_too_few():
     a[0], a[1] = one_of_two(1)
 
 
-@kernel()
 def variadic(*values):
     z[0] = 1
 

@@ -45,7 +45,6 @@ def both(v):
     return sign(v) + scaled(v)
 
 
-@kernel()
 def calls():
     r = 3.0
     y[None] = scaled(r) + scaled(r, by=4)
@@ -58,7 +57,6 @@ def calls():
     y[None] = power(r, 3)
 
 
-@kernel()
 def nested_calls():
     for i in x:
         z[i] = both(x[i])
@@ -72,12 +70,10 @@ def scalars(s, k) -> qd.f32:
     return s + k
 
 
-@kernel()
 def two_results() -> (qd.i32, qd.f64):
     return 1.5, n[None]
 
 
-@kernel()
 def result_as_text() -> "qd.f32":
     return 1
 
@@ -118,7 +114,6 @@ def measured():
     return s
 
 
-@kernel()
 def parallel_inside_procedures():
     procedure(2.0)
     y[None] += measured()

@@ -1,5 +1,4 @@
 # ruff: noqa
-@kernel()
 def first_program():
     for i in x:
         v = x[i]
@@ -8,13 +7,11 @@ def first_program():
         y[None] += v
 
 
-@kernel()
 def bounds():
     for i in range(2, 10):
         z[i] = i
 
 
-@kernel()
 def steps():
     for i in range(1, 10, 3):
         z[i] = 1
@@ -22,7 +19,6 @@ def steps():
         z[i] = 2
 
 
-@kernel()
 def steps_inside():
     for i in range(2):
         for j in range(9, -1, -1):
@@ -33,7 +29,6 @@ def steps_inside():
             z[j] = i
 
 
-@kernel()
 def boxes():
     for i, j in qd.ndrange((1, 3), 4):
         g[i, j] = i * j
@@ -49,7 +44,6 @@ def array_loop(m):
         m[i, j] = m.shape[1]
 
 
-@kernel()
 def nested_box():
     for i in range(2):
         s = 0.0
@@ -60,7 +54,6 @@ def nested_box():
         z[i] = s
 
 
-@kernel()
 def break_from_box():
     for i in range(2):
         for p, q in qd.ndrange((1, 3), 4):
@@ -69,7 +62,6 @@ def break_from_box():
             z[i] += g[p, q]
 
 
-@kernel()
 def exits():
     for i in x:
         v = x[i]
@@ -84,7 +76,6 @@ def exits():
         y[None] += v
 
 
-@kernel()
 def both_arms_leave():
     for i in range(4):
         for j in range(4):
@@ -95,7 +86,6 @@ def both_arms_leave():
             z[i] = 1
 
 
-@kernel()
 def continue_in_task():
     for i in x:
         if i == 3:
@@ -103,7 +93,6 @@ def continue_in_task():
         z[i] = x[i]
 
 
-@kernel()
 def serialized():
     s = 1.0
     qd.loop_config(serialize=True)
@@ -114,7 +103,6 @@ def serialized():
     y[None] = s
 
 
-@kernel()
 def reduction():
     s = 0.0
     low = 100
@@ -125,7 +113,6 @@ def reduction():
     y[None] = s * 2 + low
 
 
-@kernel()
 def while_at_top():
     i = 0
     while i < n[None]:
@@ -133,7 +120,6 @@ def while_at_top():
     n[None] = i
 
 
-@kernel()
 def unrolled():
     for i in qd.static(range(3)):
         z[i] = i
@@ -147,7 +133,6 @@ def unrolled():
             x[i] += c
 
 
-@kernel()
 def static_break():
     for k in qd.static(range(10)):
         if qd.static(k == 2):

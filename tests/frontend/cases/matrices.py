@@ -1,5 +1,4 @@
 # ruff: noqa
-@kernel()
 def constructed():
     for i in range(4):
         v = qd.Vector([x[i], 2.0, 1])
@@ -8,13 +7,11 @@ def constructed():
         m[i] = qd.Matrix([[v.x, v.y], [w.x, 1.0]])
 
 
-@kernel()
 def one_element_is_read():
     for i in p:
         x[i] = p[i][1] + p[i].z + m[i][1, 0]
 
 
-@kernel()
 def elementwise():
     v = qd.Vector([x[0], x[1]])
     w = -v + qd.sin(v) ** 2
@@ -24,7 +21,6 @@ def elementwise():
     z[0] = w[0] + w[1]
 
 
-@kernel()
 def parts_of_locals():
     v = qd.Vector([x[0], x[1], x[2]])
     v[1] = 2.0
@@ -35,7 +31,6 @@ def parts_of_locals():
     p[0] = v
 
 
-@kernel()
 def parts_in_memory():
     for i in p:
         p[i] = 0.0
@@ -47,7 +42,6 @@ def parts_in_memory():
         qd.atomic_max(p[i].xy, p[0].zx)
 
 
-@kernel()
 def carried():
     for i in p:
         v = p[i]
@@ -60,7 +54,6 @@ def carried():
         p[i] = v * t
 
 
-@kernel()
 def reduced():
     total = vec3(0.0)
     for i in p:
@@ -95,7 +88,6 @@ def grown(self, by):
 Ball.methods["grown"] = grown
 
 
-@kernel()
 def structs():
     for i in balls:
         s = Ball([x[i], 0.0, 1.0], hits=i)
@@ -108,14 +100,12 @@ def structs():
         z[i] = balls[i].pos.y + s.grown(0.5)
 
 
-@kernel()
 def captured():
     for i in range(2):
         z[i] = gravity[1] * gravity[i]
         p[i] = gravity
 
 
-@kernel()
 def from_an_offset():
     for i in shifted:
         shifted[i] = shifted[-2] + i
@@ -138,7 +128,6 @@ def moved(self):
 Ball.methods.update(hit=hit, moved=moved)
 
 
-@kernel()
 def methods_change_their_struct():
     for i in balls:
         s = balls[i]
@@ -148,7 +137,6 @@ def methods_change_their_struct():
         x[i] = s.pos.x
 
 
-@kernel()
 def methods_in_loops():
     for i in balls:
         s = balls[i]
@@ -167,7 +155,6 @@ def arrays_in_a_struct(s, w):
         w[i, 0][1, 1] = s.pos.shape[0] + w.shape[1]
 
 
-@kernel()
 def declared_and_unnamed():
     v: vec3 = [1, x[0], 3]
     s = qd.Struct(a=v, b=n[None])

@@ -5,7 +5,6 @@ CAP = 3
 WIDE = np.float32(0.1)
 
 
-@kernel()
 def arithmetic():
     i = 7
     r = 2.5
@@ -18,7 +17,6 @@ def arithmetic():
     d[6] = (i << 3) | (i >> 1) & (i ^ 5)
 
 
-@kernel()
 def dtypes():
     w: qd.f64 = 1
     k = qd.i64(3000000000)
@@ -31,7 +29,6 @@ def dtypes():
     u[0] = u[1] - 1
 
 
-@kernel()
 def constants():
     d[0] = CAP * 2 + 1
     d[1] = math.pi
@@ -40,7 +37,6 @@ def constants():
     d[4] = (2 + 3) * 4 - 7 // 2
 
 
-@kernel()
 def comparisons():
     i = n[None]
     b[0] = 0 < i <= 5
@@ -52,7 +48,6 @@ def comparisons():
     b[5] = a[0] < a[1] < a[2]
 
 
-@kernel()
 def choices():
     i = n[None]
     d[0] = 1 if i == 0 else 2.5
@@ -60,7 +55,6 @@ def choices():
     d[2] = qd.select(i, 1, 2)
 
 
-@kernel()
 def operations():
     r = x[0]
     i = a[0]
@@ -75,7 +69,6 @@ def operations():
     d[7] = qd.pow(r, 2) + pow(r, 0.5)
 
 
-@kernel()
 def library():
     r = x[0]
     d[0] = qd.math.smoothstep(0.0, 5.0, r)
@@ -83,14 +76,12 @@ def library():
     d[2] = qd.math.log2(r) + qd.math.fract(r)
 
 
-@kernel()
 def tuples():
     s = g.shape
     t = (1, 2.5)
     d[0] = s[0] * s[1] + t[0] + t[-1]
 
 
-@kernel()
 def assignments():
     p, q = 1, 2.0
     p, q = qd.cast(q, qd.i32), p
@@ -105,7 +96,6 @@ def assignments():
     a[3] = h * w + len(g.shape)
 
 
-@kernel()
 def updates():
     x[0] += 1
     x[1] -= x[0]
@@ -124,7 +114,6 @@ def updates():
     qd.atomic_exchange(a[6], 1)
 
 
-@kernel()
 def branches():
     v = 0.0
     i = n[None]
@@ -143,14 +132,12 @@ def branches():
         y[None] = undefined_name
 
 
-@kernel()
 def gradients():
     for i in x:
         x.grad[i] = 1
     y.grad[None] += x.grad[0]
 
 
-@kernel()
 def prints():
     """A docstring."""
     print("a", 1, n[None], sep="-")
@@ -166,6 +153,5 @@ def asserts():
     assert n[None] < 5, f"n is {n[None]} {{here}}"
 
 
-@kernel()
 def asserts_in_release():
     assert n[None] > 0
