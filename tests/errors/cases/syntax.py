@@ -64,11 +64,6 @@ def del_():
 
 
 @kernel()
-def dict_():
-    v = {"a": 1}
-
-
-@kernel()
 def starred():
     p, *q = 1, 2, 3
 

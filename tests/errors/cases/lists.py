@@ -1,0 +1,140 @@
+# ruff: noqa
+import quadrants_lab as qd
+
+CAPTURED = [1, 2]
+
+
+@qd.func
+def by_value(l):
+    l[0] = 7.0
+
+
+@qd.func
+def appends_late(l: qd.template()):
+    for j in range(3):
+        if x[j] > 0:
+            return
+    l.append(1.0)
+
+
+@kernel()
+def append_in_if():
+    a = [1, 2]
+    if n[None] > 0:
+        a.append(3)
+
+
+@kernel()
+def append_in_loop():
+    a = []
+    for i in range(n[None]):
+        a.append(i)
+
+
+@kernel()
+def append_in_parallel_loop():
+    a = [0.0]
+    for i in x:
+        a.append(x[i])
+
+
+@kernel()
+def append_after_a_return():
+    a = [0.0]
+    appends_late(a)
+
+
+@kernel()
+def key_in_if():
+    d = {"a": 1}
+    if n[None] > 0:
+        d["b"] = 2
+
+
+@kernel()
+def shorter_in_if():
+    a = [1, 2]
+    if n[None] > 0:
+        a = [3]
+
+
+@kernel()
+def two_names():
+    a = [1, 2]
+    b = a
+    b[0] = 7
+
+
+@kernel()
+def row_twice():
+    rows = [[0.0]] * 2
+    rows[0][0] = 1.0
+
+
+@kernel()
+def parameter_by_value():
+    a = [1.0, 2.0]
+    by_value(a)
+
+
+@kernel()
+def no_name():
+    [1, 2].append(3)
+
+
+@kernel()
+def index_of_the_run():
+    a = [1, 2]
+    z[0] = a[n[None]]
+
+
+@kernel()
+def key_of_the_run():
+    d = {n[None]: 1}
+
+
+@kernel()
+def no_such_key():
+    d = {"a": 1}
+    z[0] = d["b"]
+
+
+@kernel()
+def pop_of_nothing():
+    a = []
+    a.pop()
+
+
+@kernel()
+def no_such_method():
+    a = [1, 2]
+    a.sort()
+
+
+@kernel()
+def slice_():
+    a = [1, 2, 3]
+    a[1:] = [4, 5]
+
+
+@kernel()
+def captured():
+    a = CAPTURED
+    a[0] = 7
+
+
+@kernel()
+def tuple_():
+    a = (1, 2)
+    a[0] = 7
+
+
+@kernel()
+def number_for_a_list():
+    a = [1, 2]
+    a = 3
+
+
+@kernel()
+def arms_of_different_length():
+    a = [1, 2] if n[None] > 0 else [1]
