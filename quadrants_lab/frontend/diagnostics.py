@@ -106,6 +106,8 @@ TABLE: dict[str, Row] = {
                   "{kind}({name})"),
     "QL1425": Row(_S, "this {kind} has no name, so nothing would see the change", "changed here",
                   "assign it to a variable first"),
+    "QL1426": Row(_S, "the number of entries changes while a static loop goes over them", "this one",
+                  "loop over a copy: qd.static(list(...))"),
     # matrix algebra
     "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here"),
     "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",

@@ -201,6 +201,37 @@ def copies(x, y):
         y[i] = a[0] + b[0] + c[1] + d[2] * d[0] + e[0] * e[2] + e[1]
 
 
+def changed_while_looped_over(x, y):
+    for i in x:
+        a = [x[i], 1.0, 2.0, 3.0]
+        for v in qd.static(a):
+            a[2] = a[2] + v
+            y[i] += v * x[i]
+        for k, v in qd.static(enumerate(a)):
+            a[(k + 1) % 4] = v * 0.5
+        for v in qd.static(reversed(a)):
+            a[0] += v
+            y[i] += v
+        for u, v in qd.static(zip(a, tuple(a))):  # noqa: B905  # a kernel has no strict
+            a[1] = u * v
+            y[i] += u
+        d = {"p": x[i], "q": 1.0}
+        for key, v in qd.static(d.items()):
+            d["q"] += v
+            y[i] += v * len(key)
+        for v in qd.static(d.values()):
+            d["q"] *= 1.5
+            y[i] += v
+
+
+def rows_by_reference(x, y):
+    for i in x:
+        rows = [[x[i]], [1.0, 2.0]]
+        for row in qd.static(rows):
+            push(row, x[i])
+        y[i] = total(rows[0]) + 10 * total(rows[1]) + len(rows[0])
+
+
 def made_before_the_loop(x, y):
     a = [0.5, 2.0]
     a[0] = a[1] * 3
@@ -208,7 +239,19 @@ def made_before_the_loop(x, y):
         y[i] = x[i] * a[0] + a[1]
 
 
-PROGRAMS = [appended, written, nested, branches, loops, dicts, funcs, copies, made_before_the_loop]
+PROGRAMS = [
+    appended,
+    written,
+    nested,
+    branches,
+    loops,
+    dicts,
+    funcs,
+    copies,
+    changed_while_looped_over,
+    rows_by_reference,
+    made_before_the_loop,
+]
 X = np.array([0.3, 0.7, -0.4, 0.9])
 WEIGHTS = np.array([1.0, -2.0, 0.5, 3.0])
 

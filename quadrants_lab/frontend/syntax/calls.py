@@ -16,7 +16,7 @@ from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, iterate, unpacked
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
-from quadrants_lab.frontend.values.containers import call_method
+from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import bound, instance
@@ -32,6 +32,7 @@ from quadrants_lab.frontend.values.values import (
     Obj,
     StructMem,
     Value,
+    View,
 )
 from quadrants_lab.ir.types import DType, from_numpy
 
@@ -207,10 +208,10 @@ def _python(
         base = args[0].members if args and isinstance(args[0], Dict) else {}
         if len(base) or not args:
             return Dict({**base, **keywords}, cx.depth)
-    if not keywords and isinstance(fn, type) and fn in STRUCTURAL:
-        parts = [entries(cx, a) for a in args]
-        if parts and all(p is not None for p in parts):
-            return STRUCTURAL[fn](*parts)
+    structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args and not keywords else None
+    if structural is not None and all(entries(cx, a) is not None for a in args):
+        made = View(lambda: structural(*(entries(cx, live(cx, a)) for a in args)))
+        return tuple(made) if fn is tuple else made
     if cx.static or known:
         before = len(cx.messages)
         try:

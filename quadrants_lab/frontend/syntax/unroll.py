@@ -10,6 +10,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context, Loop
 from quadrants_lab.frontend.values.leaves import describe, name_of, parts_of, with_parts
 from quadrants_lab.frontend.values.unpack import entries
@@ -19,11 +20,16 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     """``for i in qd.static(...)``: lowers the body once for each entry, with the loop variable a constant."""
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
-    for item in iterate(cx, value, node.iter):
+    items = iterate(cx, value, node.iter)
+    changing = isinstance(value, (V.List, V.Dict, V.View))
+    for k, item in enumerate(items):
         cx.frame.loop = loop
         loop.left = ""
+        now = iterate(cx, live(cx, value), node.iter) if changing and k else items
+        if len(now) != len(items):
+            raise cx.fail("QL1426", node.iter)
         with cx.scope(node, "loop"):
-            bind(cx, node.target, item)
+            bind(cx, node.target, now[k] if changing else item)
             cx.stmts(node.body)
         if loop.left:
             cx.exited = False
@@ -63,7 +69,8 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
         if isinstance(value, V.Lit):
             value = replace(value, node=target)
         if isinstance(value, (V.List, V.Dict)):
-            value = with_parts(value, parts_of(value), fixed=V.STATIC_VARIABLE)
+            kept = V.PASSED if value.fixed == V.PASSED else V.STATIC_VARIABLE
+            value = with_parts(value, parts_of(value), fixed=kept)
         elif isinstance(value, (V.Lit, V.Num)):
             value = replace(value, fixed=V.STATIC_VARIABLE)
         cx.frame.env[target.id] = value

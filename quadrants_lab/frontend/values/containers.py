@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, kind_of, name_of, parts_of, structure, with_parts
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Dict, List, Value
+from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Dict, List, Value, View
 
 Container = List | Dict
 
@@ -58,6 +59,13 @@ def _found(value: Value, token: object) -> Container | None:
 def current(cx: Context, value: Container) -> Container:
     """The list as the locals hold it now; ``value`` may have been read before it changed."""
     return next((v for held in cx.frame.env.values() if (v := _found(held, value.token)) is not None), value)
+
+
+def live(cx: Context, value: Value) -> Value:
+    """What an iteration over the value sees now: in Python it sees changes of the list that it goes over."""
+    if isinstance(value, View):
+        return value.again()
+    return current(cx, value) if isinstance(value, (List, Dict)) else value
 
 
 def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str) -> None:
@@ -160,14 +168,22 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Container, args:
     elif name == "copy":
         found = Dict(result, cx.depth) if isinstance(result, dict) else List(result, cx.depth)
     elif name in ("keys", "values", "items"):
-        rows = zip(entries(cx, old) or (), items.values(), strict=True)
-        found = tuple(r if name == "items" else r[name == "values"] for r in rows)
+        found = View(partial(_rows, cx, old, name))
     else:
         found = cx.wrap(None, text)
     new: Container = Dict(items, old.depth) if isinstance(old, Dict) else List(items, old.depth)
     if name not in _READ:
+        if cx.depth != old.depth:  # entries may change their dtypes
+            raise cx.fail("QL1422", node, name=text.rpartition(".")[0], kind=kind_of(old))
         change(cx, old, new, node, name_of(node.func.value) if isinstance(node.func, ast.Attribute) else text)
     return found
+
+
+def _rows(cx: Context, value: Container, name: str) -> tuple[Value, ...]:
+    """The keys, values or items of the dict as it is now."""
+    now = current(cx, value)
+    rows = zip(entries(cx, now) or (), parts_of(now), strict=True)
+    return tuple(row if name == "items" else row[name == "values"] for row in rows)
 
 
 _READ = ("get", "keys", "values", "items", "copy")

@@ -7,7 +7,7 @@ and ``fixed`` says in words why.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.frontend.source import FINGERPRINT
@@ -68,6 +68,18 @@ class List(tuple[Any, ...]):
     def __new__(cls, parts: Iterable[Value], depth: int, token: object = None, fixed: str = "") -> List:
         made = super().__new__(cls, parts)
         made.depth, made.token, made.fixed = depth, token or object(), fixed
+        return made
+
+
+class View(tuple[Any, ...]):
+    """What ``enumerate``, ``zip``, ``reversed``, ``items`` and ``values`` make of lists and dicts; ``again`` makes it
+    of the entries that they have at another point of the program."""
+
+    again: Callable[[], tuple[Any, ...]]
+
+    def __new__(cls, again: Callable[[], tuple[Any, ...]]) -> View:
+        made = super().__new__(cls, again())
+        made.again = again
         return made
 
 

@@ -10,6 +10,12 @@ def by_value(l):
 
 
 @qd.func
+def rows_by_value(rows):
+    for row in qd.static(rows):
+        row[0] = 7.0
+
+
+@qd.func
 def appends_late(l: qd.template()):
     for j in range(3):
         if x[j] > 0:
@@ -138,3 +144,23 @@ def number_for_a_list():
 @kernel()
 def arms_of_different_length():
     a = [1, 2] if n[None] > 0 else [1]
+
+
+@kernel()
+def grows_while_looped_over():
+    a = [1, 2]
+    for v in qd.static(a):
+        a.append(v)
+
+
+@kernel()
+def order_in_loop():
+    a = [1, 2.5]
+    for i in range(n[None]):
+        a.reverse()
+
+
+@kernel()
+def rows_of_a_parameter():
+    rows = [[1.0], [2.0]]
+    rows_by_value(rows)
