@@ -14,6 +14,7 @@ import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsCompilationError
 
 session = session_of(sessions("cpu"), default_fp=qd.f64)  # lists are gone in the IR, which all backends take
+Pair = qd.Vector
 PLAIN = SimpleNamespace(static=lambda v: v, sin=math.sin, exp=math.exp)
 RAW = {}
 
@@ -32,7 +33,7 @@ class Cells(list):
 
 def python_of(fn):
     """The function as Python runs it."""
-    names = {**globals(), "qd": PLAIN}
+    names = {**globals(), "qd": PLAIN, "Pair": np.array}
     names |= {name: FunctionType(raw.__code__, names) for name, raw in RAW.items()}
     return FunctionType(fn.__code__, names)
 
@@ -187,6 +188,22 @@ def funcs(x, y):
         y[i] = a[0] + a[-1] + total(c) * b[1] + total(a[1:3])
 
 
+@func
+def two_lists(v):
+    return [v], [v * 2, 1.0]
+
+
+def vectors(x, y):
+    for i in x:
+        p, q = two_lists(x[i])
+        q.append(p[0])
+        a = [Pair([1.0, 2.0]), Pair([x[i], q[1] * x[i]])]
+        a[1][i % 2] += 5.0
+        for j in range(2):
+            a[0][j] = a[1][(j + i) % 2] * q[2]
+        y[i] = a[0][0] + 10 * a[0][1] + 100 * a[1][0] + len(q)
+
+
 def copies(x, y):
     for i in x:
         a = [x[i], 1.0]
@@ -247,6 +264,7 @@ PROGRAMS = [
     loops,
     dicts,
     funcs,
+    vectors,
     copies,
     changed_while_looped_over,
     rows_by_reference,

@@ -187,19 +187,17 @@ def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)
-    if isinstance(value, (List, Dict)) and cx.frame.returns is None:
-        return (value,)
-    if isinstance(node.value, ast.List):
-        return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and (not isinstance(value, List) or len(cx.frame.returns or ()) > 1):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
         return tuple(_returned(cx, v, n, only) for v, n in zip(value, parts, strict=True))
     if isinstance(value, Obj):
         raise cx.fail("QL1406", node.value, what=describe(value))
-    return (_returned(cx, value, node.value, only),)
+    return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
 
 
 def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
+    if isinstance(value, (List, Dict)) and cx.frame.returns is None:
+        return value
     if isinstance(value, tuple):
         if only and any(isinstance(v, Matrix) for v in value):
             return tuple(_returned(cx, v, node, only) for v in value)

@@ -15,6 +15,7 @@ from quadrants_lab.frontend.values.leaves import (
     is_shared,
     leaf_names,
     leaves,
+    map_leaves,
     name_of,
     parts_of,
     structure,
@@ -139,7 +140,8 @@ def _replaced(
         parts = list(parts_of(old))
         part, is_number = parts[step], isinstance(new, (Num, Lit))
         if rest or structure(part) == structure(new) or (is_number and isinstance(part, Matrix)):
-            new = _replaced(cx, part, rest, new, node, stmt, f"{name}[{step}]")
+            numbers = part if isinstance(part, (List, Dict)) else map_leaves(part, cx.num)
+            new = _replaced(cx, numbers, rest, new, node, stmt, f"{name}[{step}]")
         parts[step] = new
         return with_parts(old, parts)  # type: ignore[no-any-return]
     if isinstance(step, str):
