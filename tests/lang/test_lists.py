@@ -78,6 +78,17 @@ def until(state: qd.template(), bound):
 
 
 @func
+def late(v):
+    out = [v]
+    for j in range(3):
+        if v * j > 1.0:
+            return [v, 1.0 * j]
+    out.append(v * v)
+    out[0] *= 3.0
+    return out
+
+
+@func
 def one_of(v):
     if v > 0.5:
         return [v, 2.0]
@@ -185,6 +196,7 @@ def funcs(x, y):
         until(b, 1.25)
         c = one_of(x[i])
         c.append(b[0])
+        c += late(x[i])
         y[i] = a[0] + a[-1] + total(c) * b[1] + total(a[1:3])
 
 

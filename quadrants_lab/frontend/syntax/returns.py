@@ -50,7 +50,7 @@ def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return)
     local = parameters(cx, Struct(None, hidden), carried)
     frame = replace(cx.frame, env={**cx.frame.env, RETURN: local}, loop=Loop("once", (RETURN,)), returning=[])
     begin, end, index = cx.const(0, i32), cx.const(1, i32), cx.b.param(i32)
-    with cx.setting(frame=frame, top=False, depth=cx.depth + 1, exited=False), cx.b.block() as stmts:
+    with cx.setting(frame=frame, top=False, exited=False), cx.b.block() as stmts:
         cx.stmts(body)
         if not cx.exited:
             if results:
