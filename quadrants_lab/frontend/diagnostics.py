@@ -95,6 +95,19 @@ TABLE: dict[str, Row] = {
     "QL1419": Row(_T, "{what} is neither a list of numbers nor of rows", "made into a matrix here",
                   "write qd.Vector([a, b]) or qd.Matrix([[a, b], [c, d]])"),
     "QL1420": Row(_T, "{what} is not a number", "used as a number here", "use its elements one by one"),
+    # lists and dicts
+    "QL1422": Row(_S, "'{name}' cannot get other entries here: the {kind} was made before a condition or loop that is "
+                  "known only at run time", "changed inside of it",
+                  "decide it with qd.static(...), or assign to entries that are there already, a number for a number"),
+    "QL1423": Row(_S, "{who}: Python would change both, Quadrants one", "changed here",
+                  "copy it: {kind}(...); or use it under one name"),
+    "QL1424": Row(_S, "'{name}' is a {kind} that '{func}' took by value: Python's caller would see this change, "
+                  "Quadrants' would not", "changed here", "write {name}: qd.template(), by reference; or copy it: "
+                  "{kind}({name})"),
+    "QL1425": Row(_S, "this {kind} has no name, so nothing would see the change", "changed here",
+                  "assign it to a variable first"),
+    "QL1426": Row(_S, "the number of entries changes while a static loop goes over them", "this one",
+                  "loop over a copy: qd.static(list(...))"),
     # matrix algebra
     "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here"),
     "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",
@@ -207,14 +220,11 @@ UNSUPPORTED: dict[type, tuple[str, str]] = {
     ast.Nonlocal: ("nonlocal", "write to a field; captured constants cannot change"),
     ast.Import: ("import", "import outside of the kernel"),
     ast.ImportFrom: ("import", "import outside of the kernel"),
-    ast.ListComp: ("a list comprehension", "write a loop over a field or local scalars"),
     ast.SetComp: ("a set comprehension", "write a loop over a field"),
-    ast.DictComp: ("a dict comprehension", "write a loop over a field"),
     ast.GeneratorExp: ("a generator", "write a loop that accumulates"),
     ast.Yield: ("yield", "write the values to a field"),
     ast.YieldFrom: ("yield from", "write the values to a field"),
     ast.Await: ("await", "call it from Python"),
-    ast.Dict: ("a dict", "use fields or scalar variables"),
     ast.Set: ("a set", "use fields or scalar variables"),
     ast.List: ("a list", "use a field or scalar variables"),
     ast.Starred: ("'*'", "write the values out"),

@@ -23,6 +23,7 @@ from quadrants_lab.ir.types import DType
 
 EXPRS: dict[type, Callable[..., Value]] = {
     **expr.EXPRS, ast.NamedExpr: assign.named_expression, ast.Call: calls.call, ast.ListComp: unroll.comprehension,
+    ast.DictComp: unroll.comprehension,
 }  # fmt: skip
 STATEMENTS = {**stmt.STATEMENTS, **assign.STATEMENTS, **loops.STATEMENTS}
 

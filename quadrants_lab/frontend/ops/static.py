@@ -11,16 +11,17 @@ from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.leaves import describe, parts_of
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Shape, Value
+from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Obj, Shape, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
     for node, value in zip(call.args, args, strict=False):
         if node in cx.static_calls:
             raise cx.fail("QL1614", node)
-        if not isinstance(value, (Obj, tuple)):  # the entries of a tuple may be run-time values: loops unroll over them
+        # entries may be run-time values: loops unroll over them
+        if not isinstance(value, (Obj, Dict, tuple)):
             static_truth(cx, value, node)
     cx.static_calls.add(call)
     return args[0] if len(args) == 1 else args
@@ -40,8 +41,8 @@ def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 
 
 def _len(cx: Context, call: ast.Call, x: Value) -> Value:
-    if isinstance(x, tuple):
-        return Lit(len(x), call)
+    if isinstance(x, (Dict, tuple)):
+        return Lit(len(parts_of(x)), call)
     if isinstance(x, Matrix):
         return Lit(x.shape[0], call)
     if isinstance(x, Shape):

@@ -10,8 +10,18 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import operate
+from quadrants_lab.frontend.values.containers import change, inserted
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, is_shared, map_leaves, name_of
+from quadrants_lab.frontend.values.leaves import (
+    describe,
+    is_shared,
+    kind_of,
+    map_leaves,
+    name_of,
+    parts_of,
+    structure,
+    with_parts,
+)
 from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate, variable
 from quadrants_lab.frontend.values.struct import annotation, as_type
 from quadrants_lab.frontend.values.unpack import entries
@@ -72,7 +82,7 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
-    else:
+    elif not inserted(cx, target, lambda base: fetch(cx, locate(cx, base), base), value):
         U.write(cx, locate(cx, target), value, target, source, node)
 
 
@@ -89,7 +99,9 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             number = value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source)
             env[name] = map_leaves(number, cx.own)
             U.name_values(cx, env[name], name)
-        elif isinstance(value, (tuple, V.Shape)) or (isinstance(value, V.Mem) and value.buffer.kind == "shared"):
+        elif isinstance(value, (V.List, V.Dict)):
+            env[name] = _named(value)
+        elif isinstance(value, (tuple, V.Shape)) or _is_container(value):
             env[name] = value
         else:
             raise cx.fail("QL1413", source, what=describe(value), name=name)
@@ -97,7 +109,40 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     if isinstance(old, V.Element):  # a parameter that stands for an element
         U.store(cx, old, value, target, source, node)
         return
+    if isinstance(old, (V.List, V.Dict)):
+        _rebind(cx, target, old, value, source, node)
+        return
     _check_assignable(cx, target, old)
+    _reassign(cx, target, old, value, source, node)
+
+
+def _is_container(value: V.Value) -> bool:
+    """Whether the value is a list, tuple or dict of Python, or an array of a block."""
+    if isinstance(value, V.Mem):
+        return value.buffer.kind == "shared"
+    return isinstance(value, V.Obj) and isinstance(value.value, (list, tuple, dict))
+
+
+def _named(value: V.List | V.Dict) -> V.List | V.Dict:
+    """The list as the value of a variable of its own, which it is not as that of a static loop."""
+    kept = value.fixed if value.fixed == V.PASSED else ""
+    return with_parts(value, parts_of(value), fixed=kept)  # type: ignore[no-any-return]
+
+
+def _rebind(
+    cx: Context, target: ast.Name, old: V.List | V.Dict, value: V.Value, source: ast.expr, node: ast.stmt
+) -> None:
+    """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
+    many entries."""
+    reference = target.id in cx.frame.references
+    if reference or old.fixed == V.STATIC_VARIABLE or not isinstance(value, type(old)):
+        what = f"a {kind_of(old)} by reference" if reference else old.fixed or describe(old)
+        raise cx.fail("QL1303", target, name=target.id, what=what)
+    if cx.depth == old.depth:
+        cx.frame.env[target.id] = _named(value)
+        return
+    if structure(old) != structure(value):
+        raise cx.fail("QL1422", target, name=target.id, kind=kind_of(old))
     _reassign(cx, target, old, value, source, node)
 
 
@@ -105,7 +150,7 @@ def _check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
     """Raises an error unless the name is a local of this iteration."""
     U.check_not_shared(cx, old, target, target.id)
     fixed = getattr(old, "fixed", _COMPILE_TIME)
-    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct)):
+    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct, V.List, V.Dict)):
         raise cx.fail("QL1303", target, name=target.id, what=fixed or _COMPILE_TIME)
 
 
@@ -193,6 +238,12 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         raise cx.fail("QL1305", node, name=name)
     value = cx.expr(node.value)
     if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
+        return
+    if isinstance(old, V.List) and isinstance(node.op, ast.Add):  # in place, as in Python
+        extended = V.List((*old, *(entries(cx, value) or ())), old.depth)
+        if entries(cx, value) is None:
+            raise cx.fail("QL1415", node.value, what=describe(value))
+        change(cx, old, extended, node, name)
         return
     _check_assignable(cx, target, old)
     result = operate(cx, type(node.op), old, value, node, target, node.value)

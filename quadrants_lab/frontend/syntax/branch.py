@@ -7,9 +7,10 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from quadrants_lab.frontend.values.containers import outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, with_leaves
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, structure, with_leaves
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -30,6 +31,7 @@ def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
+_COMPOUND = (Matrix, Struct, List, Dict)
 Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
 
 
@@ -52,10 +54,13 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     results: list[N.Param] = []
     yields: list[list[int]] = [[] for _ in live]
 
-    def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Num:
+    def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Any:
         """The result for a number of each arm; ``old`` where no arm has assigned it."""
-        if old is not None and all(n.id == old.id for n in numbers):
-            return old  # type: ignore[no-any-return]
+        first = old or numbers[0]
+        if all(n is first for n in numbers) and (old or isinstance(first, Lit)):
+            return first
+        if old is not None and all(getattr(n, "id", -1) == getattr(old, "id", -2) for n in numbers):
+            return old
         t = cx.common_dtype(*numbers)
         results.append(cx.b.param(t, name))
         for arm, number, out in zip(live, numbers, yields, strict=True):
@@ -71,11 +76,12 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
-        given: list[Value] = [v if isinstance(v, (Matrix, Struct)) else cx.number(v, node) for v in ends]
+        given: list[Value] = [v if isinstance(v, _COMPOUND) else cx.number(v, node) for v in ends]
         if isinstance(node, ast.IfExp):
             given = _broadcast(given)
         _check_same_shape(cx, given, node)
-        values.append(with_leaves(given[0], [joined(way) for way in zip(*map(leaves, given), strict=True)]))
+        chosen = with_leaves(given[0], [joined(way) for way in zip(*map(leaves, given), strict=True)])
+        values.append(outside(cx, chosen))
     for arm, out in zip(live, yields, strict=True):
         with cx.b.block(arm.stmts):
             cx.b.yield_(*out)
@@ -95,9 +101,11 @@ def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
     """Raises QL1416 unless all values are numbers, matrices of one shape or structs of the same members."""
     first = values[0]
     for v in values[1:]:
-        same = type(v) is type(first) or not any(isinstance(a, (Matrix, Struct)) for a in (v, first))
+        same = type(v) is type(first) or not any(isinstance(a, _COMPOUND) for a in (v, first))
         if isinstance(v, Matrix) and isinstance(first, Matrix):
             same = v.shape == first.shape
+        if isinstance(v, (List, Dict)):
+            same = structure(v) == structure(first)
         if not same or list(leaf_names(v, "")) != list(leaf_names(first, "")):
             raise cx.fail("QL1416", node, left=describe(first), right=describe(v))
 

@@ -16,7 +16,7 @@ from quadrants_lab.frontend.source import FunctionSource, note_read
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import is_shared, leaves, name_of
 from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, fetch, locate
-from quadrants_lab.frontend.values.values import Element, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.values import Dict, Element, List, Lit, Matrix, Num, Obj, Struct, Value
 from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
@@ -67,7 +67,12 @@ def check_no_alias(cx: Context, name: str, references: References, aliases: Iter
 
 def _overlap(a: Place, b: Place) -> bool:
     """Whether two places may have a number in common."""
-    if not isinstance(a, Local) or not isinstance(b, Local) or a.name != b.name:
+    if not isinstance(a, Local) or not isinstance(b, Local):
+        return False
+    if isinstance(a.whole, (List, Dict)) and isinstance(b.whole, (List, Dict)):
+        if a.whole.token is not b.whole.token:  # one may be in the other
+            return a.name.partition("[")[0] == b.name.partition("[")[0]
+    elif a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
         if isinstance(p, DynamicIndex) and isinstance(q, DynamicIndex):
@@ -130,7 +135,9 @@ def refer(cx: Context, node: ast.expr, parameter: str, references: References) -
     place = locate(cx, node)
     value = fetch(cx, place, node)
     numbers = list(leaves(value))
-    if isinstance(place, Local) and not is_shared(value):
+    if isinstance(value, (List, Dict)) or (isinstance(place, Local) and not isinstance(value, (Lit, Obj))):
+        if is_shared(value):
+            return cx.loaded(value, node)
         references[parameter] = (place, node)
     elif numbers and isinstance(value, (Element, Struct)) and all(isinstance(leaf, Element) for leaf in numbers):
         return value

@@ -13,14 +13,27 @@ from quadrants_lab.frontend.op_table import ALL, PYTHON, Builtin
 from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
-from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, unpacked
+from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, iterate, unpacked
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import construct
+from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import bound, instance
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import BoundMethod, Lit, Matrix, Mem, Num, Obj, StructMem, Value
+from quadrants_lab.frontend.values.values import (
+    BoundMethod,
+    Dict,
+    List,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Obj,
+    StructMem,
+    Value,
+    View,
+)
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, Value]
@@ -65,6 +78,11 @@ def call(cx: Context, node: ast.Call) -> Value:
 def _method(cx: Context, node: ast.Call, target: BoundMethod, procedure: bool) -> Value:
     """A call of a method: an operation or func whose first argument is the value that it is called on."""
     assert isinstance(node.func, ast.Attribute)
+    if isinstance(target.self, (List, Dict)):
+        args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
+        if keywords:
+            raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
+        return call_method(cx, node, target.fn, target.self, args, target.text)
     if isinstance(target.fn, str):
         whole = ast.Call(node.func, [node.func.value, *node.args], node.keywords)
         return _operation(cx, ast.copy_location(whole, node), cx.operations[target.fn], target.self)
@@ -184,10 +202,16 @@ def _python(
     memory = any(isinstance(a, (Mem, StructMem)) for a in values)
     if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
         return inline()
-    if cx.static and not keywords and isinstance(fn, type) and fn in STRUCTURAL:
-        parts = [entries(cx, a) for a in args]
-        if parts and all(p is not None for p in parts):
-            return STRUCTURAL[fn](*parts)
+    if fn is list and not keywords and len(args) < 2:
+        return List(iterate(cx, args[0], node.args[0]) if args else (), cx.depth)
+    if fn is dict and len(args) < 2:
+        base = args[0].members if args and isinstance(args[0], Dict) else {}
+        if len(base) or not args:
+            return Dict({**base, **keywords}, cx.depth)
+    structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args and not keywords else None
+    if structural is not None and all(entries(cx, a) is not None for a in args):
+        made = View(lambda: structural(*(entries(cx, live(cx, a)) for a in args)))
+        return tuple(made) if fn is tuple else made
     if cx.static or known:
         before = len(cx.messages)
         try:

@@ -1,5 +1,5 @@
 """The table of expressions by AST node. Comparisons, ``and``, ``or`` and ``a if c else b``, whose operands are
-evaluated only where they are needed; constants, tuples, lists and format strings."""
+evaluated only where they are needed; constants, tuples, lists, dicts and format strings."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from quadrants_lab.frontend.syntax.scan import is_cheap
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import binop, emit, fold, truth, unary
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import leaves, map_leaves, name_of
+from quadrants_lab.frontend.values.leaves import describe, leaves, map_leaves, name_of
 from quadrants_lab.frontend.values.lvalue import read
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import promote, u1
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -62,11 +62,13 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 def _are_objects(left: Value, right: Value) -> bool:
     """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
     both = (left, right)
-    return all(isinstance(v, (Obj, Lit, tuple)) for v in both) and not all(isinstance(v, Lit) for v in both)
+    return all(isinstance(v, (Obj, Lit, Dict, tuple)) for v in both) and not all(isinstance(v, Lit) for v in both)
 
 
 def _frozen(value: Any) -> Any:
-    """The constant with tuples in place of lists: a list of a kernel is a tuple."""
+    """The constant with tuples in place of lists, as `Context.python` has them."""
+    if isinstance(value, dict):
+        return {key: _frozen(v) for key, v in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -82,6 +84,8 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
     """Python's own comparison of objects that are known at compile time."""
     identity = all(isinstance(o, (ast.Is, ast.IsNot)) for o in node.ops)
     try:
+        keys_only = all(isinstance(o, (ast.In, ast.NotIn)) for o in node.ops)
+        values = [cx.wrap(tuple(v.members), "") if keys_only and isinstance(v, Dict) else v for v in values]
         known = [cx.python(v) if identity else _frozen(cx.python(v)) for v in values]
     except TypeError:
         # an array argument has no Python object at compile time, but it is not None
@@ -204,10 +208,26 @@ def _format_string(cx: Context, node: ast.JoinedStr) -> Value:
     return Obj("".join(map(str, parts)))
 
 
+def _dict(cx: Context, node: ast.Dict) -> Value:
+    """``{key: value}``, whose keys are known at compile time."""
+    members: dict[Any, Value] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:  # **other
+            other = cx.expr(value)
+            if not isinstance(other, Dict):
+                raise cx.fail("QL1415", value, what=describe(other))
+            members.update(other.members)
+        else:
+            members[cx.known(cx.expr(key), "QL1508", key)] = cx.expr(value)
+    return Dict(members, cx.depth)
+
+
 EXPRS: dict[type, Callable[..., Value]] = {
     ast.Constant: lambda cx, n: Lit(n.value, n) if type(n.value) in (bool, int, float) else Obj(n.value),
     ast.Name: Context.name,
-    **dict.fromkeys((ast.Tuple, ast.List), lambda cx, node: tuple(map(cx.expr, node.elts))),
+    ast.Tuple: lambda cx, node: tuple(map(cx.expr, node.elts)),
+    ast.List: lambda cx, node: List(map(cx.expr, node.elts), cx.depth),
+    ast.Dict: _dict,
     ast.JoinedStr: _format_string,
     ast.Attribute: read,
     ast.Subscript: read,

@@ -17,11 +17,12 @@ from quadrants_lab.frontend.syntax.scan import always_returns, first_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
+from quadrants_lab.frontend.values.containers import passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Mem, Num, Obj, Struct, Value
 from quadrants_lab.ir.deep_recursion import check_depth
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -164,13 +165,15 @@ def _parameter(
         if isinstance(value, Lit):
             value = replace(value, node=node)
         fixed = isinstance(value, (Num, Lit, Matrix, Struct))
-        return replace(value, fixed="a template argument") if fixed else value  # type: ignore[type-var]
+        return replace(value, fixed="a template argument") if fixed else passed(value)  # type: ignore[type-var]
     if not template and source.typed:
         with cx.setting(frame=Frame(source)):
             declared = annotation(cx, param.annotation, source.fn.__annotations__.get(param.arg))
         if declared is not None:
             value = as_type(cx, value, declared, node)
     cx.at(node)
+    if isinstance(value, (List, Dict)):
+        return value if reference else passed(value)
     return map_leaves(value, cx.own)  # type: ignore[no-any-return]
 
 
@@ -184,17 +187,17 @@ def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)
-    if isinstance(node.value, ast.List):
-        return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and (not isinstance(value, List) or len(cx.frame.returns or ()) > 1):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
         return tuple(_returned(cx, v, n, only) for v, n in zip(value, parts, strict=True))
     if isinstance(value, Obj):
         raise cx.fail("QL1406", node.value, what=describe(value))
-    return (_returned(cx, value, node.value, only),)
+    return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
 
 
 def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
+    if isinstance(value, (List, Dict)) and cx.frame.returns is None:
+        return value
     if isinstance(value, tuple):
         if only and any(isinstance(v, Matrix) for v in value):
             return tuple(_returned(cx, v, node, only) for v in value)

@@ -27,7 +27,7 @@ from quadrants_lab.frontend.values.leaves import (
     with_leaves,
 )
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
@@ -170,7 +170,8 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     else:
         indices = tuple(cx.b.param(t, n.id) for n in names)
     loop, cx.frame.loop, cx.frame.env = cx.frame.loop, Loop("task", ()), env
-    with cx.setting(top=False, stop_grads=set(), changed_activity=set(), exited=False):
+    inside = {"top": False, "depth": cx.depth + 1, "exited": False}
+    with cx.setting(stop_grads=set(), changed_activity=set(), **inside):
         with cx.b.block() as body:
             for p, n in zip(indices, names, strict=True):
                 env[n.id] = Num(p.id, t)
@@ -214,6 +215,7 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
         if value is None or not is_local(value):
             continue
         temps = []
+        value = map_leaves(value, cx.num) if isinstance(value, (List, Dict)) else value
         for leaf, called in zip(leaves(value), leaf_names(value, name), strict=True):
             free = unused((f"{N.buffer_name(called)}.tmp{n}" for n in count_from()), cx.buffers)
             buffer = with_adjoint(cx.buffers, N.Buffer(free, "temp", leaf.type, 0, ()))
@@ -379,7 +381,7 @@ def _carry(
         if value is None or not is_local(value) or is_shared(value):
             continue
         names.append(name)
-        inits += [leaf.id for leaf in leaves(value)]
+        inits += [cx.num(leaf).id for leaf in leaves(value)]
         env[name] = parameters(cx, value, params, name)
     cx.frame.env = env
     return before, tuple(names), tuple(params), tuple(inits)

@@ -9,7 +9,7 @@ from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -130,8 +130,11 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
     if isinstance(value, (tuple, Matrix)):
-        begin, end = "()" if isinstance(value, tuple) else "[]"
+        begin, end = "()" if isinstance(value, tuple) and not isinstance(value, List) else "[]"
         return [begin, *_separated((_shown(cx, v, node, spec) for v in entries(cx, value) or ()), ", "), end]
+    if isinstance(value, Dict):
+        entries_ = ([f"{key!r}: ", *_shown(cx, part, node, spec)] for key, part in value.members.items())
+        return ["{", *_separated(entries_, ", "), "}"]
     if isinstance(value, Struct):
         members = ([f"{name}: ", *_shown(cx, member, node, spec)] for name, member in value.members.items())
         return ["{", *_separated(members, ", "), "}"]

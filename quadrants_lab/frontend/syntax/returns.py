@@ -20,9 +20,17 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, emit_exit
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
+from quadrants_lab.frontend.values.containers import outside
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, map_leaves, with_leaves
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.leaves import (
+    describe,
+    leaf_names,
+    leaves,
+    map_leaves,
+    structure,
+    with_leaves,
+)
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32, u1
 
@@ -51,16 +59,17 @@ def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return)
     cx.at(node)
     result = parameters(cx, Struct(None, hidden), after)
     cx.b.add(N.For(cx.b.fresh(), index, begin, end, tuple(carried), tuple(inits), tuple(stmts), tuple(after)))
-    return tuple(result.members.values())[1:]
+    return tuple(outside(cx, value) for value in result.members.values())[1:]
 
 
 def parameters(cx: Context, value: Value, params: list[N.Param], name: str | None = None) -> Any:
     """The local with a new parameter of a block in place of each number; the parameters are appended to ``params``."""
     names = repeat("") if name is None else leaf_names(value, name)
 
-    def new(leaf: Num) -> Num:
-        params.append(cx.b.param(leaf.type, next(names)))
-        return Num(params[-1].id, leaf.type)
+    def new(leaf: Num | Lit) -> Num:
+        t = cx.type_of(leaf)
+        params.append(cx.b.param(t, next(names)))
+        return Num(params[-1].id, t)
 
     return map_leaves(value, new)
 
@@ -125,14 +134,14 @@ def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value
 
 
 def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
-    if not isinstance(value, (Num, Lit, Matrix, Struct)):
+    if not isinstance(value, (Num, Lit, Matrix, Struct, List, Dict)):
         raise cx.fail("QL1805", node, why=f"{describe(value)} is returned before the end")
     return map_leaves(value, lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
 
 
 def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
     """The value of the promoted dtypes; QL1805 where the shapes differ."""
-    if type(a) is not type(b) or list(leaf_names(a, "")) != list(leaf_names(b, "")):
+    if type(a) is not type(b) or structure(a) != structure(b):
         raise cx.fail("QL1805", node, why=f"one way returns {describe(a)}, another {describe(b)}")
     met = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(leaves(a), leaves(b), strict=True)]
     return with_leaves(a, met)  # type: ignore[no-any-return]

@@ -10,22 +10,26 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.leaves import describe, name_of
+from quadrants_lab.frontend.values.leaves import describe, name_of, parts_of, with_parts
 from quadrants_lab.frontend.values.unpack import entries
-
-_FIXED = "a static loop variable"
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     """``for i in qd.static(...)``: lowers the body once for each entry, with the loop variable a constant."""
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
-    for item in iterate(cx, value, node.iter):
+    items = iterate(cx, value, node.iter)
+    changing = isinstance(value, (V.List, V.Dict, V.View))
+    for k, item in enumerate(items):
         cx.frame.loop = loop
         loop.left = ""
+        now = iterate(cx, live(cx, value), node.iter) if changing and k else items
+        if len(now) != len(items):
+            raise cx.fail("QL1426", node.iter)
         with cx.scope(node, "loop"):
-            bind(cx, node.target, item)
+            bind(cx, node.target, now[k] if changing else item)
             cx.stmts(node.body)
         if loop.left:
             cx.exited = False
@@ -38,7 +42,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     """The entries of a value that can be iterated over at compile time; QL1701 for other values."""
     if isinstance(value, V.Grouped):
         points = [p if isinstance(p, tuple) else (p,) for p in cx.python(value.space)]
-        return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), _FIXED) for p in points)
+        return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), V.STATIC_VARIABLE) for p in points)
     found = None if isinstance(value, (V.Mem, V.StructMem)) else entries(cx, value)
     if found is not None:
         return found
@@ -64,7 +68,12 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
             raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, V.Lit):
             value = replace(value, node=target)
-        cx.frame.env[target.id] = replace(value, fixed=_FIXED) if isinstance(value, (V.Lit, V.Num)) else value
+        if isinstance(value, (V.List, V.Dict)):
+            kept = V.PASSED if value.fixed == V.PASSED else V.STATIC_VARIABLE
+            value = with_parts(value, parts_of(value), fixed=kept)
+        elif isinstance(value, (V.Lit, V.Num)):
+            value = replace(value, fixed=V.STATIC_VARIABLE)
+        cx.frame.env[target.id] = value
         return
     parts = entries(cx, value)
     targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
@@ -75,13 +84,17 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
         bind(cx, t, p)
 
 
-def comprehension(cx: Context, node: ast.ListComp) -> V.Value:
-    """``[... for i in ... if ...]``: a tuple; its ranges and conditions must be known at compile time."""
-    found: list[V.Value] = []
+def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
+    """``[... for i in ... if ...]`` or ``{key: ... for ...}``; its ranges, conditions and keys must be known at compile
+    time."""
+    found: list[Any] = []
 
     def rest(k: int) -> None:
         if k == len(node.generators):
-            found.append(cx.expr(node.elt))
+            if isinstance(node, ast.ListComp):
+                found.append(cx.expr(node.elt))
+            else:
+                found.append((cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)))
             return
         loop = node.generators[k]
         for item in iterate(cx, cx.expr(loop.iter), loop.iter):
@@ -93,7 +106,7 @@ def comprehension(cx: Context, node: ast.ListComp) -> V.Value:
             cx.frame.env = before
 
     rest(0)
-    return tuple(found)
+    return V.List(found, cx.depth) if isinstance(node, ast.ListComp) else V.Dict(dict(found), cx.depth)
 
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
@@ -109,6 +122,5 @@ STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
     enumerate: lambda a: tuple((V.Lit(k), v) for k, v in enumerate(a)),
     zip: lambda *a: tuple(zip(*a, strict=False)),
     reversed: lambda a: tuple(reversed(a)),
-    list: lambda a: a,
     tuple: lambda a: a,
 }

@@ -10,7 +10,7 @@ from typing import Any
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import List, Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)
@@ -68,10 +68,10 @@ def operate(
             return constant
         left, right = _listed(cx, left), _listed(cx, right)
     if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
-        return left + right
+        return List(left + right, cx.depth) if isinstance(left, List) else left + right
     many, times = (left, right) if isinstance(left, tuple) else (right, left)
     if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
-        return many * times.value
+        return List(many * times.value, cx.depth) if isinstance(many, List) else many * times.value
     if op is ast.MatMult and (isinstance(left, Matrix) or isinstance(right, Matrix)):
         return cx.operations["Matrix.__matmul__"].lower(cx, node, left, right)
 

@@ -426,6 +426,8 @@ class Context:
             return value.value
         if isinstance(value, tuple):
             return tuple(self.python(v) for v in value)
+        if isinstance(value, V.Dict):
+            return {key: self.python(v) for key, v in value.members.items()}
         if isinstance(value, V.Matrix):
             return tuple(map(self.python, value.elements))
         if isinstance(value, V.Mem) and value.buffer.name in self.bindings:

@@ -16,14 +16,52 @@ _KINDS = {
 
 
 def leaves(value: V.Value) -> Iterator[Any]:
-    """The numbers of a number, matrix or struct, in order; nothing for other values."""
+    """The numbers of a number, matrix, struct, list or dict, in order; nothing for other values."""
     if isinstance(value, V.Matrix):
         yield from value.elements
     elif isinstance(value, V.Struct):
         for member in value.members.values():
             yield from leaves(member)
+    elif isinstance(value, (V.List, V.Dict)):
+        for part in parts_of(value):
+            yield from leaves(part)
     elif isinstance(value, _LEAVES):
         yield value
+
+
+def parts_of(value: V.Value) -> tuple[V.Value, ...]:
+    """The entries of a list, dict or tuple; nothing for other values."""
+    return tuple(value.members.values()) if isinstance(value, V.Dict) else value if isinstance(value, tuple) else ()
+
+
+def with_parts(value: Any, parts: Iterable[V.Value], **changed: Any) -> Any:
+    """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
+    if not isinstance(value, (V.List, V.Dict)):
+        return tuple(parts)
+    kept = {name: getattr(value, name) for name in ("depth", "token", "fixed")} | changed
+    if isinstance(value, V.List):
+        return V.List(parts, **kept)
+    return V.Dict(dict(zip(value.members, parts, strict=True)), **kept)
+
+
+def kind_of(value: V.List | V.Dict) -> str:
+    return "dict" if isinstance(value, V.Dict) else "list"
+
+
+def structure(value: V.Value) -> Any:
+    """What is equal for two values between which a run-time condition can choose: shapes, names of members, number of
+    entries, and the identity of what is no number."""
+    if isinstance(value, V.Matrix):
+        return value.shape
+    if isinstance(value, V.Struct):
+        return {name: structure(m) for name, m in value.members.items()}
+    if isinstance(value, (V.Dict, tuple)):
+        return [type(value), list(getattr(value, "members", ())), *map(structure, parts_of(value))]
+    if isinstance(value, _LEAVES):
+        return "a number"
+    if isinstance(value, V.Mem):
+        return value.buffer.name, value.entry
+    return id(getattr(value, "raw", value))
 
 
 def is_shared(value: V.Value) -> bool:
@@ -33,15 +71,18 @@ def is_shared(value: V.Value) -> bool:
 
 def is_local(value: V.Value | None) -> bool:
     """Whether a name with this value is a local variable, which can be assigned."""
-    return isinstance(value, (V.Num, V.Temp, V.Matrix, V.Struct)) and not value.fixed
+    variable = isinstance(value, (V.Num, V.Temp, V.Matrix, V.Struct)) and not value.fixed
+    return variable or isinstance(value, (V.List, V.Dict))
 
 
 def map_leaves(value: V.Value, fn: Callable[[Any], Any]) -> Any:
-    """A new number, matrix or struct with ``fn`` applied to each number; other values are returned as they are."""
+    """A new number, matrix, struct, list or dict with ``fn`` applied to each number; other values stay as they are."""
     if isinstance(value, V.Matrix):
         return V.Matrix(value.shape, tuple(fn(e) for e in value.elements))
     if isinstance(value, V.Struct):
         return V.Struct(value.type, {name: map_leaves(m, fn) for name, m in value.members.items()})
+    if isinstance(value, (V.List, V.Dict)):
+        return with_parts(value, [map_leaves(part, fn) for part in parts_of(value)])
     return fn(value) if isinstance(value, _LEAVES) else value
 
 
@@ -60,6 +101,10 @@ def leaf_names(value: V.Value, name: str) -> Iterator[str]:
     elif isinstance(value, V.Struct):
         for member, inner in value.members.items():
             yield from leaf_names(inner, f"{name}.{member}")
+    elif isinstance(value, (V.List, V.Dict)):
+        keys = value.members if isinstance(value, V.Dict) else range(len(value))
+        for key, part in zip(keys, parts_of(value), strict=True):
+            yield from leaf_names(part, f"{name}[{key}]")
     elif isinstance(value, _LEAVES):
         yield name
 
@@ -88,6 +133,8 @@ def describe(value: V.Value) -> str:
         return f"a number of dtype {value.type}"
     if isinstance(value, V.Lit):
         return f"the number {value.value}"
+    if isinstance(value, (V.List, V.Dict)):
+        return f"a {kind_of(value)} of {len(parts_of(value))}"
     if isinstance(value, (tuple, V.Shape)):
         return "a tuple"
     if isinstance(value, V.Obj):

@@ -15,10 +15,10 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import containers, matrix
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, is_local, name_of
+from quadrants_lab.frontend.values.leaves import describe, is_local, name_of, parts_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item, slice_of
@@ -42,12 +42,13 @@ class DynamicIndex:
     index: tuple[int | V.Num, ...]
 
 
-Step = str | Part | DynamicIndex  # str: to the member of a struct
+Step = str | int | Part | DynamicIndex  # str: to the member of a struct; int: to an entry of a list or dict
 
 
 @dataclass(slots=True, eq=False)
 class Local:
-    """A local variable, or the part of it that ``steps`` lead to. ``base`` is the value that the last step is taken
+    """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
+    lead to its entries. ``base`` is the value that the last step is taken
     from. ``value`` is the value of the part, None after a `DynamicIndex`, which is always the last step."""
 
     name: str
@@ -99,7 +100,8 @@ def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
         return _take(cx, base, step, node)
     assert base.value is not None
     after = None if isinstance(step, DynamicIndex) else _take(cx, base.value, step, node)
-    if after is None or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)):
+    plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
+    if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
         return Local(base.name, base.whole, (*base.steps, step), after, base.value)
     return after
 
@@ -109,6 +111,8 @@ def _take(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
     if isinstance(step, str):
         assert isinstance(value, V.Struct)
         return value.members[step]
+    if isinstance(step, int):
+        return parts_of(value)[step]
     if isinstance(value, V.Element):
         return _element_part(cx, value, step, node)
     assert isinstance(value, V.Matrix)
@@ -181,6 +185,9 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         return _struct_element(value, element_index(cx, node, value.fields[0]))
     if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
         return _step(cx, base, _position(cx, node, value.shape), node)
+    if isinstance(value, (V.List, V.Dict)) and not isinstance(node.slice, ast.Slice):
+        at = containers.position(cx, value, node)
+        return _step(cx, Local(name_of(node.value), value, (), value, value), at, node)
     if isinstance(value, (tuple, V.Shape, V.Obj)):
         return item(cx, value, node)
     if isinstance(value, V.Struct) and _is_view(value):
@@ -360,6 +367,11 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         return _struct_mem_member(cx, value, node)
     if isinstance(value, V.Struct):
         return _struct_member(cx, base, value, node)
+    if isinstance(value, (V.List, V.Dict)):
+        methods = containers.METHODS[type(value)]
+        if node.attr in methods:
+            return V.BoundMethod(node.attr, value, name_of(node))
+        raise _no_attribute(cx, node, name_of(node.value), methods, f"{describe(value)} has {', '.join(methods)}")
     if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
         return _matrix_member(cx, base, value, node)
     if isinstance(value, V.Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:

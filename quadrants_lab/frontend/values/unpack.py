@@ -9,7 +9,7 @@ import numpy as np
 
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe
-from quadrants_lab.frontend.values.values import Matrix, Obj, Shape, Value
+from quadrants_lab.frontend.values.values import Dict, List, Matrix, Obj, Shape, Value
 
 
 def slice_of(cx: Context, node: ast.Slice) -> slice:
@@ -38,7 +38,8 @@ def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) 
             count = len(base.value) if hasattr(base.value, "__len__") else 0
             raise cx.fail("QL1506", node, index=shown, count=count) from None
     if isinstance(index, slice):
-        return (entries(cx, base) or ())[index]
+        part = (entries(cx, base) or ())[index]
+        return List(part, cx.depth) if isinstance(base, List) else part
     count = base.count if isinstance(base, Shape) else len(base)
     if not isinstance(index, int) or not -count <= index < count:
         raise cx.fail("QL1506", node, index=shown, count=count)
@@ -50,9 +51,11 @@ def item(cx: Context, base: tuple[Any, ...] | Shape | Obj, node: ast.Subscript) 
 
 
 def entries(cx: Context, value: Value) -> tuple[Any, ...] | None:
-    """The entries of a value that can be unpacked, the rows of a matrix; None for other values."""
+    """The entries of a value that can be unpacked, the rows of a matrix, the keys of a dict; None for other values."""
     if isinstance(value, tuple):
         return value
+    if isinstance(value, Dict):
+        return tuple(cx.wrap(key, repr(key)) for key in value.members)
     if isinstance(value, Shape):
         return tuple(cx.extent(value.buffer, k) for k in range(value.count))
     if isinstance(value, Matrix):

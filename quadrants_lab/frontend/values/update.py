@@ -8,12 +8,35 @@ from collections.abc import Iterator
 from typing import Any
 
 from quadrants_lab.errors import Label
-from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import containers, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, is_shared, leaf_names, leaves, name_of, with_leaves
+from quadrants_lab.frontend.values.leaves import (
+    describe,
+    is_shared,
+    leaf_names,
+    leaves,
+    map_leaves,
+    name_of,
+    parts_of,
+    structure,
+    with_leaves,
+    with_parts,
+)  # fmt: skip
 from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, all_cells, candidates
 from quadrants_lab.frontend.values.sparse import activate_element
-from quadrants_lab.frontend.values.values import Element, Lit, Matrix, Mem, Num, Number, Struct, Temp, Value
+from quadrants_lab.frontend.values.values import (
+    Dict,
+    Element,
+    List,
+    Lit,
+    Matrix,
+    Mem,
+    Num,
+    Number,
+    Struct,
+    Temp,
+    Value,
+)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 
@@ -34,6 +57,11 @@ def paired_leaves(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterat
             raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
         for name, member in old.members.items():
             yield from paired_leaves(cx, member, new.members[name], node)
+    elif isinstance(old, (List, Dict)):
+        if structure(old) != structure(new):
+            raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
+        for a, b in zip(parts_of(old), parts_of(new), strict=True):
+            yield from paired_leaves(cx, a, b, node)
     elif isinstance(old, (Num, Lit, Temp, Element)):
         if isinstance(new, (Matrix, Struct)):
             raise cx.fail("QL1417", node, what=describe(new), target="a number")
@@ -58,14 +86,21 @@ def cast_to_local(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast
     numbers = []
     warned = False
     for leaf, number in paired_leaves(cx, old, new, node):
-        warned = warned or warn_loss(cx, "QL1901", number, leaf.type, name, node)
+        t = cx.type_of(leaf)
+        warned = warned or warn_loss(cx, "QL1901", number, t, name, node)
         cx.at(stmt)
-        numbers.append(Num(cx.to(number, leaf.type), leaf.type))
+        numbers.append(Num(cx.to(number, t), t))
     return with_leaves(old, numbers)  # type: ignore[no-any-return]
 
 
 def write_local(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
+    if isinstance(place.whole, (List, Dict)):
+        held = containers.current(cx, place.whole)
+        check_not_shared(cx, held, node, place.name)
+        replaced: Any = _replaced(cx, held, place.steps, value, source, stmt, place.name)
+        containers.change(cx, held, replaced, node, place.name)
+        return
     whole = cx.frame.env[place.name]
     check_not_shared(cx, whole, node, place.name)
     _check_not_copy(cx, place, node)
@@ -97,8 +132,18 @@ def _replaced(
 ) -> Value:
     """``old`` with the part that the steps lead to replaced by ``new``."""
     if not steps:
+        if isinstance(old, (List, Dict)) and cx.depth == old.depth:
+            return new
         return cast_to_local(cx, old, new, node, stmt, name)
     step, rest = steps[0], steps[1:]
+    if isinstance(step, int):
+        parts = list(parts_of(old))
+        part, is_number = parts[step], isinstance(new, (Num, Lit))
+        if rest or structure(part) == structure(new) or (is_number and isinstance(part, Matrix)):
+            numbers = part if isinstance(part, (List, Dict)) else map_leaves(part, cx.num)
+            new = _replaced(cx, numbers, rest, new, node, stmt, f"{name}[{step}]")
+        parts[step] = new
+        return with_parts(old, parts)  # type: ignore[no-any-return]
     if isinstance(step, str):
         assert isinstance(old, Struct)
         member = _replaced(cx, old.members[step], rest, new, node, stmt, f"{name}.{step}")
@@ -142,6 +187,8 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
         inner = list(leaves(place))
         if inner and all(isinstance(e, Element) for e in inner):
             return place
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, tuple):
+        raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
     if isinstance(node, ast.Attribute) and not isinstance(place, (Num, Matrix, Struct)):
         raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = node
@@ -198,13 +245,17 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
 
 def differ(before: Value, after: Value) -> bool:
     """Whether two values of one shape differ in a number; used to see whether a func changed an argument."""
+    if isinstance(before, (List, Dict)):
+        return before is not after
     return any(a.id != b.id for a, b in zip(leaves(before), leaves(after), strict=True))
 
 
 def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
     """Writes back an argument that a func took by reference: stores those numbers that the func changed. Nothing
     happens if the argument was not a place."""
-    if isinstance(place, Local):
+    if isinstance(before, (List, Dict)):
+        containers.hand_back(cx, before, after, node)
+    elif isinstance(place, Local):
         write_local(cx, place, after, node, node, stmt)
     elif isinstance(place, (Element, Matrix, Struct)) and all(isinstance(e, Element) for e in leaves(place)):
         for (cell, number), was in zip(paired_leaves(cx, place, after, node), leaves(before), strict=True):
@@ -215,7 +266,9 @@ def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast
 
 def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
-    if place.steps:
+    if isinstance(place.whole, (List, Dict)):
+        containers.check_one_name(cx, place.whole, node, shared=True)
+    elif place.steps:
         _check_not_copy(cx, place, node)
     if place.value is not None:
         old = []

@@ -7,6 +7,7 @@ and ``fixed`` says in words why.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.frontend.source import FINGERPRINT
@@ -54,6 +55,45 @@ class Matrix:
     shape: tuple[int, ...]
     elements: tuple[Leaf, ...]
     fixed: str = ""
+
+
+class List(tuple[Any, ...]):
+    """A list that the kernel makes. It is immutable: a change makes a list of other entries with the same ``token``.
+    ``depth`` is the number of run-time conditions and loops around the place where it was made."""
+
+    depth: int
+    token: object
+    fixed: str
+
+    def __new__(cls, parts: Iterable[Value], depth: int, token: object = None, fixed: str = "") -> List:
+        made = super().__new__(cls, parts)
+        made.depth, made.token, made.fixed = depth, token or object(), fixed
+        return made
+
+
+class View(tuple[Any, ...]):
+    """What ``enumerate``, ``zip``, ``reversed``, ``items`` and ``values`` make of lists and dicts; ``again`` makes it
+    of the entries that they have at another point of the program."""
+
+    again: Callable[[], tuple[Any, ...]]
+
+    def __new__(cls, again: Callable[[], tuple[Any, ...]]) -> View:
+        made = super().__new__(cls, again())
+        made.again = again
+        return made
+
+
+@dataclass(slots=True, eq=False)
+class Dict:
+    """A dict that the kernel makes, immutable as `List` is."""
+
+    members: dict[Any, Value]
+    depth: int
+    token: object = None
+    fixed: str = ""
+
+    def __post_init__(self) -> None:
+        self.token = self.token or object()
 
 
 @dataclass(slots=True, eq=False)
@@ -189,5 +229,7 @@ class Grouped:
 
 Number = Num | Lit
 Leaf = Number | ArgRef | Temp | Element
+PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by value
+STATIC_VARIABLE = "a static loop variable"
 Static = Mem | StructMem | Shape | Obj | BoundMethod | Range | NdRange | Grouped
-Value = Leaf | Matrix | Struct | Static | tuple[Any, ...]
+Value = Leaf | Matrix | Struct | Dict | Static | tuple[Any, ...]

@@ -52,10 +52,6 @@ def del_():
     del v
 
 
-def dict_():
-    v = {"a": 1}
-
-
 def starred():
     p, *q = 1, 2, 3
 

@@ -1,0 +1,216 @@
+"""Lists and dicts that a kernel makes: their entries are values of the running kernel, their keys and number are known
+at compile time.
+
+They are immutable here, as vectors are: a change makes a new list, which takes the place of the old one wherever locals
+hold it, and branches and loops carry its numbers. Two changes are errors. One is of the number of entries, in code that
+may not run or may run several times. The other is of a list with two names: after ``b = a`` Python has one list, and
+Quadrants has two.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import describe, kind_of, name_of, parts_of, structure, with_parts
+from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Dict, List, Value, View
+
+Container = List | Dict
+
+
+def position(cx: Context, value: Container, node: ast.Subscript) -> int:
+    """The position of the entry that the subscript refers to, counted from 0."""
+    key = key_of(cx, node)
+    found: Any = {k: n for n, k in enumerate(value.members)} if isinstance(value, Dict) else range(len(value))
+    try:
+        return int(found[key])
+    except (LookupError, TypeError):
+        raise cx.fail("QL1506", node, index=repr(key), count=len(found)) from None
+
+
+def key_of(cx: Context, node: ast.Subscript) -> Any:
+    """The key between the brackets, which must be known at compile time."""
+    return cx.known(cx.expr(node.slice), "QL1508", node.slice)
+
+
+# --- changes ----------------------------------------------------------------------------------------------------
+
+
+def _holders(value: Value, token: object, in_tuple: bool = False) -> Iterator[bool]:
+    """For each place of the value that holds the list with this token, whether it lies in a tuple."""
+    if isinstance(value, (List, Dict)) and value.token is token:
+        yield in_tuple
+    inside = in_tuple or not isinstance(value, (List, Dict))
+    for part in parts_of(value):
+        yield from _holders(part, token, inside)
+
+
+def _found(value: Value, token: object) -> Container | None:
+    """The list with this token in the value."""
+    if isinstance(value, (List, Dict)) and value.token is token:
+        return value
+    return next((found for part in parts_of(value) if (found := _found(part, token)) is not None), None)
+
+
+def current(cx: Context, value: Container) -> Container:
+    """The list as the locals hold it now; ``value`` may have been read before it changed."""
+    return next((v for held in cx.frame.env.values() if (v := _found(held, value.token)) is not None), value)
+
+
+def live(cx: Context, value: Value) -> Value:
+    """What an iteration over the value sees now: in Python it sees changes of the list that it goes over."""
+    if isinstance(value, View):
+        return value.again()
+    return current(cx, value) if isinstance(value, (List, Dict)) else value
+
+
+def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str) -> None:
+    """Puts the entries of ``new`` in the place of those of ``old``, in all locals. ``name`` is what the program calls
+    the list."""
+    env, kind = cx.frame.env, kind_of(old)
+    if old.fixed == PASSED:
+        raise cx.fail("QL1424", node, name=name, kind=kind, func=cx.frame.source.name)
+    held = {n: found for n, v in env.items() if (found := list(_holders(v, old.token)))}
+    if not held:
+        raise cx.fail("QL1425", node, kind=kind)
+    check_one_name(cx, old, node)
+    if cx.depth != old.depth and (structure(old) != structure(new) or any(map(any, held.values()))):
+        raise cx.fail("QL1422", node, name=name, kind=kind)
+    for n in held:
+        env[n] = _exchanged(env[n], old.token, new)
+
+
+def check_one_name(cx: Context, value: Container, node: ast.AST, shared: bool = False) -> None:
+    """Raises QL1423 if two locals hold the list, or one twice. The variable of a static loop over a list does not
+    count, unless the list is ``shared`` by the iterations of a parallel loop."""
+    names = [
+        n for n, v in cx.frame.env.items() for _ in _holders(v, value.token)
+        if shared or getattr(v, "fixed", "") != STATIC_VARIABLE
+    ]  # fmt: skip
+    if len(names) > 1:
+        kind = kind_of(value)
+        who = f"'{names[0]}' holds the same {kind} twice"
+        if names[0] != names[1]:
+            who = f"'{names[0]}' and '{names[1]}' hold the same {kind}"
+        raise cx.fail("QL1423", node, who=who, kind=kind)
+
+
+def _exchanged(value: Value, token: object, new: Container) -> Value:
+    """The value with the entries of ``new`` in the list with this token; itself if it does not hold the list."""
+    if isinstance(value, (List, Dict)) and value.token is token:
+        return with_parts(new, parts_of(new), depth=value.depth, token=token, fixed=value.fixed)  # type: ignore[no-any-return]
+    if not list(_holders(value, token)):
+        return value
+    return with_parts(value, [_exchanged(part, token, new) for part in parts_of(value)])  # type: ignore[no-any-return]
+
+
+def hand_back(cx: Context, before: Value, after: Value, node: ast.expr) -> None:
+    """Gives the caller's list the entries that it has at the end of a func that took it by reference."""
+    assert isinstance(before, (List, Dict))
+    assert isinstance(after, (List, Dict))
+    for part in parts_of(before):
+        kept = _found(after, part.token) if isinstance(part, (List, Dict)) else None
+        if kept is not None:
+            hand_back(cx, part, kept, node)
+    same = len(parts_of(before)) == len(parts_of(after))
+    if not same or any(p is not q for p, q in zip(parts_of(before), parts_of(after), strict=True)):
+        change(cx, current(cx, before), after, node, name_of(node))
+
+
+def outside(cx: Context, value: Value) -> Value:
+    """The value where control flow has met again after the place where lists in it were made."""
+    if isinstance(value, (List, Dict)):
+        parts = [outside(cx, part) for part in parts_of(value)]
+        value = with_parts(value, parts, depth=min(value.depth, cx.depth))
+    return value
+
+
+def passed(value: Value) -> Value:
+    """The value as a parameter by value: a list in it cannot be changed."""
+    if isinstance(value, (List, Dict)):
+        value = with_parts(value, [passed(part) for part in parts_of(value)], fixed=PASSED)
+    return value
+
+
+# --- methods ----------------------------------------------------------------------------------------------------
+
+
+def _entries(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
+    found = entries(cx, value)
+    if found is None:
+        raise cx.fail("QL1415", node, what=describe(value))
+    return found
+
+
+def call_method(cx: Context, node: ast.Call, name: str, before: Container, args: Sequence[Value], text: str) -> Value:
+    """``a.append(x)`` and the like: Python's own method, on the entries."""
+    old = current(cx, before)
+    known, spread = METHODS[type(old)][name]
+    given: list[Any] = list(args)
+    for k in range(min(known, len(given))):
+        given[k] = cx.known(given[k], "QL1508", node.args[k])
+    if spread and given:
+        same = isinstance(given[0], Dict)
+        given[0] = given[0].members if same else _entries(cx, given[0], node.args[0])
+    items: Any = dict(old.members) if isinstance(old, Dict) else list(old)
+    try:
+        result = getattr(items, name)(*given)
+    except LookupError:
+        raise cx.fail("QL1506", node, index=repr(given[0]) if given else "-1", count=len(items)) from None
+    except TypeError as e:
+        raise cx.fail("QL1604", node, text=text, what=str(e)) from None
+    if name in ("get", "pop") and result is not None:
+        found: Value = result
+    elif name == "copy":
+        found = Dict(result, cx.depth) if isinstance(result, dict) else List(result, cx.depth)
+    elif name in ("keys", "values", "items"):
+        found = View(partial(_rows, cx, old, name))
+    else:
+        found = cx.wrap(None, text)
+    new: Container = Dict(items, old.depth) if isinstance(old, Dict) else List(items, old.depth)
+    if name not in _READ:
+        if cx.depth != old.depth:  # entries may change their dtypes
+            raise cx.fail("QL1422", node, name=text.rpartition(".")[0], kind=kind_of(old))
+        change(cx, old, new, node, name_of(node.func.value) if isinstance(node.func, ast.Attribute) else text)
+    return found
+
+
+def _rows(cx: Context, value: Container, name: str) -> tuple[Value, ...]:
+    """The keys, values or items of the dict as it is now."""
+    now = current(cx, value)
+    rows = zip(entries(cx, now) or (), parts_of(now), strict=True)
+    return tuple(row if name == "items" else row[name == "values"] for row in rows)
+
+
+_READ = ("get", "keys", "values", "items", "copy")
+# the methods that a kernel can call: how many of their arguments, from the left, must be known at compile time, and
+# whether the first one is a list or dict of entries
+METHODS: dict[type, dict[str, tuple[int, bool]]] = {
+    List: {"append": (0, False), "extend": (0, True), "insert": (1, False), "pop": (1, False), "reverse": (0, False),
+           "clear": (0, False), "copy": (0, False)},
+    Dict: {"get": (1, False), "pop": (1, False), "update": (0, True), "keys": (0, False), "values": (0, False),
+           "items": (0, False), "clear": (0, False), "copy": (0, False)},
+}  # fmt: skip
+
+
+def inserted(cx: Context, target: ast.expr, held: Callable[[ast.expr], Value], value: Value) -> bool:
+    """Lowers ``d[key] = value`` where the dict has no such key yet; whether it did."""
+    root = target
+    while isinstance(root, (ast.Subscript, ast.Attribute)):
+        root = root.value
+    named = cx.frame.env.get(root.id) if isinstance(root, ast.Name) else None
+    if not isinstance(target, ast.Subscript) or not isinstance(named, (List, Dict)):
+        return False
+    old = held(target.value)
+    if not isinstance(old, Dict):
+        return False
+    old, key = current(cx, old), key_of(cx, target)
+    assert isinstance(old, Dict)
+    if key in old.members:
+        return False
+    change(cx, old, Dict({**old.members, key: value}, old.depth), target, name_of(target.value))
+    return True
