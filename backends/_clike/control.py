@@ -45,7 +45,7 @@ def _assign(b: Body, params: tuple[N.Param, ...], variables: list[str], block: N
 def if_(b: Body, s: N.If) -> None:
     out = b.out
     cond = b.values[s.cond]
-    inside = Counter(uses((s,)))
+    inside = Counter(uses(s.then + s.orelse))  # the condition has been read
     found = [_home(b, s, n, inside) for n in range(len(s.results))]
     found = [v if v not in found[:n] else "" for n, v in enumerate(found)]
     variables = [v or b.names.local(r.name) for r, v in zip(s.results, found, strict=True)]

@@ -187,7 +187,7 @@ def _count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
             if counts(arr, i):
                 found += 1
         scratch[t] = found
-    _summed(_add, scratch, tiles, u32)
+    _summed(_add, scratch, tiles, scratch.dtype)
     total[0] = cast(scratch[tiles - 1], total.dtype) if tiles > 0 else cast(0, total.dtype)
 
 

@@ -81,3 +81,20 @@ def test_a_value_that_is_read_again_keeps_its_variable(stage: str) -> None:
         a, b = (a + b, a) if j == 1 else (a, b)
     for field, right in ((again, values @ [3, 1, 3, 5]), (behind, values * 9 + 7), (end, 24.0), (swapped, a * 10 + b)):
         np.testing.assert_allclose(field.to_numpy(), right * np.ones(4), rtol=1e-5)
+
+
+def test_a_condition_that_is_read_again_keeps_its_variable(stage: str) -> None:
+    x, z = qd.field(qd.i32, 4), qd.field(qd.i32, 4)
+    both, either = qd.field(qd.u1, 4), qd.field(qd.u1, 4)
+
+    @qd.kernel
+    def logic():
+        for i in x:
+            both[i] = bool(x[i]) and bool(z[i])
+            either[i] = i > 2 or bool(x[i])
+
+    x.from_numpy(np.array([3, 3, 0, 0], np.int32))
+    z.from_numpy(np.array([0, 1, 1, 0], np.int32))
+    logic()
+    assert both.to_numpy().tolist() == [0, 1, 0, 0]
+    assert either.to_numpy().tolist() == [1, 1, 0, 1]

@@ -126,6 +126,18 @@ def test_wide_keys(dtype):
     assert keys.to_numpy().tolist() == np.sort(x).tolist()
 
 
+@CPU_ALONE
+def test_wide_elements_are_selected_with_wide_scratch():
+    n = 300
+    x = np.arange(n, dtype=np.float64)
+    flags, scratch = (np.arange(n) // 3 % 2).astype(np.int32), np.zeros(A.select_scratch_slots(n), np.uint64)
+    field, out, sums = qd.field(qd.f64, n), np.zeros(n), np.zeros(n)
+    field.from_numpy(x)
+    selected(field, flags, out, 0 * flags, sums, np.zeros(1, np.int32), scratch, n)
+    assert out[: flags.sum()].tolist() == x[flags != 0].tolist()
+    assert sums[:100].tolist() == np.add.reduceat(x, np.arange(0, n, 3)).tolist()
+
+
 def test_prefix_sums_in_place():
     for n in SIZES:
         x = qd.field(qd.i32, n)

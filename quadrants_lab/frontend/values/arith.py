@@ -100,7 +100,7 @@ def _listed(cx: Context, value: Value) -> Value:
 def binary(
     cx: Context, op: type, left: Number, right: Number, node: ast.AST, lnode: ast.expr, rnode: ast.expr
 ) -> Number:
-    """``left op right`` of numbers, cast to their common dtype; integer operands of ``/`` become default_fp first."""
+    """``left op right`` of numbers, cast to their common dtype; in ``/`` an integer counts as default_fp."""
     row = BINARY.get(op)
     if row is None:
         raise cx.fail("QL1201", node, what="'@'", cure="write the sums out")
