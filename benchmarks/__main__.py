@@ -101,7 +101,7 @@ def measure_sizes(logs: Path) -> list[list[str]]:
     rows = []
     over: dict[tuple[str, str], str] = {}  # by program and engine, what became of a size
     with tempfile.TemporaryDirectory() as cache:
-        for what, size in ((what, size) for what, some in sizes.SIZES.items() for size in some):
+        for what, size in ((what, size) for what, (_, some) in sizes.PROGRAMS.items() for size in some):
             row = [f"{what} {size}"]
             for engine in (R.OURS, R.PEER):
                 place = f"{cache}/{what}-{size}-{engine.module}"

@@ -1,30 +1,66 @@
-"""Compile time over the size of a program: `elif` chains, terms of a sum, funcs and loops in each other."""
+"""Compile time over the size of a program: `elif` chains, terms of a sum, funcs and loops in each other, pairs of `if`
+and `else`, unrolled `if`s, early returns, and a long chain of `normalized`."""
 
 from __future__ import annotations
 
 import linecache
+from collections.abc import Callable
 from time import perf_counter
 
 KERNEL = "@qd.kernel\ndef k():\n    for i in x:\n        v = x[i]\n"
-SIZES = {"elifs": (25, 50, 100, 200), "terms": (125, 250, 500, 1000), "funcs": (25, 50, 100, 200),
-         "loops": (2, 4, 8, 14)}  # fmt: skip
+Text = tuple[str, str]  # what stands before the kernel, and the rest of its loop
+
+
+def _elifs(n: int) -> Text:
+    arms = (f"        {'el' if j else ''}if m[i] == {j}:\n            v = v * {j + 1}.0\n" for j in range(n))
+    return "", "".join(arms)
+
+
+def _terms(n: int) -> Text:
+    return "", "        v = " + " + ".join(f"x[i] * {j % 7 + 1}.0" for j in range(n)) + "\n"
+
+
+def _funcs(n: int) -> Text:
+    before = "".join(f"@qd.func\ndef f{j}(a):\n    return f{j + 1}(a * 1.001) + 0.001\n" for j in range(n - 1))
+    return f"{before}@qd.func\ndef f{n - 1}(a):\n    return a * a\n", "        v = f0(v)\n"
+
+
+def _loops(n: int) -> Text:
+    loops = "".join("    " * (2 + j) + f"for j{j} in range(m[0]):\n" for j in range(n))
+    return "", loops + "    " * (2 + n) + "v = qd.sin(v) * 1.1\n"
+
+
+def _pairs(n: int) -> Text:
+    arms = ((f"        if v > {j}e-2:\n            v = v * 1.01 + {j}.5\n", f"            v = qd.sin(v) + {j}.25\n")
+            for j in range(n))  # fmt: skip
+    return "", "".join(f"{then}        else:\n{orelse}" for then, orelse in arms)
+
+
+def _ifs(n: int) -> Text:
+    head = f"        for j in qd.static(range({n})):\n"
+    return "", f"{head}            if v > j * 0.01:\n                v = v * 1.01 + j\n"
+
+
+def _returns(n: int) -> Text:
+    steps = (f"    if a < {j}e-2:\n        return a * {j}.5\n    a = a * 1.01 - 0.002\n" for j in range(n))
+    return f"@qd.func\ndef f(a):\n{''.join(steps)}    return a\n", "        v = f(v)\n"
+
+
+def _normalized(n: int) -> Text:
+    chain = "        w = (w + 1.0).normalized()\n" * n
+    return "", f"        w = qd.Vector([v, 1.0, 2.0])\n{chain}        v = w[0]\n"
+
+
+PROGRAMS: dict[str, tuple[Callable[[int], Text], tuple[int, ...]]] = {
+    "elifs": (_elifs, (25, 50, 100, 200)), "terms": (_terms, (125, 250, 500, 1000)),
+    "funcs": (_funcs, (25, 50, 100, 200)), "loops": (_loops, (2, 4, 8, 14)), "pairs": (_pairs, (300, 600)),
+    "ifs": (_ifs, (250, 500)), "returns": (_returns, (100, 200)), "normalized": (_normalized, (200, 400)),
+}  # fmt: skip
 
 
 def text(what: str, n: int) -> str:
     """A program that defines kernel k over the fields x, y and m."""
-    body, before = "", ""
-    if what == "elifs":
-        arms = (f"        {'el' if j else ''}if m[i] == {j}:\n            v = v * {j + 1}.0\n" for j in range(n))
-        body = "".join(arms)
-    elif what == "terms":
-        body = "        v = " + " + ".join(f"x[i] * {j % 7 + 1}.0" for j in range(n)) + "\n"
-    elif what == "funcs":
-        before = "".join(f"@qd.func\ndef f{j}(a):\n    return f{j + 1}(a * 1.001) + 0.001\n" for j in range(n - 1))
-        before += f"@qd.func\ndef f{n - 1}(a):\n    return a * a\n"
-        body = "        v = f0(v)\n"
-    else:
-        body = "".join("    " * (2 + j) + f"for j{j} in range(m[0]):\n" for j in range(n))
-        body += "    " * (2 + n) + "v = qd.sin(v) * 1.1\n"
+    before, body = PROGRAMS[what][0](n)
     return f"{before}{KERNEL}{body}        y[i] = v\n"
 
 
@@ -46,6 +82,7 @@ def measure(case: str) -> dict[str, float]:
         space = {"qd": qd, "x": x, "y": y, "m": m}
         exec(compile(source, file, "exec"), space)
         kernel = space["k"]
+        y.grad.fill(1.0)
         begin = perf_counter()
         kernel()
         qd.sync()
