@@ -33,7 +33,6 @@ _HUGE = 1e18  # sums and products of smaller numbers are finite
 # threads that take different loops would not meet at a barrier
 _UNSPLIT = (N.Loop, N.Exit, N.Barrier, N.GroupReduce, N.ThreadExit)
 _UNITS = {"sin": "unit_sin", "cos": "unit_cos"}
-_JOINED = ("add", "sub", "mul")
 
 
 def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
@@ -156,53 +155,61 @@ def _by_unit(b: Builder, loop: N.For, sines: Collection[int]) -> N.For:
 
 @dataclass(frozen=True, slots=True)
 class _Sine:
-    """A sine, or what sums and products made of it: ``small`` where the argument is, unit * factor + rest elsewhere."""
+    """A sine with what products and sums make of it: ``small`` where the argument ``is_small``, else
+    unit * factor + rest. No factor is 1, and no rest -0."""
 
     unit: int
     is_small: int
     small: int
-    factor: int
-    rest: int
+    factor: int = N.NO_ID
+    rest: int = N.NO_ID
 
 
 def _emit(b: Builder, stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> None:
-    """The statements of a block. A sine that only a sum or a product reads is computed there."""
+    """The statements of a block. A sine that only a product or a sum reads is computed there, and so is a product of
+    one that only a sum reads."""
     into = _read_once(stmts, sines, used)
-    open: dict[int, _Sine] = {}
+    waiting: dict[int, _Sine] = {}
     for s in stmts:
         b.span = s.span
-        if isinstance(s, N.Op) and (sources := [i for i in s.args if into.get(i) == s.id]):
-            sine = _joined(b, s, sources[0], open.pop(sources[0]))
+        source = next((i for i in s.operands() if into.get(i) == s.id), N.NO_ID)
+        if isinstance(s, N.Op) and source != N.NO_ID:
+            sine = _joined(b, s, source, waiting.pop(source))
         elif isinstance(s, N.Op) and s.id in sines and s.prim == "sin":
             (x,) = s.args
             is_small = b.op("lt", b.op("abs", x), b.const(SMALL, f32))
-            sine = _Sine(b.op("unit_sin", x), is_small, x, b.const(1.0, f32), b.const(-0.0, f32))
+            sine = _Sine(b.op("unit_sin", x), is_small, x)
         else:
             b.add(replace(s, prim="unit_cos") if isinstance(s, N.Op) and s.id in sines else s)
             continue
         if s.id in into:
-            open[s.id] = sine
+            waiting[s.id] = sine
         else:
-            factor = b.op("select", sine.is_small, b.const(0.0, f32), sine.factor)
-            rest = b.op("select", sine.is_small, sine.small, sine.rest)
-            b.add(replace(s, prim="add", args=(b.op("mul", sine.unit, factor), rest)))
-
-
-def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
-    """Sines, and sums and products of them, that one sum or product of the block reads, with its id."""
-    into: dict[int, int] = {}
-    made = {s.id for s in stmts if isinstance(s, N.Op) and s.id in sines and s.prim == "sin"}
-    for s in stmts:
-        if isinstance(s, N.Op) and s.type is f32 and s.prim in _JOINED:
-            operands = s.args[:1] if s.prim == "sub" else s.args
-            if found := [i for i in operands if i in made and used[i] == 1]:
-                into[found[0]] = s.id
-                made.add(s.id)
-    return into
+            factor = b.const(1.0, f32) if sine.factor == N.NO_ID else sine.factor
+            factor = b.op("select", sine.is_small, b.const(0.0, f32), factor)
+            rest = b.const(-0.0, f32) if sine.rest == N.NO_ID else sine.rest
+            terms = b.op("mul", sine.unit, factor), b.op("select", sine.is_small, sine.small, rest)
+            b.add(replace(s, prim="add", args=terms))
 
 
 def _joined(b: Builder, s: N.Op, source: int, sine: _Sine) -> _Sine:
+    """What the product or sum, of which ``source`` is an operand, makes of the sine."""
     (other,) = (i for i in s.args if i != source)
-    small, rest = b.op(s.prim, sine.small, other), b.op(s.prim, sine.rest, other)
-    factor = b.op("mul", sine.factor, other) if s.prim == "mul" else sine.factor
-    return replace(sine, small=small, factor=factor, rest=rest)
+    small = b.op(s.prim, sine.small, other)
+    if s.prim == "mul":
+        return replace(sine, small=small, factor=other)
+    return replace(sine, small=small, rest=other if s.prim == "add" else b.op("neg", other))
+
+
+def _read_once(stmts: Sequence[N.Stmt], sines: Collection[int], used: Mapping[int, int]) -> dict[int, int]:
+    """The id of the one product or sum of the block that reads a sine, or a product of one, by the id of that."""
+    into: dict[int, int] = {}
+    made = {s.id: s.prim for s in stmts if isinstance(s, N.Op) and s.id in sines and s.prim == "sin"}
+    for s in stmts:
+        if isinstance(s, N.Op) and s.type is f32 and s.prim in ("add", "sub", "mul"):
+            wanted = ("sin",) if s.prim == "mul" else ("sin", "mul")
+            operands = s.args[:1] if s.prim == "sub" else s.args
+            if found := [i for i in operands if made.get(i) in wanted and used[i] == 1]:
+                into[found[0]] = s.id
+                made[s.id] = s.prim
+    return into

@@ -43,7 +43,7 @@ BODY
 }
 """
 X = [0.0, -0.0, 1e-30, 0.0112, 0.5, -0.5, 2.9999, -3.0, 3.1, 100.0, math.inf, math.nan]
-W = [0.1, -0.1, 0.0, 2.0, -2.9, 0.3, 1.0, 1e-9, 1.0, 0.5, 0.1, 0.1]
+W = [0.1, -0.1, 0.0, 2.0, -math.inf, math.inf, 1.0, 1e-9, 1.0, 0.5, 0.1, 0.1]
 
 
 def kernel(body: str) -> N.Kernel:
@@ -63,6 +63,10 @@ NEAR = {  # body of the loop, and which of its sines are the unit's
     "a sum": ("%10: f32 = sin %8\n%18: f32 = add %10, %6\n%19: f32 = cos %8", ["unit_sin", "unit_cos"]),
     "a product and a difference":
         ("%10: f32 = sin %8\n%11: f32 = mul %6, %10\n%18: f32 = sub %11, %6\n%19: f32 = sin %18", ["unit_sin"] * 2),
+    "a product of a product":
+        ("%10: f32 = sin %8\n%11: f32 = mul %4, %10\n%18: f32 = mul %6, %10\n%19: f32 = mul %11, %4", ["unit_sin"]),
+    "a product with what may be infinite":
+        ("%10: f32 = sin %8\n%11: f32 = mul %10, %4\n%19: f32 = add %11, %4\n%18: f32 = neg %8", ["unit_sin"]),
     "of what is taken from": ("%10: f32 = sin %8\n%18: f32 = sub %6, %10\n%19: f32 = add %10, %10", ["unit_sin"]),
     "two sines of one sum": ("%10: f32 = sin %8\n%11: f32 = sin %9\n%18: f32 = add %10, %11\n%19: f32 = neg %10",
                              ["unit_sin"] * 2),
