@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from quadrants_lab.frontend.names import recall
 from quadrants_lab.frontend.source import FunctionSource, function_source, meaning
 from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
 from quadrants_lab.ir.record import dataclass
@@ -334,14 +335,25 @@ def _follows_from_owner(owner: Any, name: str) -> bool:
 
 
 def _lookup(owner: Any, name: str) -> Any:
-    """The value of a name or attribute; IndescribableError where looking it up would run the program's Python code."""
+    """The value of a name or attribute, for the kernel that is being compiled; IndescribableError where looking it up
+    would run the program's Python code."""
     if isinstance(owner, types.FunctionType):
         try:
             return meaning(owner, name)
         except KeyError:
             return _ABSENT
+    if isinstance(owner, types.ModuleType) and _is_ours(owner.__name__):
+        return _lookup_in_ours(owner, name)
+    value = _means_now(owner, name)  # even if the kernel knows another value, it has to be one that can be described
+    return value if value is _ABSENT else recall(owner, name, lambda: value)
+
+
+def _means_now(owner: Any, name: str) -> Any:
     if isinstance(owner, types.ModuleType):
-        return _lookup_in_module(owner, name)
+        value = vars(owner).get(name, _ABSENT)
+        if type(owner) is not types.ModuleType or (value is _ABSENT and "__getattr__" in vars(owner)):
+            raise IndescribableError
+        return value
     if isinstance(owner, type) and issubclass(owner, Enum) and name in owner.__members__:
         return owner.__members__[name]
     value = inspect.getattr_static(owner, name, _ABSENT)
@@ -355,16 +367,12 @@ def _lookup(owner: Any, name: str) -> Any:
     return value
 
 
-def _lookup_in_module(owner: types.ModuleType, name: str) -> Any:
+def _lookup_in_ours(owner: types.ModuleType, name: str) -> Any:
     """`_OURS` for operations of this package, some of which a module makes when they are first asked for."""
     if type(owner) is not types.ModuleType:
         raise IndescribableError
     space = vars(owner)
     value = space.get(name, _ABSENT)
-    if not _is_ours(owner.__name__):
-        if value is _ABSENT and "__getattr__" in space:
-            raise IndescribableError
-        return value
     if value is _ABSENT:
         return getattr(owner, name) if name in space.get("_MODULES", ()) else _OURS
     module = type(value).__module__ if hasattr(value, "__qd_op__") else getattr(value, "__module__", None)

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import error
+from quadrants_lab.frontend.names import recall
 from quadrants_lab.ir.deep_recursion import depth_of_source
 from quadrants_lab.ir.source import Span
 
@@ -75,6 +76,12 @@ class FunctionSource:
         return [*self.fn.__code__.co_freevars, *self.fn.__globals__, *vars(builtins)]
 
 
+def attribute(owner: Any, name: str) -> Any:
+    """The attribute as the kernel that is being compiled knows it; AttributeError if there is none."""
+    note_read(owner, name)
+    return recall(owner, name, lambda: getattr(owner, name))
+
+
 def note_read(owner: Any, name: str) -> None:
     """To be called when the front end looks up a free name of a function, or an attribute."""
     fingerprint = FINGERPRINT.get()
@@ -90,7 +97,12 @@ def note_unknown() -> None:
 
 
 def meaning(fn: FunctionType, name: str) -> Any:
-    """The object that a free name of the function refers to; KeyError if there is none."""
+    """The object that a free name of the function refers to, for the kernel that is being compiled; KeyError if there
+    is none."""
+    return recall(fn, name, lambda: _means_now(fn, name))
+
+
+def _means_now(fn: FunctionType, name: str) -> Any:
     free = fn.__code__.co_freevars
     if name in free and fn.__closure__:
         try:

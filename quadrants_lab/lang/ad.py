@@ -10,6 +10,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
     QuadrantsRuntimeError,
@@ -33,6 +34,7 @@ from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
 from quadrants_lab.runtime.tape.step import Kept
+from quadrants_lab.runtime.tape.written import gradient_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.report import Report as Checked
@@ -196,6 +198,7 @@ class Tape:
         if not self._launches.writes.wrote(self.loss._memory):
             caller, levels = self._caller
             warn_unwritten(caller, self.loss, self._launches.writes, levels)
+        warn([gradient_warning(plan, "grad") for plan in self._launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not self.grad_check)
         self.kept = self._launches.report()
         if self.validation:

@@ -15,10 +15,11 @@ from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError, QuadrantsWarning, render
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
-from quadrants_lab.runtime.tape.written import Writes, overwrite_warning
+from quadrants_lab.runtime.tape.written import Writes, gradient_warning, overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -37,6 +38,7 @@ class _UsedFields(Writes):
             tracked.unfollow()
         self.followed = {}
         self.warned: set[int] = set()
+        self.by_hand: dict[str, Plan] = {}  # the gradients that were launched by hand
         self.dead_paths = DeadPaths("dual")
         super().clear()
 
@@ -47,6 +49,8 @@ class _UsedFields(Writes):
         super().after(plan, args, token, failed)
         if not failed:
             self.dead_paths.launched(plan, args)
+            if plan.compiled.mode == REVERSE and not plan.owner.constant:
+                self.by_hand.setdefault(plan.kernel.name, plan)
         for _, tracked in self.followed.values():
             tracked.update_shadow()
         names = {id(memory): name for name, memory in plan.memories(args).items()}
@@ -122,6 +126,7 @@ class FwdMode:
             for loss in self.losses:
                 if not self._writes.wrote(loss.dual._memory):
                     warn_unwritten("FwdMode", loss, self._writes, stacklevel=3)
+            warn([gradient_warning(plan, "dual") for plan in self._writes.by_hand.values()])
         self._writes.clear()
 
 

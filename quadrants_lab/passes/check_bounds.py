@@ -13,9 +13,9 @@ from quadrants_lab.ir.walk import rewritten, types_of
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no access is out of bounds. Asserts of kind "bounds" stand in front of each access whose
-    indices are not surely in bounds; they name buffer, axis, index and extent. Where one of them fails, a load
-    from a field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or
-    atomic does nothing. An index of a loop over the buffer's own extent needs no check."""
+    indices are not surely in bounds; they name buffer, axis, index, extent and iteration. Where one of them fails, a
+    load from a field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store
+    or atomic does nothing. An index of a loop over the buffer's own extent needs no check."""
     c = _Checker(kernel)
     return rewritten(kernel, c.access, c.b)
 
@@ -25,12 +25,16 @@ class _Checker:
         self.buffers = kernel.buffers
         self.b = Builder(kernel.next_id, types_of(kernel.body))
         self.ranges = Ranges(kernel)
+        self.iteration = _iterations(kernel)
 
     def access(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         if isinstance(s, N.Access):
             unsure = [a for a, i in enumerate(s.index) if not self.ranges.inside(i, s.buffer, a)]
             if unsure:
                 return self.b.made(self.checked, s, unsure)
+        if isinstance(s, N.Assert) and s.kind == "bounds":  # of an entry of a local, by the front end
+            where, indices = self.iteration[s.id]
+            return replace(s, message=s.message + where, args=(*s.args, *indices))
         return s
 
     def checked(self, s: N.Access, axes: list[int]) -> None:
@@ -84,8 +88,44 @@ class _Checker:
         if first and first[axis]:
             index = b.op("add", b.cast(index, i64), b.const(first[axis], i64))
             message += f" from {first[axis]}"
-        b.add(N.Assert(b.fresh(), ok, message, (index, extent), kind="bounds"))
+        where, indices = self.iteration[s.id]
+        b.add(N.Assert(b.fresh(), ok, message + where, (index, extent, *indices), kind="bounds"))
         return ok
+
+
+def _iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
+    """For each statement the end of a message that names its iteration, and the indices that fill it: those of the
+    loops around the statement, outermost first."""
+    found: dict[int, tuple[str, tuple[int, ...]]] = {}
+
+    def visit(block: N.Block, around: tuple[tuple[str, int], ...]) -> None:
+        names = ", ".join(f"{name} = {{}}" for name, _ in around)
+        here = (f", in the iteration {names}" if around else ""), tuple(i for _, i in around)
+        for s in block:
+            found[s.id] = here
+            inner = around
+            if isinstance(s, (N.For, N.Offload)):
+                params = s.indices if isinstance(s, N.Offload) else (s.index,)
+                inner = (*around, *(v for v in (_variable(p, s.body) for p in params) if v is not None))
+            for block in s.blocks():
+                bounds = isinstance(s, N.Offload) and block is not s.body
+                visit(block, around if bounds else inner)
+
+    visit(kernel.body, ())
+    return found
+
+
+def _variable(p: N.Param, body: N.Block) -> tuple[str, int] | None:
+    """The name and the id of the loop variable: the index, or what the loop computes of it, begin + index * step."""
+    if p.name:
+        return None if p.name == "_" else (p.name, p.id)
+    made = {p.id}
+    for s in body:
+        if isinstance(s, N.Op) and not made.isdisjoint(s.args):
+            if s.name:
+                return s.name, s.id
+            made.add(s.id)
+    return None
 
 
 _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
@@ -94,7 +134,7 @@ _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
 def check_division(kernel: N.Kernel) -> N.Kernel:
     """Guarantees an Assert of kind "division" in front of every integer division whose divisor may be zero."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-    ranges = Ranges(kernel)
+    ranges, iteration = Ranges(kernel), _iterations(kernel)
 
     def nonzero(v: int) -> bool:
         r = ranges.range(v)
@@ -106,7 +146,8 @@ def check_division(kernel: N.Kernel) -> N.Kernel:
         b.span = s.span
         with b.block() as made:
             ok = b.op("ne", s.args[1], b.const(0, s.type))
-            b.add(N.Assert(b.fresh(), ok, "integer division by zero", (), kind="division"))
+            where, indices = iteration[s.id]
+            b.add(N.Assert(b.fresh(), ok, f"integer division by zero{where}", indices, kind="division"))
         return [*made, s]
 
     return rewritten(kernel, one, b)

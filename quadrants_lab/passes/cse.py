@@ -61,8 +61,8 @@ class _Cse:
                 return ("arg", arg)
             case N.ShapeOf(buffer=buffer, axis=axis):
                 return ("shape", buffer, axis)
-            case N.Assert(cond=cond, message=message, args=args):
-                return ("assert", cond, message, args)
+            case N.Assert(cond=cond):
+                return ("assert", cond)
         return None
 
     def block(self, block: N.Block) -> N.Block:

@@ -291,6 +291,41 @@ def test_a_loss_that_no_launch_writes() -> None:
     assert "it launched total" in str(caught[0].message)
 
 
+def test_a_gradient_that_is_launched_by_hand() -> None:
+    """A force that is the gradient of an energy: neither mode differentiates it."""
+    x, energy, loss = (qd.field(qd.f64, n, needs_grad=True, needs_dual=True) for n in (2, (), ()))
+
+    @qd.kernel
+    def move():
+        for i in x:
+            x[i] -= 0.1 * x.grad[i]
+
+    def run() -> None:
+        energy.grad[None] = 1.0
+        total(x, energy)
+        total.grad(x, energy)
+        move()
+        total(x, loss)
+
+    for mode, how in ((qd.ad.Tape(loss), "a Tape"), (qd.ad.FwdMode(loss, x, seed=[1.0, 0.0]), "a FwdMode")):
+        says = f"QL0420.*gradient of kernel total was launched under {how}"
+        with pytest.warns(qd.QuadrantsWarning, match=says), mode:
+            run()
+
+    @qd.ad.grad_replaced
+    def own() -> None:
+        run()
+
+    @qd.ad.grad_for(own)
+    def own_gradient() -> None:
+        x.grad.fill(1.0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(loss):
+            own()
+
+
 def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
     """The warning comes also where an earlier launch of the reading kernel was recorded."""
     h = qd.field(qd.f64, ())

@@ -69,6 +69,49 @@ def test_bounds(options) -> None:
         assert read_at(x, 3) == 0.0
 
 
+@qd.kernel
+def in_a_stepped_loop(x: qd.types.ndarray()) -> None:
+    for i in range(2, 3):
+        for _ in range(2):
+            for j in range(9, 3, -2):
+                x[i, j] = 1.0
+
+
+@qd.kernel
+def over_vectors(x: qd.types.ndarray()) -> None:
+    for at in qd.grouped(qd.ndrange(1, (4, 5))):
+        x[at + 1] = 2.0
+
+
+@qd.kernel
+def in_parallel_steps(x: qd.types.ndarray()) -> None:
+    for s in range(3, 5, 3):
+        x[0, s + 4] = 1.0
+
+
+@qd.kernel
+def of_an_entry(x: qd.types.ndarray()) -> None:
+    for s in range(2, 3):
+        x[0, 0] = qd.Vector([1.0, 2.0])[s]
+
+
+@qd.kernel
+def divides(x: qd.types.ndarray()) -> None:
+    for s in range(2, 3):
+        x[0, 0] = 7 // (s - 2)
+
+
+@pytest.mark.parametrize(
+    ("fails", "where"),
+    [(in_a_stepped_loop, "i = 2, j = 9"), (over_vectors, r"at\[0\] = 0, at\[1\] = 4"), (in_parallel_steps, "s = 3"),
+     (of_an_entry, "s = 2"), (divides, "s = 2")],
+)  # fmt: skip
+def test_a_failed_check_names_the_iteration(session, fails, where) -> None:
+    qd.init(arch=session, offline_cache=False, debug=True, simulate=True)
+    with pytest.raises(AssertionError, match=rf", in the iteration {where} \(kernel {fails.name}\)"):
+        fails(np.zeros((4, 5), np.float32))
+
+
 def test_integer_division_by_zero() -> None:
     assert divide(7, 0) == 0
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)

@@ -95,6 +95,51 @@ def test_a_name_that_means_another_number_by_then(
     assert fronts == ["times"]
 
 
+def validated(kernel: Any) -> None:
+    with qd.ad.Tape(kernel.loss, validation=True):
+        kernel()
+
+
+def without_derivatives(kernel: Any) -> None:
+    @qd.ad.no_grad
+    def launched() -> None:
+        kernel()
+
+    with qd.ad.Tape(kernel.loss):
+        launched()
+
+
+def forward_mode(kernel: Any) -> None:
+    with qd.ad.FwdMode(kernel.loss, kernel.x, seed=[1.0]):
+        kernel()
+
+
+def checked(kernel: Any) -> None:
+    kernel.loss[None] = 0.0
+    qd.ad.check(kernel, kernel.loss, kernel.x).raise_if_wrong()
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("way", [validated, without_derivatives, forward_mode, checked])
+def test_numbers_of_other_modes_and_checks(monkeypatch: pytest.MonkeyPatch, way: Any, first: bool) -> None:
+    """The mode that is compiled first captures the names; the numbers of a list too, which changes in place."""
+    powers, vector = [2.0], qd.Vector([10.0])
+    x = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
+    y = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
+
+    @qd.kernel
+    def times() -> None:
+        y[None] += x[None] * FACTOR * qd.static(powers[0]) * vector[0]
+
+    times.loss, times.x, x[None] = y, x, 1.0
+    way(times) if first else times()
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    powers[0], vector[0] = 7.0, 100.0
+    y[None] = 0.0
+    times() if first else way(times)
+    assert y[None] == 60.0
+
+
 @WAYS
 def test_a_name_that_means_another_field_of_the_same_kind(fronts: list[str], way: Any) -> None:
     a, b, y = scalars(3)

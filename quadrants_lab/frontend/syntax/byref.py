@@ -12,7 +12,7 @@ from functools import partial, reduce
 from itertools import combinations
 from typing import Any
 
-from quadrants_lab.frontend.source import FunctionSource, note_read
+from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import is_shared, leaves, name_of
 from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, fetch, locate
@@ -48,9 +48,7 @@ def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
 def _named(source: FunctionSource, node: ast.expr) -> Any:
     """The object that a name or an attribute stands for; for a call of one the object that is called."""
     if isinstance(node, ast.Attribute):
-        owner = _named(source, node.value)
-        note_read(owner, node.attr)
-        return getattr(owner, node.attr)
+        return attribute(_named(source, node.value), node.attr)
     if isinstance(node, ast.Call):
         return _named(source, node.func)
     return source.lookup(node.id) if isinstance(node, ast.Name) else None

@@ -9,7 +9,7 @@ from threading import get_ident
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
-from quadrants_lab.frontend.source import FunctionSource, function_source, note_read
+from quadrants_lab.frontend.source import FunctionSource, attribute, function_source
 from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import is_local
@@ -93,7 +93,6 @@ def _referenced(source: FunctionSource) -> Iterator[Any]:
                 yield source.lookup(node.id)
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 owner = source.lookup(node.value.id)
-                note_read(owner, node.attr)
-                yield getattr(owner, node.attr)
+                yield attribute(owner, node.attr)
         except (KeyError, AttributeError, RuntimeError):
             continue

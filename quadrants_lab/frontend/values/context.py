@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
-from quadrants_lab.frontend.source import FunctionSource, note_read
+from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.ir import nodes as N
@@ -232,7 +232,6 @@ class Context:
         Attributes of data-oriented objects are put into ``reads``, because launches must check that they are unchanged;
         not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
         about: it is evaluated only now."""
-        note_read(owner, name)
         found, used = self._attribute(owner, name)
         kind = getattr(owner, "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
@@ -247,10 +246,10 @@ class Context:
     def _attribute(self, owner: Any, name: str) -> tuple[Any, bool]:
         """The attribute, and whether it is a property, outside of qd.static, whose getter accessed a field."""
         if self.field_access_hook is None or self.static or not isinstance(getattr(type(owner), name, None), property):
-            return getattr(owner, name), False
+            return attribute(owner, name), False
         here, used = get_ident(), set[int]()
         with self.field_access_hook(lambda field: used.add(get_ident())):
-            return getattr(owner, name), here in used
+            return attribute(owner, name), here in used
 
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> V.Value:
         """The value that stands for a Python object; ``text`` is the expression that names it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsSyntaxError
+from quadrants_lab.frontend.names import NAMES, Names
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.runtime import session as S
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
 # takes a dispatcher, its session, a specialisation, and for gradients a function that finds the kernel's own plan
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
-_PER_SESSION = ("last", "parameters", "plans", "reads", "slots", "summaries")  # attributes of a dispatcher
+_PER_SESSION = ("last", "names", "parameters", "plans", "reads", "slots", "summaries")  # attributes of a dispatcher
 
 
 class Dispatcher:
@@ -51,8 +53,9 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_other_sessions", "_session", "_table", "_table_reads", "call", "constant", "field_class",
-        "forward", "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
-        "parameters", "plain", "plans", "reads", "replays", "second", "slots", "source", "summaries", "variants",
+        "forward", "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "names",
+        "ndarray_classes", "parameters", "plain", "plans", "reads", "replays", "second", "slots", "source", "summaries",
+        "variants",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +75,7 @@ class Dispatcher:
         self.plans: dict[Any, Plan] = {}
         self.reads: dict[Any, Reads] = {}  # by key, the attributes that a specialisation depends on
         self._table_reads: dict[Any, Reads] = {}  # the same by template arguments
+        self.names: dict[Any, list[tuple[Reads, Any, Names]]] = {}  # by arguments, with the state of attributes
         self.last: Plan | None = None
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
@@ -177,6 +181,7 @@ class Dispatcher:
                 return
             self.plans = {}
             self.reads = {}
+            self.names = {}
             self.summaries = self.last = None
             self.parameters = tuple(self.make_slots())
             self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
@@ -265,7 +270,9 @@ class Dispatcher:
             whole = [spec_of(slot, given) for slot in self.parameters]
             forward = Dispatcher._forward_plan(self, key)
             other = None if forward is None else forward.compiled
-            compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
+            with self._names(now, key) as reads:
+                compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
+                reads += compiled.lowered.reads
             start = perf_counter()
             plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
             compiled.clock.driver = perf_counter() - start
@@ -274,6 +281,26 @@ class Dispatcher:
             self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
             self.plans[self._with_state(key)] = plan
             return plan
+
+    @contextmanager
+    def _names(self, now: S.Session, key: Any) -> Iterator[list[tuple[Any, str]]]:
+        """Within the with names mean what they meant when the kernel was first compiled for such arguments, in any mode
+        and with any options. The caller puts the attributes that the kernel reads into the list."""
+        first = self
+        while first.forward is not None:
+            first = first.forward
+        first.enter(now)
+        arguments, _, placements = key
+        known = first.names.setdefault((arguments, placements), [])
+        names = next((names for reads, was, names in known if state(reads) == was), None)
+        made, reads = Names() if names is None else names, list[tuple[Any, str]]()
+        token = NAMES.set(made)
+        try:
+            yield reads
+        finally:
+            NAMES.reset(token)
+        if names is None:
+            known.append((tuple(reads), state(reads), made))
 
     def _with_state(self, key: Any) -> Any:
         """The key together with the current values of the attributes that the specialisation depends on."""
@@ -357,7 +384,7 @@ def refuse(*args: Any) -> Any:
     return NotImplemented
 
 
-def state(reads: Reads) -> tuple[Any, ...]:
+def state(reads: Sequence[tuple[Any, str]]) -> tuple[Any, ...]:
     """The current values of attributes: by identity for objects, by value for numbers."""
     return tuple([template_key(getattr(owner, name, None)) for owner, name in reads])
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import memory_at
+from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
@@ -79,6 +80,7 @@ class Launches(Keeper):
         self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
         self.paused = 0
         self.dead_paths = DeadPaths("grad")
+        self.by_hand: dict[str, Plan] = {}  # by kernel, the gradients that were launched by hand
         self.constants: set[int] = set()  # serials of memory that Python overwrote and about which was warned
         self.writes.clear()
 
@@ -185,6 +187,8 @@ class Launches(Keeper):
         gradient, kept_args = plan.owner.gradient, args
         if not failed and not self.paused:
             self.dead_paths.launched(plan, args)
+            if plan.compiled.mode == REVERSE and not plan.owner.constant:
+                self.by_hand.setdefault(plan.kernel.name, plan)
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.before_foreign(args)

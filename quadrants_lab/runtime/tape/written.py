@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.launch.observe import Observer
@@ -46,6 +47,24 @@ def overwrite_warning(name: str, which: str) -> GradientWarning:
         (),
         f"write it before the {where[2:]}, or use a field of its own for each value",
         None,
+    )
+
+
+def gradient_warning(plan: Plan, which: str) -> GradientWarning:
+    """The warning that a gradient was launched by hand. ``which``: as for `overwrite_warning`."""
+    where, effect, cure = {
+        "grad": ("a Tape", ", and the Tape added its own gradients to that",
+                 "leave it to the Tape, whose method grad() runs the gradients of the launches so far"),
+        "dual": ("a FwdMode", "", "launch it outside of the FwdMode"),
+    }[which]  # fmt: skip
+    span = plan.kernel.span
+    return warning(
+        "QL0420",
+        f"the gradient of kernel {plan.kernel.name} was launched under {where}, which does not differentiate it: what "
+        f"it computed counts as a constant{effect}",
+        (Label(span, "the kernel"),),
+        cure,
+        span,
     )
 
 
