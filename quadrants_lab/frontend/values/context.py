@@ -107,6 +107,7 @@ class Context:
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
         self.field_access_hook: FieldAccessHook | None = None  # see `lower`
+        self.from_fields: set[tuple[int, str]] = set()  # properties whose getters accessed a field
         # for each loop around the cells that are known to be active, see `values.sparse`
         self.active: tuple[frozenset[Any], ...] = (frozenset(),)
         self.changed_activity: set[str] = set()  # activity buffers that the innermost loop has changed
@@ -244,12 +245,16 @@ class Context:
         return self.wrap(found, text, node)
 
     def _attribute(self, owner: Any, name: str) -> tuple[Any, bool]:
-        """The attribute, and whether it is a property, outside of qd.static, whose getter accessed a field."""
-        if self.field_access_hook is None or self.static or not isinstance(getattr(type(owner), name, None), property):
+        """The attribute, and whether it is a property, outside of qd.static, whose getter accessed a field when it was
+        called."""
+        if self.field_access_hook is None or not isinstance(getattr(type(owner), name, None), property):
             return attribute(owner, name), False
         here, used = get_ident(), set[int]()
         with self.field_access_hook(lambda field: used.add(get_ident())):
-            return attribute(owner, name), here in used
+            found = attribute(owner, name)
+        if here in used:
+            self.from_fields.add((id(owner), name))
+        return found, (id(owner), name) in self.from_fields and not self.static
 
     def wrap(self, value: Any, text: str, node: ast.AST | None = None) -> V.Value:
         """The value that stands for a Python object; ``text`` is the expression that names it."""
