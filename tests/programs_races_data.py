@@ -9,6 +9,8 @@ from programs_races import LINE, ORDER, TWICE, TWO, clean, racy
 
 import quadrants_lab as qd
 
+ENDS_MEET = (*range(11), 0)  # the first and the last iteration have one place
+
 # --- places from data
 
 
@@ -61,6 +63,30 @@ def sums_and_stores_meet():
 def sums_meet():
     for i in a:
         b[at[i]] += a[i] * a[i]
+
+
+@racy({**TWO, "at": I((12,))}, sure=False, cases=({"at": ENDS_MEET},))
+def the_last_reads_where_all_store_one_number():
+    for i in a:
+        if i > 10:
+            a[i] = b[at[i]]
+        b[at[i]] = 0.25
+
+
+@racy({**TWO, "at": I((12,))}, sure=False, cases=({"at": ENDS_MEET},))
+def the_last_reads_where_equal_numbers_are_stored():
+    for i in a:
+        if i > 10:
+            a[i] = b[at[i]]
+        b[at[i]] = at[i] * 0.25
+
+
+@racy({**TWO, "at": I((12,))}, sure=False, cases=({"at": ENDS_MEET},))
+def the_first_reads_where_equal_numbers_are_stored():
+    for i in a:
+        if i < 1:
+            a[i] = b[at[i]]
+        b[at[i]] = at[i] * 0.25
 
 
 @racy({**TWO, "by": I((), 1, 1)}, sure=False)

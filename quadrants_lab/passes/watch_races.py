@@ -7,9 +7,9 @@ iterations were here; and for a store a hash of the value, since two stores of o
 
 Where indices and conditions do not depend on what the task itself writes, its stores only leave marks, and a
 second task repeats the iterations and checks: an iteration that stored finds its own mark unless another one
-stored, too, and one that read finds none. With ``suspect`` both are separate tasks behind those of
-`suspect_races`, with iterations only where these suspect a race. Otherwise each access exchanges marks and checks
-at once. In each case the result does not depend on the order of iterations.
+stored, too, and one that read finds none, or its own alone if it also stored. With ``suspect`` both are separate
+tasks behind those of `suspect_races`, with iterations only where these suspect a race. Otherwise each access
+exchanges marks and checks at once. In each case the order of iterations does not decide whether a race is found.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class _Watcher:
         self.epoch = self.buffers[EPOCH] = N.Buffer(EPOCH, "scratch", i64, 0, None, role="marks")
         self.me = 0
         self.hashed = True
+        self.counted = False  # whether marks of stores say if several iterations stored, for accesses that ask
         self.indices: list[tuple[N.Param, int, int]] = []
 
     def tasks(self, number: int, task: N.Offload) -> list[N.Stmt]:
@@ -102,6 +103,7 @@ class _Watcher:
         if not found:
             return [task]
         self.indices = _placed(task)
+        self.counted = any(not isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
         several_store = any(isinstance(w.access.stmt, N.Store) and WRITTEN in w.against for w in found)
         for self.hashed in (True, False) if several_store else (False,):
             looking = self._with_mark(number, task, lambda: self._sliced(task.body, self._look))
@@ -183,10 +185,12 @@ class _Watcher:
         return self.buffers[name]
 
     def _leave_mark(self, s: Place, w: Watched) -> None:
-        if isinstance(s, N.Store):
+        if isinstance(s, N.Store) and self.counted:
+            self._count(s, WRITTEN, self._mark(s))
+        elif isinstance(s, N.Store):
             self.b.store(self._marks(s.buffer, WRITTEN), s.index, self._mark(s))
         elif isinstance(s, N.Atomic):
-            self._count(s, CHANGED)
+            self._count(s, CHANGED, self.me)
 
     def _look(self, s: Place, w: Watched) -> None:
         b = self.b
@@ -194,10 +198,12 @@ class _Watcher:
             if what == READ:
                 continue  # the iterations that read check themselves
             found = b.load(self._marks(s.buffer, what), s.index)
-            race = self._other(found, several=what == CHANGED)
+            race = self._other(found)
             if what == WRITTEN and isinstance(s, N.Store) and self.hashed:
-                race = b.op("and", race, b.op("ne", self._low(found), self._low(self._mark(s))))
+                race = b.op("and", race, b.op("ne", self._hash_of(found), self._hash_of(self._mark(s))))
             self._fail(s, w, what, found, race)
+            if what == CHANGED or not isinstance(s, N.Store):
+                self._fail_beside(s, w, what, found)
 
     def _check_at_once(self, s: Place, w: Watched) -> None:
         b, own = self.b, _kind(w.access)
@@ -205,28 +211,30 @@ class _Watcher:
             mark = self._mark(s)
             before = b.atomic("exchange", self._marks(s.buffer, own), s.index, mark)
             if WRITTEN in w.against:
-                differs = b.op("ne", self._low(before), self._low(mark))
+                differs = b.op("ne", self._hash_of(before), self._hash_of(mark))
                 self._fail(s, w, WRITTEN, before, b.op("and", self._other(before), differs))
         else:
-            self._count(s, own)
+            self._count(s, own, self.me)
         for what in w.against:
             if what != own:
                 found = b.load(self._marks(s.buffer, what), s.index)
-                self._fail(s, w, what, found, self._other(found, several=what != WRITTEN))
+                self._fail(s, w, what, found, self._other(found))
+                if what != WRITTEN:
+                    self._fail_beside(s, w, what, found)
 
-    def _count(self, s: Place, what: str) -> None:
+    def _count(self, s: Place, what: str, mark: int) -> None:
         """Leaves a mark that also says whether another iteration was here before."""
         b = self.b
-        before = b.atomic("exchange", self._marks(s.buffer, what), s.index, self.me)
-        with b.when(self._other(before, several=True)):
-            several = b.op("or", self.me, b.const(_SEVERAL, i64))
+        before = b.atomic("exchange", self._marks(s.buffer, what), s.index, mark)
+        with b.when(b.op("or", self._other(before), self._is_several(before))):
+            several = b.op("or", mark, b.const(_SEVERAL, i64))
             b.atomic("exchange", self._marks(s.buffer, what), s.index, several)
 
     def _mark(self, s: N.Store) -> int:
         return self.b.op("or", self.me, self._hash(s.value)) if self.hashed else self.me
 
-    def _low(self, mark: int) -> int:
-        return self.b.op("and", mark, self.b.const((1 << _ITERATION_AT) - 1, i64))
+    def _hash_of(self, mark: int) -> int:
+        return self.b.op("and", mark, self.b.const(_SEVERAL - 1, i64))
 
     def _hash(self, value: int) -> int:
         """Emits a hash of 20 bits, which is equal for equal values."""
@@ -237,17 +245,28 @@ class _Watcher:
         bits = b.op("mul", b.cast(value, i64), b.const(_MIX, i64))
         return b.op("and", b.op("shr", bits, b.const(40, i64)), b.const(_SEVERAL - 1, i64))
 
-    def _other(self, mark: int, several: bool = False) -> int:
+    def _other(self, mark: int) -> int:
         """Emits whether another iteration of this task left the mark."""
-        b, least = self.b, _SEVERAL if several else 1 << _ITERATION_AT
-        differing = b.op("xor", mark, self.me)  # in the epoch: from bit _EPOCH_AT on
-        above = b.cast(b.op("sub", differing, b.const(least, i64)), u64)
-        return b.op("lt", above, b.const((1 << _EPOCH_AT) - least, u64))
+        return self._differs(mark, 1 << _ITERATION_AT, 1 << _EPOCH_AT)
 
-    def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int) -> None:
+    def _is_several(self, mark: int) -> int:
+        """Emits whether this iteration left the mark, where another one had been."""
+        return self._differs(mark, _SEVERAL, 2 * _SEVERAL)
+
+    def _differs(self, mark: int, least: int, end: int) -> int:
+        """Emits whether the mark differs from this iteration's by a number from ``least`` up to ``end``."""
         b = self.b
-        theirs, mine = self._iteration(mark), [p.id for p, _, _ in self.indices]
-        if what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
+        above = b.cast(b.op("sub", b.op("xor", mark, self.me), b.const(least, i64)), u64)
+        return b.op("lt", above, b.const(end - least, u64))
+
+    def _fail_beside(self, s: Place, w: Watched, what: str, mark: int) -> None:
+        """Fails where the mark is of this iteration and tells that another one was here, which it does not name."""
+        self._fail(s, w, what, mark, self._is_several(mark), named=False)
+
+    def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int, named: bool = True) -> None:
+        b = self.b
+        theirs, mine = self._iteration(mark) if named else [], [p.id for p, _, _ in self.indices]
+        if named and what == WRITTEN and all(o.stmt is w.access.stmt for o in w.others):
             # Either may have come first. The smaller one is reported first, so that the message is always the same.
             mine, theirs = (self._iteration(b.op(least, mark, self.me)) for least in ("min", "max"))
         of = self.buffers[s.buffer]
@@ -257,13 +276,15 @@ class _Watcher:
         ]
         values = (*element, *mine, *theirs)
         shown = [*("{}" for _ in values[:_MOST_VALUES]), *("?" for _ in values[_MOST_VALUES:])]
-        place, me, them = shown[: len(element)], shown[len(element) : -len(mine)], shown[-len(mine) :]
+        k = len(element) + len(mine)
+        place, me, them = shown[: len(element)], shown[len(element) : k], shown[k:]
         lines = sorted({o.stmt.span.line for o in w.others if _kind(o) == what and o.stmt.span})
         names = [p.name or "index" for p, _, _ in self.indices]
         does = {READ: "reads", WRITTEN: "writes", CHANGED: "changes"}
+        other = f"the one of {_equal(names, them)}" if named else "another one"
         message = (
             f"iterations race for {s.buffer}[{', '.join(place) or 'None'}]: the one of "
-            f"{_equal(names, me)} {does[_kind(w.access)]} it here, the one of {_equal(names, them)} {does[what]} it"
+            f"{_equal(names, me)} {does[_kind(w.access)]} it here, {other} {does[what]} it"
             + (f" at line {' or '.join(map(str, lines))}" if lines else "")
         )
         b.add(N.Assert(b.fresh(), b.op("not", race), message, values[:_MOST_VALUES], kind="race"))
