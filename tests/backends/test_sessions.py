@@ -62,10 +62,10 @@ def test_ten_thousand_launches_without_growth(where: Any) -> None:
     assert most(5000) - before < 2000, "KiB"
 
 
-def test_a_hundred_sessions_one_after_the_other(where: Any) -> None:
+def test_many_sessions_one_after_the_other(where: Any) -> None:
     most = []
     gc.collect()
-    for session in range(100):
+    for session in range(60):
         qd.init(**where)
         k, x, y, n = sines()
         n[None], y.grad[None] = 2, 1.0
@@ -73,9 +73,9 @@ def test_a_hundred_sessions_one_after_the_other(where: Any) -> None:
         np.testing.assert_allclose(x.grad.to_numpy(), slopes(np.zeros(8), 2), rtol=1e-5)
         qd.reset()
         gc.collect()
-        if session in (40, 99):
+        if session in (20, 59):
             most.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    assert most[1] - most[0] < 20_000, "KiB"
+    assert most[1] - most[0] < 13_000, "KiB"
 
 
 def test_two_devices_at_once() -> None:
