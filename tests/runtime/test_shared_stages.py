@@ -124,10 +124,10 @@ def checked(kernel: Any) -> None:
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("way", [validated, without_derivatives, forward_mode, checked])
 def test_numbers_of_other_modes_and_checks(monkeypatch: pytest.MonkeyPatch, way: Any, first: bool) -> None:
-    """The mode that is compiled first captures the names; the numbers of a list too, which changes in place, and functions."""
+    """The mode that is compiled first captures the names: numbers, functions, and what changes in place."""
     powers, vector = ([2.0],), qd.Vector([10.0])
     pair = qd.types.struct(a=qd.f32)(1.0)
-    doubled: Any = lambda v: 2.0 * v  # noqa: E731
+    doubled: Any = lambda v: 2.0 * v
     x = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
     y = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
 
@@ -139,7 +139,7 @@ def test_numbers_of_other_modes_and_checks(monkeypatch: pytest.MonkeyPatch, way:
     way(times) if first else times()
     monkeypatch.setitem(globals(), "FACTOR", 5.0)
     powers[0][0], vector[0], pair.a = 7.0, 100.0, 5.0
-    doubled = lambda v: v  # noqa: E731
+    doubled = lambda v: v
     gc.collect()
     y[None] = 0.0
     times() if first else way(times)

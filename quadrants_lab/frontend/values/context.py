@@ -45,6 +45,8 @@ class Loop:
     depth: int = 0  # for a static loop: the number of run-time conditions around it
     left: str = ""  # for a static loop: the "break" or "continue" that ended the current iteration
     outer: Loop | None = None  # the loop around a static one
+    # the locals where it is left by a break (True) or where an iteration ends early (False)
+    exits: list[tuple[bool, Env]] = field(default_factory=list)
 
     @property
     def run_time(self) -> Loop | None:
@@ -104,6 +106,8 @@ class Context:
         self.random_sites = 0  # number of calls of qd.random
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
+        self.same_lists: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.lower_again = False  # what has been found in a loop changes how it has to be lowered
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
         self.field_access_hook: FieldAccessHook | None = None  # see `lower`
