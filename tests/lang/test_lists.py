@@ -322,7 +322,21 @@ def handed_out(x, y):
         y[i] = d["p"][0] + rows[0][0]
 
 
+def repeated(x, y):
+    for i in x:
+        a = [x[i], 1.0]
+        a *= 2
+        a[3] += x[i]
+        a += [a.pop() * 2.0]
+        b = CAPTURED + a
+        b[0] *= x[i]
+        b.append(CAPTURED[0])
+        y[i] = a[2] + 10 * a[3] + 100 * b[0] + 1000 * b[-1] + len(b)
+
+
+CAPTURED = [2.0, 3.0]
 PROGRAMS = [
+    repeated,
     swapped,
     chosen,
     handed_out,

@@ -182,6 +182,8 @@ def met(cx: Context, value: Value, ways: Sequence[Value]) -> Any:
 
 def _relate_pairs(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]]) -> bool:
     """Relates those tokens of which some way had the same list; whether there were any that were not related."""
+    if all(token is on_ways[0] for token, on_ways in slots):  # the lists are what they were
+        return False
     new = [
         (a, b) for (a, on_a), (b, on_b) in combinations(slots, 2)
         if not _may_be_one(cx, a, b) and any(map(partial(_may_be_one, cx), on_a, on_b))
