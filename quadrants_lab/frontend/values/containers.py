@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 from quadrants_lab.frontend.values.context import Context, Env
@@ -182,10 +181,9 @@ def met(cx: Context, value: Value, ways: Sequence[Value]) -> Any:
 
 def _relate_pairs(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]]) -> bool:
     """Relates those tokens of which some way had the same list; whether there were any that were not related."""
-    if all(token is on_ways[0] for token, on_ways in slots):  # the lists are what they were
-        return False
+    changed = [(token, on_ways) for token, on_ways in slots if any(t is not token for t in on_ways)]
     new = [
-        (a, b) for (a, on_a), (b, on_b) in combinations(slots, 2)
+        (a, b) for a, on_a in changed for b, on_b in slots
         if not _may_be_one(cx, a, b) and any(map(partial(_may_be_one, cx), on_a, on_b))
     ]  # fmt: skip
     for a, b in new:
