@@ -237,7 +237,7 @@ class Context:
         not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
         about: it is evaluated only now."""
         found, used = self._attribute(owner, name)
-        kind = getattr(owner, "__qd_data_oriented__", "")
+        kind = getattr(type(owner), "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
             method = getattr(found, "__qd_bound__", None) is not None or callable(found)
             if not method or name in getattr(owner, "__dict__", ()):
@@ -262,7 +262,7 @@ class Context:
         for plain in (bool, int, float):  # subclasses become plain numbers
             if isinstance(value, plain):
                 return V.Lit(plain(value), node)
-        if isinstance(value, ModuleType):
+        if isinstance(value, (ModuleType, dict)):  # a dict's attributes may be its keys
             return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
             self._check_placed(value, text, node)
