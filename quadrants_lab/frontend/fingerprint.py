@@ -25,13 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.frontend.names import recall
+from quadrants_lab.frontend.names import MOST_BYTES, recall
 from quadrants_lab.frontend.source import FunctionSource, function_source, meaning
 from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 
-_MOST_BYTES = 1 << 20  # of an array that is described by value
 _VALUES = (type(None), bool, int, str, bytes, range, type(...))
 _ABSENT = object()
 _OURS = object()  # stands for a function or operation of this package that is found under its own name
@@ -176,7 +175,7 @@ class Fingerprint:
         elif isinstance(value, type):
             self._add(value, f"class {_path(value)} {getattr(value, '__qd_data_oriented__', '')}")
         elif isinstance(value, np.generic) or kind is np.ndarray:
-            if value.dtype.hasobject or value.nbytes > _MOST_BYTES:
+            if value.dtype.hasobject or value.nbytes > MOST_BYTES:
                 raise IndescribableError
             self.texts.append(f"{value.dtype.str} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
         elif kind is types.FunctionType and not _is_ours(module):

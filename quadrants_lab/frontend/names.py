@@ -5,31 +5,66 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from copy import copy
+from types import FunctionType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
+MOST_BYTES = 1 << 20  # of an array that counts by its numbers
+_NUMBERS = (bool, int, float)
 _GONE = object()  # a name that was not read, or whose object has ended since
+_Key = tuple[int, str]  # the id of a function or another object, and the free name or attribute
 
 
 class Names:
-    """What the front end has read. It keeps numbers, and copies of lists, arrays, vectors and matrices, which the
-    program may change in place; it keeps no other object of the program alive."""
+    """What the front end has read. It keeps numbers and functions, and copies of what the program may change in place:
+    lists, dicts, vectors, matrices, structs, and arrays that are not large. It keeps no other object of the program
+    alive, so it forgets a list that holds one."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[int, str], tuple[Callable[[], Any], Callable[[], Any]]] = {}
+        self.known: dict[_Key, tuple[Callable[[], Any], Callable[[], Any]]] = {}
+        # within one compile: what has been read, with its owner, and copies with what they were made of, by its id
+        self.read: dict[_Key, tuple[Any, Any]] = {}
+        self.copies: dict[int, tuple[Any, Any]] = {}
 
     def recall(self, owner: Any, name: str, read: Callable[[], Any]) -> Any:
         """What the free name of a function, or the attribute of anything else, meant at its first read, for which
-        ``read`` is called."""
-        whose, what = self.known.get((id(owner), name), (None, None))
+        ``read`` is called. Within one compile it is one object."""
+        key = id(owner), name
+        if key in self.read:
+            return self.read[key][1]
+        whose, what = self.known.get(key, (None, None))
         value = what() if whose is not None and what is not None and whose() is owner else _GONE
         if value is _GONE:
             value = read()
-            if not hasattr(value, "__qd_bound__"):  # each read makes another
-                self.known[id(owner), name] = _kept(owner), _kept(_copied(value))
+            if _has(value, "__qd_bound__"):  # each read makes another
+                return value
+            if not isinstance(value, (list, tuple, dict)) or _lasts(value, set()):
+                self.known[key] = _weak(owner), _kept(self._copied(value))
+        self.read[key] = owner, value
         return value
+
+    def end_compile(self) -> None:
+        self.read.clear()
+        self.copies.clear()
+
+    def _copied(self, value: Any) -> Any:
+        """The copy of what may change in place; one for two names of one list, which may hold itself."""
+        kind = type(value)
+        if kind in _NUMBERS:
+            return value
+        if id(value) in self.copies:
+            return self.copies[id(value)][1]
+        made: Any = kind() if kind in (list, dict) else copy(value) if _is_value(value) else value
+        self.copies[id(value)] = value, made
+        if kind is list:
+            made += map(self._copied, value)
+        elif kind is dict:
+            made.update((key, self._copied(v)) for key, v in value.items())
+        elif kind is tuple:
+            made = tuple(map(self._copied, value))
+        return made
 
 
 NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None)  # of the kernel being compiled
@@ -41,21 +76,43 @@ def recall(owner: Any, name: str, read: Callable[[], Any]) -> Any:
     return read() if names is None else names.recall(owner, name, read)
 
 
-def _copied(value: Any) -> Any:
-    kind = type(value)
-    if kind is list:
-        return [_copied(v) for v in value]
-    if kind is dict:
-        return {k: _copied(v) for k, v in value.items()}
-    if hasattr(value, "__qd_matrix__"):
-        made = copy(value)
-        object.__setattr__(made, "entries", value.entries.copy())  # its own __setattr__ writes to elements
-        return made
-    return value.copy() if kind is np.ndarray else value
+def _is_ours(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "quadrants_lab"
+
+
+def _has(value: Any, mark: str) -> bool:
+    return _is_ours(value) and hasattr(value, mark)  # to ask another object may run code of the program
+
+
+def _is_value(value: Any) -> bool:
+    """Whether a copy of the array, vector, matrix or struct stands for it."""
+    if type(value) is np.ndarray:
+        return bool(value.nbytes <= MOST_BYTES)
+    return _has(value, "__qd_matrix__") or _has(value, "__qd_struct__")
+
+
+def _lasts(value: Any, seen: set[int]) -> bool:
+    """Whether a list, tuple or dict holds only what may be kept alive."""
+    if type(value) in _NUMBERS:
+        return True
+    if not isinstance(value, (list, tuple, dict)):
+        return _is_ours(value) or not _is_weak(value)
+    if id(value) in seen:
+        return True
+    seen.add(id(value))
+    return all(_lasts(v, seen) for v in (value.values() if isinstance(value, dict) else value))
+
+
+def _is_weak(value: Any) -> bool:
+    return bool(type(value).__weakrefoffset__) and not _is_value(value) and not isinstance(value, FunctionType)
 
 
 def _kept(value: Any) -> Callable[[], Any]:
-    if not isinstance(value, np.ndarray) and not hasattr(value, "__qd_matrix__") and type(value).__weakrefoffset__:
-        weak = ref(value)
-        return lambda: _GONE if (found := weak()) is None else found
-    return lambda: value
+    return _weak(value) if _is_weak(value) else lambda: value
+
+
+def _weak(value: Any) -> Callable[[], Any]:
+    if not type(value).__weakrefoffset__:
+        return lambda: value
+    weak = ref(value)
+    return lambda: _GONE if (found := weak()) is None else found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, ItemsView, Mapping, MutableMapping, Sequence
+from copy import copy
 from types import MethodType
 from typing import Any, ClassVar
 
@@ -149,6 +150,9 @@ class Struct(metaclass=Named):
 
     def __repr__(self) -> str:
         return str(self.to_dict())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_struct, (self.struct_type, {name: copy(value) for name, value in self._entries.items()})
 
 
 def make_struct(type: StructType, entries: MutableMapping[str, Any]) -> Struct:

@@ -268,7 +268,78 @@ def made_before_the_loop(x, y):
         y[i] = x[i] * a[0] + a[1]
 
 
+def swapped(x, y):
+    for i in x:
+        now, following = [x[i], 1.0], [0.0, 0.0]
+        rows = [[x[i]], [1.0], [2.0]]
+        for j in range(4):
+            following[0] = now[0] * 0.5 + now[1]
+            following[1] = now[1] + 0.1 * j
+            now, following = following, now
+            rows = [rows[1], rows[2], rows[0]]
+            rows[0][0] += x[i] * j
+        if x[i] > 0.5:
+            row = rows[0]
+            rows[0] = rows[1]
+            rows[1] = row
+        rows[1][0] *= 2.0
+        y[i] = now[0] + following[1] + rows[0][0] + 10 * rows[1][0] + 100 * rows[2][0]
+
+
+def chosen(x, y):
+    for i in x:
+        best = [x[i], 0.0]
+        for j in range(4):
+            other = [x[i] * j, 1.0 * j]
+            if other[0] > best[0]:
+                best = other
+                break
+            if other[0] < -1.0:
+                continue
+            best[1] += 1.0
+        best[0] += 1.0
+        y[i] = best[0] + best[1]
+
+
+@func
+def a_dict_of(p, v):
+    return {"p": p, "v": v}
+
+
+@func
+def replace_first(rows: qd.template(), row):
+    rows[0] = row
+
+
+def handed_out(x, y):
+    for i in x:
+        d = a_dict_of([x[i]], [2.0])
+        d["p"][0] += d["v"][0]
+        d["v"].append(x[i])
+        rows = [[x[i]], [1.0]]
+        replace_first(rows, [x[i] * x[i]])
+        rows[0][0] += d["v"][1]
+        y[i] = d["p"][0] + rows[0][0]
+
+
+def repeated(x, y):
+    for i in x:
+        a = [x[i], 1.0]
+        a *= 2
+        a[3] += x[i]
+        a += [a.pop() * 2.0]
+        b = CAPTURED + a
+        b[0] *= x[i]
+        b.append(CAPTURED[0])
+        y[i] = a[2] + 10 * a[3] + 100 * b[0] + 1000 * b[-1] + len(b)
+
+
+CAPTURED = [2.0, 3.0]
 PROGRAMS = [
+    repeated,
+    swapped,
+    chosen,
+    handed_out,
     appended,
     written,
     nested,

@@ -158,3 +158,23 @@ def test_attributes_of_an_object_are_looked_at_before_each_launch():
     chooses.through(x, y)
     assert y[None] == 19 + 900
     assert len(Chooses.through.dispatcher.plans) == 3
+
+
+class Settings(dict):
+    """A dict whose keys are its attributes; others are a KeyError, also those that the front end asks for."""
+
+    __getattr__ = dict.__getitem__
+
+
+SETTINGS = Settings(factor=2.0, inner=Settings(n=3))
+
+
+def test_a_captured_dict_with_keys_as_attributes():
+    y = qd.field(qd.f32, shape=())
+
+    @qd.kernel
+    def reads():
+        y[None] = SETTINGS.factor * SETTINGS.inner.n + SETTINGS["factor"]
+
+    reads()
+    assert y[None] == 8.0

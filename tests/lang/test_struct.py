@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, NEEDS_F64, session_of
@@ -168,3 +170,11 @@ def test_members_through_templates() -> None:
     for n, s in enumerate((x, y, x, y)):
         k(s, n)
     assert (x[1].mass, y[2].mass) == (2, 3)
+
+
+def test_a_copy_has_members_of_its_own():
+    first = qd.types.struct(mass=qd.f32, pos=qd.types.vector(2, qd.f32))(1.0, [2.0, 3.0])
+    second = copy(first)
+    second.mass, second.pos[0] = 5.0, 6.0
+    assert first.to_dict() == {"mass": 1.0, "pos": [2.0, 3.0]}
+    assert second.to_dict() == {"mass": 5.0, "pos": [6.0, 3.0]}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 from weakref import ref
 
+import numpy as np
 import pytest
 
 import quadrants_lab as qd
@@ -122,22 +124,26 @@ def checked(kernel: Any) -> None:
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("way", [validated, without_derivatives, forward_mode, checked])
 def test_numbers_of_other_modes_and_checks(monkeypatch: pytest.MonkeyPatch, way: Any, first: bool) -> None:
-    """The mode that is compiled first captures the names; the numbers of a list too, which changes in place."""
-    powers, vector = [2.0], qd.Vector([10.0])
+    """The mode that is compiled first captures the names: numbers, functions, and what changes in place."""
+    powers, vector = ([2.0],), qd.Vector([10.0])
+    pair = qd.types.struct(a=qd.f32)(1.0)
+    doubled: Any = lambda v: 2.0 * v
     x = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
     y = qd.field(qd.f32, shape=(), needs_grad=True, needs_dual=True)
 
     @qd.kernel
     def times() -> None:
-        y[None] += x[None] * FACTOR * qd.static(powers[0]) * vector[0]
+        y[None] += doubled(x[None]) * FACTOR * qd.static(powers[0][0]) * vector[0] * pair.a
 
     times.loss, times.x, x[None] = y, x, 1.0
     way(times) if first else times()
     monkeypatch.setitem(globals(), "FACTOR", 5.0)
-    powers[0], vector[0] = 7.0, 100.0
+    powers[0][0], vector[0], pair.a = 7.0, 100.0, 5.0
+    doubled = lambda v: v
+    gc.collect()
     y[None] = 0.0
     times() if first else way(times)
-    assert y[None] == 60.0
+    assert y[None] == 120.0
 
 
 @WAYS
@@ -212,6 +218,56 @@ def test_a_kernel_keeps_no_captured_object_alive() -> None:
     times()
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_kernel_keeps_no_object_in_a_captured_list_alive(kind: Any) -> None:
+    x, y = scalars(2)
+    held = kind([Holder(2.0)])
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * qd.static(held[0].x)
+
+    times()
+    gone = ref(held[0])
+    held = kind([Holder(3.0)])
+    times()
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_captured_list_is_one_object() -> None:
+    """Two names of a list mean one list in every mode, and it may hold itself."""
+    x, y = scalars(2)
+    held: list[Any] = [2.0]
+    held.append(held)
+    same = held
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * (qd.static(held[0]) if qd.static(held is held and held is same) else 0.0)
+
+    x[None] = 1.0
+    for way in (lambda _: times(), without_derivatives):
+        times.loss = y
+        way(times)
+        assert y[None] == 2.0
+
+
+def test_a_large_captured_array_is_not_copied() -> None:
+    x, y = scalars(2)
+    large = np.zeros(1 << 24, np.float32)
+
+    @qd.kernel
+    def times() -> None:
+        y[None] = x[None] * qd.static(large.shape[0])
+
+    tracemalloc.start()
+    times()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < large.nbytes
 
 
 def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:

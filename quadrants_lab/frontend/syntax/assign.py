@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import operate
-from quadrants_lab.frontend.values.containers import change, inserted
+from quadrants_lab.frontend.values.containers import change, current, inserted
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import (
     describe,
@@ -239,11 +240,15 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
     value = cx.expr(node.value)
     if not isinstance(old, V.Num) and _reduced(cx, node, variable(name, old), value):
         return
-    if isinstance(old, V.List) and isinstance(node.op, ast.Add):  # in place, as in Python
-        extended = V.List((*old, *(entries(cx, value) or ())), old.depth)
-        if entries(cx, value) is None:
-            raise cx.fail("QL1415", node.value, what=describe(value))
-        change(cx, old, extended, node, name)
+    if isinstance(old, V.List) and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
+        if isinstance(node.op, ast.Add):
+            more = entries(cx, value)
+            if more is None:
+                raise cx.fail("QL1415", node.value, what=describe(value))
+            value = V.List(more, cx.depth)
+        now = current(cx, old)  # the value may be `a.pop()`
+        made: Any = operate(cx, type(node.op), now, value, node, target, node.value)
+        change(cx, now, V.List(made, old.depth), node, name)
         return
     _check_assignable(cx, target, old)
     result = operate(cx, type(node.op), old, value, node, target, node.value)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from quadrants_lab.frontend.values.containers import outside
+from quadrants_lab.frontend.values.containers import met, met_locals, outside
 from quadrants_lab.frontend.values.context import Context, Env
 from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, structure, with_leaves
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
@@ -73,6 +73,8 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
         ways = zip(*(leaves(arm.env[name]) for arm in live), strict=True)
         numbers = [joined(*way) for way in zip(ways, leaves(old), leaf_names(old, name), strict=True)]
         cx.frame.env[name] = with_leaves(old, numbers)
+    if merge:
+        met_locals(cx, [arm.env for arm in live])
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
@@ -81,7 +83,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
             given = _broadcast(given)
         _check_same_shape(cx, given, node)
         chosen = with_leaves(given[0], [joined(way) for way in zip(*map(leaves, given), strict=True)])
-        values.append(outside(cx, chosen))
+        values.append(outside(cx, met(cx, chosen, given)))
     for arm, out in zip(live, yields, strict=True):
         with cx.b.block(arm.stmts):
             cx.b.yield_(*out)
@@ -124,4 +126,5 @@ def emit_exit(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
     assert loop is not None
     ids = tuple(leaf.id for name in loop.names for leaf in leaves(cx.frame.env[name]))
     cx.b.add(kind(cx.b.fresh(), ids))
+    loop.exits.append((kind is N.Break, dict(cx.frame.env)))
     cx.exited = True

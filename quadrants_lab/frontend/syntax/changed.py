@@ -2,7 +2,7 @@
 
 Assignments are visible in the text of a loop. But an atomic on a local, a func that takes a local by reference and a
 method change locals too, and what is called may have any name or come out of a table. So a loop whose body turned out
-to change more locals than were known is lowered once more, with this knowledge.
+to change more locals than were known is lowered once more, with this knowledge; so is one that makes two lists one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ def lower_until_stable(cx: Context, owner: ast.AST, lower: Callable[[], None]) -
     found = _found(cx, owner)
     while True:
         known, undo = len(found), snapshot(cx)
-        lower()
-        if len(found) == known:
+        with cx.setting(lower_again=False):
+            lower()
+            again = cx.lower_again
+        if len(found) == known and not again:
             break
         undo()
     if cx.top:  # no loop around this one may be lowered again
@@ -49,15 +51,15 @@ def _found(cx: Context, owner: ast.AST) -> dict[str, None]:
 
 
 def snapshot(cx: Context) -> Callable[[], None]:
-    """Returns a function that undoes everything lowered since, all but `Context.found_changes`. It can be called
-    several times."""
-    b, frame, found = cx.b, cx.frame, cx.found_changes
+    """Returns a function that undoes everything lowered since, all but `Context.found_changes` and
+    `Context.same_lists`. It can be called several times."""
+    b, frame, found, same_lists = cx.b, cx.frame, cx.found_changes, cx.same_lists
     stmts, count, next_id, span, returned = b.stmts, len(b.stmts), b.next_id, b.span, len(frame.returning or ())
     state = _copied(vars(cx))
     scope = _copied({name: getattr(frame, name) for name in ("globals", "env", "out_of_scope", "loop")})
 
     def undo() -> None:
-        vars(cx).update(_copied(state), found_changes=found)
+        vars(cx).update(_copied(state), found_changes=found, same_lists=same_lists)
         for name, value in _copied(scope).items():
             setattr(frame, name, value)
         del stmts[count:]

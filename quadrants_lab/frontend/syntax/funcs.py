@@ -17,7 +17,7 @@ from quadrants_lab.frontend.syntax.scan import always_returns, first_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
-from quadrants_lab.frontend.values.containers import passed
+from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
@@ -96,7 +96,7 @@ def inline(
     inlining = [*cx.inlining, (source, known)]
     with cx.setting(frame=frame, top=procedure, static=0, serialize=False, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
-        values = _run(cx, body) or ()
+        values = handed_out(_run(cx, body) or (), [*args, *keywords.values()])
         values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
         values = _as_declared(cx, values)
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
@@ -172,7 +172,7 @@ def _parameter(
         if declared is not None:
             value = as_type(cx, value, declared, node)
     cx.at(node)
-    if isinstance(value, (List, Dict)):
+    if isinstance(value, (Dict, tuple)):
         return value if reference else passed(value)
     return map_leaves(value, cx.own)  # type: ignore[no-any-return]
 

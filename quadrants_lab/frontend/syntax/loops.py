@@ -17,6 +17,7 @@ from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
 from quadrants_lab.frontend.values.arith import truth
+from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop
 from quadrants_lab.frontend.values.leaves import (
     is_local,
@@ -322,8 +323,8 @@ def _counted(
     before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(cx.b.types[begin], name)
     with cx.b.block() as body:
-        _body(cx, node, names, lambda: run(index))
-    results = _results(cx, before, names, node)
+        ways = _body(cx, node, names, lambda: run(index))
+    results = _results(cx, before, names, node, ways)
     loop = N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse)
     loop.checkpoint = checkpoint
     cx.b.add(loop)
@@ -359,8 +360,8 @@ def _repeated(cx: Context, node: ast.While, checkpoint: bool) -> None:
                     raise cx.fail("QL1208", node.test, name=name)
             cx.b.yield_(cond)
         with cx.b.block() as body:
-            _body(cx, node, names, lambda: cx.stmts(node.body))
-        results = _results(cx, before, names, node)
+            ways = _body(cx, node, names, lambda: cx.stmts(node.body))
+        results = _results(cx, before, names, node, ways)
         loop = N.While(cx.b.fresh(), carried, inits, tuple(test), tuple(body), results, checkpoint=checkpoint)
         cx.b.add(tested_inside(cx.b, loop) if any(isinstance(s, N.Effect) for s in walk(loop.cond)) else loop)
     propagate_return(cx, node)
@@ -387,9 +388,10 @@ def _carry(
     return before, tuple(names), tuple(params), tuple(inits)
 
 
-def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> None:
-    """Lowers the body of a serial loop, which carries the locals ``names``, by ``run``."""
-    outer, cx.frame.loop = cx.frame.loop, Loop("serial", names)
+def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: Callable[[], None]) -> list[Env]:
+    """Lowers the body of a serial loop, which carries the locals ``names``, by ``run``; the locals at its ends."""
+    head, loop = dict(cx.frame.env), Loop("serial", names)
+    outer, cx.frame.loop = cx.frame.loop, loop
     before = {n: v for n, v in cx.frame.env.items() if n not in names and n != "_"}
     with cx.setting(depth=cx.depth + 1, exited=False):
         with known_active(cx):
@@ -398,16 +400,22 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
         cx.at(node)
         if not cx.exited:
             cx.b.yield_(*(leaf.id for name in names for leaf in leaves(cx.frame.env[name])))
+            loop.exits.append((False, dict(cx.frame.env)))
+    repeated(cx, head, [env for is_break, env in loop.exits if not is_break])
     cx.frame.loop = outer
+    return [env for _, env in loop.exits]
 
 
-def _results(cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While) -> tuple[N.Param, ...]:
+def _results(
+    cx: Context, before: Env, names: tuple[str, ...], node: ast.For | ast.While, ways: list[Env]
+) -> tuple[N.Param, ...]:
     """Restores the environment, with a result of the loop for each number of the carried locals."""
     cx.end(cx.frame.env, before, node, "loop")
     cx.frame.env = dict(before)
     results: list[N.Param] = []
     for name in names:
         cx.frame.env[name] = parameters(cx, before[name], results, name)
+    met_locals(cx, [before, *ways])
     cx.at(node)
     return tuple(results)
 

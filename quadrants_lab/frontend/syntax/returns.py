@@ -20,7 +20,7 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, emit_exit
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
-from quadrants_lab.frontend.values.containers import outside
+from quadrants_lab.frontend.values.containers import met, outside
 from quadrants_lab.frontend.values.context import Context, Loop
 from quadrants_lab.frontend.values.leaves import (
     describe,
@@ -124,13 +124,13 @@ def _dry_run(cx: Context, body: Sequence[ast.stmt]) -> Returned:
 def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value, ...]:
     """Numbers, matrices and structs, without ids, of the dtypes that the values of all returns can be cast to."""
     node, first = found[0] if found else (node, ())
-    met = [_without_ids(cx, v, node) for v in first]
+    common = [_without_ids(cx, v, node) for v in first]
     for at, values in found[1:]:
         if len(values) != len(first):
             why = f"one way returns {count(len(first), 'value')}, another {len(values)}"
             raise cx.fail("QL1805", at, why=why)
-        met = [_common(cx, a, _without_ids(cx, v, at), at) for a, v in zip(met, values, strict=True)]
-    return tuple(met)
+        common = [_common(cx, a, _without_ids(cx, v, at), at) for a, v in zip(common, values, strict=True)]
+    return tuple(common)
 
 
 def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
@@ -143,5 +143,5 @@ def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
     """The value of the promoted dtypes; QL1805 where the shapes differ."""
     if type(a) is not type(b) or structure(a) != structure(b):
         raise cx.fail("QL1805", node, why=f"one way returns {describe(a)}, another {describe(b)}")
-    met = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(leaves(a), leaves(b), strict=True)]
-    return with_leaves(a, met)  # type: ignore[no-any-return]
+    numbers = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(leaves(a), leaves(b), strict=True)]
+    return met(cx, with_leaves(a, numbers), [a, b])  # type: ignore[no-any-return]

@@ -94,7 +94,10 @@ def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AS
 
 def _listed(cx: Context, value: Value) -> Value:
     """The entries of a captured list or tuple; other values as they are."""
-    return (entries(cx, value) or ()) if isinstance(value, Obj) and isinstance(value.value, (list, tuple)) else value
+    if not isinstance(value, Obj) or not isinstance(value.value, (list, tuple)):
+        return value
+    found = entries(cx, value) or ()
+    return List(found, cx.depth) if isinstance(value.value, list) else found
 
 
 def binary(

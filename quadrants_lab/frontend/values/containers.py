@@ -4,7 +4,7 @@ at compile time.
 They are immutable here, as vectors are: a change makes a new list, which takes the place of the old one wherever locals
 hold it, and branches and loops carry its numbers. Two changes are errors. One is of the number of entries, in code that
 may not run or may run several times. The other is of a list with two names: after ``b = a`` Python has one list, and
-Quadrants has two.
+Quadrants has two. After ``if x: b = a`` they may be one, which `met` finds out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.context import Context, Env
 from quadrants_lab.frontend.values.leaves import describe, kind_of, name_of, parts_of, structure, with_parts
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Dict, List, Value, View
@@ -85,17 +85,18 @@ def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str
 
 
 def check_one_name(cx: Context, value: Container, node: ast.AST, shared: bool = False) -> None:
-    """Raises QL1423 if two locals hold the list, or one twice. The variable of a static loop over a list does not
+    """Raises QL1423 if two locals may hold the list, or one twice. The variable of a static loop over a list does not
     count, unless the list is ``shared`` by the iterations of a parallel loop."""
-    names = [
-        n for n, v in cx.frame.env.items() for _ in _holders(v, value.token)
-        if shared or getattr(v, "fixed", "") != STATIC_VARIABLE
+    found = [
+        (n, held) for n, v in cx.frame.env.items() for held in _lists(v)
+        if _may_be_one(cx, held.token, value.token) and (shared or getattr(v, "fixed", "") != STATIC_VARIABLE)
     ]  # fmt: skip
-    if len(names) > 1:
-        kind = kind_of(value)
-        who = f"'{names[0]}' holds the same {kind} twice"
-        if names[0] != names[1]:
-            who = f"'{names[0]}' and '{names[1]}' hold the same {kind}"
+    if len(found) > 1:
+        kind, ((first, a), (second, b)) = kind_of(value), found[:2]
+        holds = ("holds", "hold") if a.token is b.token else ("may hold", "may hold")
+        who = f"'{first}' {holds[0]} the same {kind} twice"
+        if first != second:
+            who = f"'{first}' and '{second}' {holds[1]} the same {kind}"
         raise cx.fail("QL1423", node, who=who, kind=kind)
 
 
@@ -116,24 +117,120 @@ def hand_back(cx: Context, before: Value, after: Value, node: ast.expr) -> None:
         kept = _found(after, part.token) if isinstance(part, (List, Dict)) else None
         if kept is not None:
             hand_back(cx, part, kept, node)
+        elif isinstance(part, (List, Dict)) and any(_may_be_one(cx, v.token, part.token) for v in _lists(after)):
+            check_one_name(cx, part, node)
     same = len(parts_of(before)) == len(parts_of(after))
     if not same or any(p is not q for p, q in zip(parts_of(before), parts_of(after), strict=True)):
         change(cx, current(cx, before), after, node, name_of(node))
 
 
+# --- lists that may be one ----------------------------------------------------------------------------------------
+
+
+def _lists(value: Value) -> Iterator[Container]:
+    """The lists and dicts that the value holds, at any depth, itself first."""
+    if isinstance(value, (List, Dict)):
+        yield value
+    for part in parts_of(value):
+        yield from _lists(part)
+
+
+def _with_attributes(value: Value, of: Callable[[Container], dict[str, Any]]) -> Any:
+    """The value whose lists, in the order of `_lists`, have the attributes that ``of`` gives; itself if they have."""
+    own = of(value) if isinstance(value, (List, Dict)) else {}
+    old = parts_of(value)
+    parts = [_with_attributes(part, of) for part in old]
+    same = all(p is q for p, q in zip(parts, old, strict=True)) and all(getattr(value, k) == v for k, v in own.items())
+    return value if same else with_parts(value, parts, **own)
+
+
+def _may_be_one(cx: Context, a: object, b: object) -> bool:
+    return a is b or b in cx.same_lists.get(a, ())
+
+
+def _relate(cx: Context, a: object, b: object) -> None:
+    cx.same_lists.setdefault(a, set()).add(b)
+    cx.same_lists.setdefault(b, set()).add(a)
+
+
+def with_tokens(value: Value, tokens: Iterator[object]) -> Any:
+    """The value whose lists have these tokens, in the order of `_lists`; itself if they are its own."""
+    return _with_attributes(value, lambda _: {"token": next(tokens)})
+
+
+def tokens_of(value: Value) -> Iterator[object]:
+    return (held.token for held in _lists(value))
+
+
+def met(cx: Context, value: Value, ways: Sequence[Value]) -> Any:
+    """The value where control flow meets, ``ways`` being what it is on each way: a list that is not the same on all of
+    them gets a token of its own, and may be any of these. Two such lists may be one if they are on some way."""
+    slots = [
+        (on_ways[0] if all(t is on_ways[0] for t in on_ways) else object(), on_ways)
+        for on_ways in zip(*map(tokens_of, ways), strict=True)
+    ]
+    of_old = [
+        (token, other) for token, on_ways in slots if token is not on_ways[0]
+        for one in on_ways for other in (one, *cx.same_lists.get(one, ()))
+    ]  # fmt: skip
+    _relate_pairs(cx, slots)
+    for token, other in of_old:
+        _relate(cx, token, other)
+    return with_tokens(value, iter([token for token, _ in slots]))
+
+
+def _relate_pairs(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]]) -> bool:
+    """Relates those tokens of which some way had the same list; whether there were any that were not related."""
+    changed = [(token, on_ways) for token, on_ways in slots if any(t is not token for t in on_ways)]
+    new = [
+        (a, b) for a, on_a in changed for b, on_b in slots
+        if not _may_be_one(cx, a, b) and any(map(partial(_may_be_one, cx), on_a, on_b))
+    ]  # fmt: skip
+    for a, b in new:
+        _relate(cx, a, b)
+    return bool(new)
+
+
+def _with_lists(env: Env) -> list[str]:
+    return [n for n, v in env.items() if isinstance(v, (Dict, tuple)) and next(_lists(v), None) is not None]
+
+
+def met_locals(cx: Context, ways: Sequence[Env]) -> None:
+    """`met` for the locals."""
+    env = cx.frame.env
+    names = _with_lists(env)
+    if names and ways:
+        now = met(cx, tuple(env[n] for n in names), [tuple(way[n] for n in names) for way in ways])
+        env.update(zip(names, now, strict=True))
+
+
+def repeated(cx: Context, head: Env, ways: Sequence[Env]) -> None:
+    """At the end of a loop's body: lists that may be one when it begins again, though they were not at its ``head``
+    when it was lowered, are related, and it is lowered again."""
+    names = _with_lists(head)
+    for way in ways:
+        slots = [(a, (b,)) for n in names for a, b in zip(tokens_of(head[n]), tokens_of(way[n]), strict=True)]
+        cx.lower_again |= _relate_pairs(cx, slots)
+
+
+# --- scopes -------------------------------------------------------------------------------------------------------
+
+
 def outside(cx: Context, value: Value) -> Value:
     """The value where control flow has met again after the place where lists in it were made."""
-    if isinstance(value, (List, Dict)):
-        parts = [outside(cx, part) for part in parts_of(value)]
-        value = with_parts(value, parts, depth=min(value.depth, cx.depth))
-    return value
+    return _with_attributes(value, lambda held: {"depth": min(held.depth, cx.depth)})  # type: ignore[no-any-return]
 
 
 def passed(value: Value) -> Value:
     """The value as a parameter by value: a list in it cannot be changed."""
-    if isinstance(value, (List, Dict)):
-        value = with_parts(value, [passed(part) for part in parts_of(value)], fixed=PASSED)
-    return value
+    return _with_attributes(value, lambda _: {"fixed": PASSED})  # type: ignore[no-any-return]
+
+
+def handed_out(value: Value, given: Sequence[Value]) -> Any:
+    """What a func returns, as its caller sees it: a list that the func took by value, and so could not change, is what
+    it was among the arguments ``given``."""
+    was = {held.token: held.fixed for argument in given for held in _lists(argument)}
+    return _with_attributes(value, lambda held: {"fixed": was.get(held.token, held.fixed)})
 
 
 # --- methods ----------------------------------------------------------------------------------------------------

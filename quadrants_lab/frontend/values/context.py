@@ -45,6 +45,8 @@ class Loop:
     depth: int = 0  # for a static loop: the number of run-time conditions around it
     left: str = ""  # for a static loop: the "break" or "continue" that ended the current iteration
     outer: Loop | None = None  # the loop around a static one
+    # the locals where it is left by a break (True) or where an iteration ends early (False)
+    exits: list[tuple[bool, Env]] = field(default_factory=list)
 
     @property
     def run_time(self) -> Loop | None:
@@ -104,6 +106,8 @@ class Context:
         self.random_sites = 0  # number of calls of qd.random
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
+        self.same_lists: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.lower_again = False  # what has been found in a loop changes how it has to be lowered
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
         self.field_access_hook: FieldAccessHook | None = None  # see `lower`
@@ -234,7 +238,7 @@ class Context:
         not so numbers, which are constants of the kernel. A property that reads a field and is not checked is warned
         about: it is evaluated only now."""
         found, used = self._attribute(owner, name)
-        kind = getattr(owner, "__qd_data_oriented__", "")
+        kind = getattr(type(owner), "__qd_data_oriented__", "")
         if kind and not isinstance(owner, type) and (kind == "values" or not isinstance(found, (bool, int, float))):
             method = getattr(found, "__qd_bound__", None) is not None or callable(found)
             if not method or name in getattr(owner, "__dict__", ()):
@@ -263,7 +267,7 @@ class Context:
         for plain in (bool, int, float):  # subclasses become plain numbers
             if isinstance(value, plain):
                 return V.Lit(plain(value), node)
-        if isinstance(value, ModuleType):
+        if isinstance(value, (ModuleType, dict)):  # a dict's attributes may be its keys
             return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
             self._check_placed(value, text, node)

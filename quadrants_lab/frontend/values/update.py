@@ -90,7 +90,7 @@ def cast_to_local(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast
         warned = warned or warn_loss(cx, "QL1901", number, t, name, node)
         cx.at(stmt)
         numbers.append(Num(cx.to(number, t), t))
-    return with_leaves(old, numbers)  # type: ignore[no-any-return]
+    return containers.with_tokens(with_leaves(old, numbers), containers.tokens_of(new))  # type: ignore[no-any-return]
 
 
 def write_local(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:

@@ -299,6 +299,7 @@ class Dispatcher:
             yield reads
         finally:
             NAMES.reset(token)
+            made.end_compile()
         if names is None:
             known.append((tuple(reads), state(reads), made))
 
