@@ -341,8 +341,8 @@ def first_set(a: qd.template(), v):
 
 
 @func
-def length_and(a, v):
-    return len(a) + v
+def first_and(a, v):
+    return a[0] + v
 
 
 def changed_in_one_statement(x, y):
@@ -350,7 +350,7 @@ def changed_in_one_statement(x, y):
     for i in x:
         a = [x[i], 2.0, 3.0, 4.0]
         y[i] += len([a, a.pop()][0]) + 2 * len((a[:], a.pop(), a)[2])
-        a, n = a + [a.pop(), x[i]], length_and(a, first_set(a, x[i] * x[i]))
+        a, n = a + [a.pop(), x[i]], first_and(a, first_set(a, x[i] * x[i]))
         d = {"a": a, "first": first_set(a, 5.0)}
         y[i] += a[0] + 10 * a[-1] + 100 * len(a) + n + d["a"][0]
         row = [1.0]
