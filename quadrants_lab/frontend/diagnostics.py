@@ -108,6 +108,7 @@ TABLE: dict[str, Row] = {
                   "assign it to a variable first"),
     "QL1426": Row(_S, "the number of entries changes while a static loop goes over them", "this one",
                   "loop over a copy: qd.static(list(...))"),
+    "QL1427": Row(_S, "'{name}' would hold itself", "changed here", "put a copy into it: {kind}(...)"),
     # matrix algebra
     "QL1430": Row(_T, "'{op}' takes {want}, this is {what}", "given here"),
     "QL1431": Row(_T, "'@' cannot multiply {left} by {right}",

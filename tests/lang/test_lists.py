@@ -334,8 +334,56 @@ def repeated(x, y):
         y[i] = a[2] + 10 * a[3] + 100 * b[0] + 1000 * b[-1] + len(b)
 
 
+@func
+def first_set(a: qd.template(), v):
+    a[0] = v
+    return v
+
+
+@func
+def first_and(a, v):
+    return a[0] + v
+
+
+def changed_in_one_statement(x, y):
+    """A list that was read to the left of its change is the changed one."""
+    for i in x:
+        a = [x[i], 2.0, 3.0, 4.0]
+        y[i] += len([a, a.pop()][0]) + 2 * len((a[:], a.pop(), a)[2])
+        a, n = a + [a.pop(), x[i]], first_and(a, first_set(a, x[i] * x[i]))
+        d = {"a": a, "first": first_set(a, 5.0)}
+        y[i] += a[0] + 10 * a[-1] + 100 * len(a) + n + d["a"][0]
+        row = [1.0]
+        rows = [[x[i]], [2.0]]
+        rows[0], whole = row, rows
+        y[i] += whole[0][0]
+        now = [[x[i]], [2.0]]
+        for u, v in qd.static(zip((now[0], now[1]), (now[1], now[0]))):  # noqa: B905  # a kernel has no strict
+            u[0] += v[0] * x[i]
+        later = reversed(now)
+        now[0] = [3.0]
+        for u in qd.static(later):
+            y[i] = 2 * y[i] + u[0]
+
+
+def changed_in_comprehensions(x, y):
+    for i in x:
+        a = [x[i], 2.0, 3.0]
+        last = [a.pop() * k for k in range(2)]
+        s = 0.0
+        sums = [(s := s + v) for v in last]
+        found = {k: first_set(a, x[i] * k) for k in range(3)}
+        for k, v in qd.static(enumerate(sums, 1)):
+            y[i] += k * v
+        for k, v in qd.static(enumerate(a, start=3)):
+            y[i] += k * v + len(a)
+        y[i] += found[1] + s
+
+
 CAPTURED = [2.0, 3.0]
 PROGRAMS = [
+    changed_in_one_statement,
+    changed_in_comprehensions,
     repeated,
     swapped,
     chosen,

@@ -11,7 +11,7 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import operate
-from quadrants_lab.frontend.values.containers import change, current, inserted
+from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import (
     describe,
@@ -68,6 +68,7 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
 
 
 def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source: ast.expr) -> None:
+    value = live(cx, value)  # `a[0], b = b, a` has changed the list that b gets
     if isinstance(target, ast.Name):
         set_name(cx, target, value, node, source)
     elif isinstance(target, (ast.Tuple, ast.List)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -130,7 +131,8 @@ def _arguments(
     for kw in node.keywords:
         if kw.arg is None:
             raise cx.fail("QL1608", kw.value)
-    return found, {str(kw.arg): value(str(kw.arg), kw.value) for kw in node.keywords}
+    named = {str(kw.arg): value(str(kw.arg), kw.value) for kw in node.keywords}
+    return [live(cx, v) for v in found], {name: live(cx, v) for name, v in named.items()}
 
 
 def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Value:
@@ -208,7 +210,11 @@ def _python(
         base = args[0].members if args and isinstance(args[0], Dict) else {}
         if len(base) or not args:
             return Dict({**base, **keywords}, cx.depth)
-    structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args and not keywords else None
+    structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args else None
+    if fn is enumerate and len(args) + len(keywords) == 2 and {*keywords} <= {"start"}:
+        first = cx.known([*args, *keywords.values()][1], "QL1508", node)
+        structural, args, keywords = partial(STRUCTURAL[fn], first=first), args[:1], {}
+    structural = None if keywords else structural
     if structural is not None and all(entries(cx, a) is not None for a in args):
         made = View(lambda: structural(*(entries(cx, live(cx, a)) for a in args)))
         return tuple(made) if fn is tuple else made

@@ -15,6 +15,7 @@ from quadrants_lab.frontend.syntax.printing import text_parts
 from quadrants_lab.frontend.syntax.scan import is_cheap
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import binop, emit, fold, truth, unary
+from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, leaves, map_leaves, name_of
 from quadrants_lab.frontend.values.lvalue import read
@@ -219,14 +220,14 @@ def _dict(cx: Context, node: ast.Dict) -> Value:
             members.update(other.members)
         else:
             members[cx.known(cx.expr(key), "QL1508", key)] = cx.expr(value)
-    return Dict(members, cx.depth)
+    return live(cx, Dict(members, cx.depth))  # type: ignore[no-any-return]
 
 
 EXPRS: dict[type, Callable[..., Value]] = {
     ast.Constant: lambda cx, n: Lit(n.value, n) if type(n.value) in (bool, int, float) else Obj(n.value),
     ast.Name: Context.name,
-    ast.Tuple: lambda cx, node: tuple(map(cx.expr, node.elts)),
-    ast.List: lambda cx, node: List(map(cx.expr, node.elts), cx.depth),
+    ast.Tuple: lambda cx, node: live(cx, tuple(map(cx.expr, node.elts))),
+    ast.List: lambda cx, node: live(cx, List(map(cx.expr, node.elts), cx.depth)),
     ast.Dict: _dict,
     ast.JoinedStr: _format_string,
     ast.Attribute: read,

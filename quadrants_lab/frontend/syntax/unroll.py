@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,22 +20,27 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
     """``for i in qd.static(...)``: lowers the body once for each entry, with the loop variable a constant."""
     outer = cx.frame.loop
     loop = Loop("static", (), cx.depth, outer=outer)
-    items = iterate(cx, value, node.iter)
-    changing = isinstance(value, (V.List, V.Dict, V.View))
-    for k, item in enumerate(items):
+    for item in _live_entries(cx, value, node.iter):
         cx.frame.loop = loop
         loop.left = ""
-        now = iterate(cx, live(cx, value), node.iter) if changing and k else items
-        if len(now) != len(items):
-            raise cx.fail("QL1426", node.iter)
         with cx.scope(node, "loop"):
-            bind(cx, node.target, now[k] if changing else item)
+            bind(cx, node.target, item)
             cx.stmts(node.body)
         if loop.left:
             cx.exited = False
         if loop.left == "break" or cx.exited:
             break
     cx.frame.loop = outer
+
+
+def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Value]:
+    """The entries of a value, each as it is when its turn comes."""
+    items = iterate(cx, value, node)
+    for k, item in enumerate(items):
+        now = iterate(cx, live(cx, value), node) if k and isinstance(value, (V.Dict, tuple)) else items
+        if len(now) != len(items):
+            raise cx.fail("QL1426", node)
+        yield now[k] if now is not items else item
 
 
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
@@ -97,16 +102,20 @@ def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
                 found.append((cx.known(cx.expr(node.key), "QL1508", node.key), cx.expr(node.value)))
             return
         loop = node.generators[k]
-        for item in iterate(cx, cx.expr(loop.iter), loop.iter):
-            before = cx.frame.env
-            cx.frame.env = dict(before)
+        own = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+        for item in _live_entries(cx, cx.expr(loop.iter), loop.iter):
+            hidden = {n: v for n, v in cx.frame.env.items() if n in own}
             bind(cx, loop.target, item)
             if all(static_truth(cx, cx.expr(test), test) for test in loop.ifs):
                 rest(k + 1)
-            cx.frame.env = before
+            # what the entry has changed stays, as `a.pop()` and `s := ...` do
+            for n in own:
+                cx.frame.env.pop(n, None)
+            cx.frame.env.update(hidden)
 
     rest(0)
-    return V.List(found, cx.depth) if isinstance(node, ast.ListComp) else V.Dict(dict(found), cx.depth)
+    made = V.List(found, cx.depth) if isinstance(node, ast.ListComp) else V.Dict(dict(found), cx.depth)
+    return live(cx, made)  # type: ignore[no-any-return]
 
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
@@ -119,7 +128,7 @@ def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
 
 # Python's own functions on values with entries, applied to the entries
 STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
-    enumerate: lambda a: tuple((V.Lit(k), v) for k, v in enumerate(a)),
+    enumerate: lambda a, first=0: tuple((V.Lit(k), v) for k, v in enumerate(a, first)),
     zip: lambda *a: tuple(zip(*a, strict=False)),
     reversed: lambda a: tuple(reversed(a)),
     tuple: lambda a: a,

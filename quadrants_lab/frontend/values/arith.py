@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import List, Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)
@@ -53,6 +54,7 @@ def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
 
 def binop(cx: Context, node: ast.BinOp) -> Value:
     left, right = cx.expr(node.left), cx.expr(node.right)
+    left = live(cx, left) if isinstance(left, (List, Dict)) else left  # the right one may be `[a.pop()]`
     return operate(cx, type(node.op), left, right, node, node.left, node.right)
 
 

@@ -61,11 +61,17 @@ def current(cx: Context, value: Container) -> Container:
     return next((v for held in cx.frame.env.values() if (v := _found(held, value.token)) is not None), value)
 
 
-def live(cx: Context, value: Value) -> Value:
-    """What an iteration over the value sees now: in Python it sees changes of the list that it goes over."""
+def live(cx: Context, value: Value) -> Any:
+    """The value with the lists in it as they are now. It was read before: an iteration in Python sees changes of the
+    list that it goes over, and in ``[a, a.pop()]`` the first entry is the list without its last one."""
     if isinstance(value, View):
-        return value.again()
-    return current(cx, value) if isinstance(value, (List, Dict)) else value
+        return View(value.again)
+    now = current(cx, value) if isinstance(value, (List, Dict)) else value
+    old, parts = parts_of(value), [live(cx, part) for part in parts_of(now)]
+    if len(parts) == len(old) and all(p is q for p, q in zip(parts, old, strict=True)):
+        return value
+    kept = {"depth": value.depth, "fixed": value.fixed} if isinstance(value, (List, Dict)) else {}
+    return with_parts(now, parts, **kept)
 
 
 def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str) -> None:
@@ -80,6 +86,8 @@ def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str
     check_one_name(cx, old, node)
     if cx.depth != old.depth and (structure(old) != structure(new) or any(map(any, held.values()))):
         raise cx.fail("QL1422", node, name=name, kind=kind)
+    if any(_may_be_one(cx, part.token, old.token) for part in _lists(tuple(parts_of(new)))):
+        raise cx.fail("QL1427", node, name=name, kind=kind)
     for n in held:
         env[n] = _exchanged(env[n], old.token, new)
 

@@ -186,6 +186,8 @@ class Context:
     def unread(self, node: ast.Name) -> V.Value:
         """The value of a name, not loaded from memory."""
         value = self.frame.env.get(node.id)
+        if isinstance(value, V.View):
+            return V.View(value.again)
         if value is None:
             value = self.frame.globals.get(node.id)
         return self._outer(node) if value is None else value

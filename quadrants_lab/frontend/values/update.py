@@ -33,6 +33,7 @@ from quadrants_lab.frontend.values.values import (
     Mem,
     Num,
     Number,
+    Obj,
     Struct,
     Temp,
     Value,
@@ -200,7 +201,10 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
     value = cx.frame.env.get(name)
     if value is None:
         raise cx.fail("QL1305", node, name=name)
-    raise cx.fail("QL1303", node, name=name, what=getattr(value, "fixed", "") or describe(value))
+    what = getattr(value, "fixed", "") or describe(value)
+    if isinstance(value, Obj) and value.text == name:
+        what = f"a {type(value.value).__name__} of Python"
+    raise cx.fail("QL1303", node, name=name, what=what)
 
 
 def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:

@@ -141,3 +141,22 @@ def order_in_loop():
 def rows_of_a_parameter():
     rows = [[1.0], [2.0]]
     rows_by_value(rows)
+
+
+def holds_itself():
+    a = [1.0, [2.0]]
+    a[1] = [a]
+
+
+@qd.func
+def with_default(a=[1.0, 2.0]):  # noqa: B006
+    a[0] = 3.0
+
+
+def default_list():
+    with_default()
+
+
+def start_of_the_run():
+    for k, v in qd.static(enumerate([1, 2], n[None])):
+        z[0] = k * v
