@@ -466,10 +466,11 @@ def test_a_list_prints_as_in_python(capfd):
     def show():
         a = [1, [2.5], (3, 4)]
         print(a, {"k": 1, 2: a[1]}, f"{a[1]}")
+        print(a, a.pop(), *a)
 
     show()
     qd.sync()
-    assert capfd.readouterr().out == "[1, [2.5], (3, 4)] {'k': 1, 2: [2.5]} [2.5]\n"
+    assert capfd.readouterr().out == "[1, [2.5], (3, 4)] {'k': 1, 2: [2.5]} [2.5]\n[1, [2.5]] (3, 4) 1 [2.5]\n"
 
 
 @func

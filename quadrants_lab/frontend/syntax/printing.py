@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from quadrants_lab.frontend.syntax.unroll import unpacked
+from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.unpack import entries
@@ -35,7 +36,8 @@ def lower_print(cx: Context, call: ast.Call, *args: Value) -> Value:
             raise cx.fail("QL1611", k.value, name=k.arg or "**")
         if value.value is not None:
             ends[k.arg] = value.value
-    pieces = [p for node in call.args for p in _arguments(cx, node)]
+    evaluated = [_argument(cx, node) for node in call.args]  # all of them, before a list among them is shown
+    pieces = [p for show in evaluated for p in show()]
     parts = _merged([*_separated(pieces, ends["sep"]), ends["end"]])
     specs = tuple(p.spec for p in parts if isinstance(p, Slot))
     cx.at(call)
@@ -48,11 +50,20 @@ def _separated(pieces: Iterable[list[Part]], separator: str) -> list[Part]:
     return [part for n, piece in enumerate(pieces) for part in ([separator] * (n > 0) + piece)]
 
 
-def _arguments(cx: Context, node: ast.expr) -> list[list[Part]]:
-    """The parts of an argument; for ``*x`` one list for each entry of x."""
-    if not isinstance(node, ast.Starred):
-        return [text_parts(cx, node)]
-    return [_shown(cx, v, node.value, "") for v in unpacked(cx, cx.expr(node.value), node.value)]
+def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
+    """Evaluates an argument and returns what makes its parts, lists as they are then; for ``*x`` one list for each
+    entry of x."""
+    if isinstance(node, ast.Starred):
+        values, shown = list(unpacked(cx, cx.expr(node.value), node.value)), node.value
+    elif isinstance(node, (ast.Name, ast.Subscript, ast.Attribute, ast.List, ast.Tuple, ast.Dict)):
+        values, shown = [cx.expr(node)], node
+    else:
+        parts = text_parts(cx, node)
+        return lambda: [parts]
+    if not any(isinstance(v, (Dict, tuple)) for v in values):
+        pieces = [_shown(cx, v, shown, "") for v in values]
+        return lambda: pieces
+    return lambda: [_shown(cx, live(cx, v), shown, "") for v in values]
 
 
 def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:

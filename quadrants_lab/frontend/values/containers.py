@@ -86,6 +86,9 @@ def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str
     check_one_name(cx, old, node)
     if cx.depth != old.depth and (structure(old) != structure(new) or any(map(any, held.values()))):
         raise cx.fail("QL1422", node, name=name, kind=kind)
+    if any(v.token is not old.token and _may_be_one(cx, v.token, old.token) for v in cx.chosen):
+        who = f"'{name}' and a {kind} that a condition chose before it in this statement may be one"
+        raise cx.fail("QL1423", node, who=who, kind=kind)
     if any(_may_be_one(cx, part.token, old.token) for part in _lists(tuple(parts_of(new)))):
         raise cx.fail("QL1427", node, name=name, kind=kind)
     for n in held:
@@ -225,7 +228,8 @@ def repeated(cx: Context, head: Env, ways: Sequence[Env]) -> None:
 
 
 def outside(cx: Context, value: Value) -> Value:
-    """The value where control flow has met again after the place where lists in it were made."""
+    """The value where control flow has met again after the place where lists in it were made, or chosen."""
+    cx.chosen += _lists(value)
     return _with_attributes(value, lambda held: {"depth": min(held.depth, cx.depth)})  # type: ignore[no-any-return]
 
 

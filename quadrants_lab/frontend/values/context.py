@@ -107,6 +107,7 @@ class Context:
         self.stop_grads: set[str] = set()  # buffers after qd.stop_grad in this parallel loop, or outside of any
         self.inlining: list[tuple[FunctionSource, tuple[Any, ...]]] = []  # calls being inlined, with static arguments
         self.same_lists: dict[object, set[object]] = {}  # by token, the tokens of lists that may be the same one
+        self.chosen: list[V.List | V.Dict] = []  # by conditions of the statement that is being lowered
         self.lower_again = False  # what has been found in a loop changes how it has to be lowered
         self.found_changes: dict[tuple[int, Span | None], dict[str, None]] = {}  # see `syntax.changed`
         self.messages: list[Callable[[], None]] = []  # warnings and output of qd.static_print, in order
@@ -146,7 +147,8 @@ class Context:
             lower = self.statements.get(type(s))
             if lower is None:
                 raise self.unsupported(s)
-            lower(self, s)
+            with self.setting(chosen=[]):
+                lower(self, s)
 
     # --- diagnostics ------------------------------------------------------------------------------------------
 

@@ -10,6 +10,12 @@ def by_value(l):
 
 
 @qd.func
+def sets_first(l: qd.template()):
+    l[0] = 7.0
+    return 1.0
+
+
+@qd.func
 def rows_by_value(rows):
     for row in qd.static(rows):
         row[0] = 7.0
@@ -62,6 +68,11 @@ def two_names():
     a = [1, 2]
     b = a
     b[0] = 7
+
+
+def chosen_in_the_statement():
+    a = [1.0, 2.0]
+    b = [a if n[None] > 0 else [3.0, 4.0], sets_first(a)]
 
 
 def row_twice():
