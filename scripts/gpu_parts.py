@@ -277,7 +277,8 @@ def vulkan() -> None:
             run()
             found.setdefault(what, [limit]).append(clock(run, qd.sync))
     for what, (limit, cuda, other) in found.items():
-        print(f"{what}: {other * 1e3:.3f} ms, CUDA {cuda * 1e3:.3f} ms, ratio {other / cuda:.2f} (at most {limit})")
+        most = f" (at most {limit})" if limit < math.inf else ""
+        print(f"{what}: {other * 1e3:.3f} ms, CUDA {cuda * 1e3:.3f} ms, ratio {other / cuda:.2f}{most}")
 
 
 def endurance() -> None:

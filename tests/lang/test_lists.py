@@ -12,6 +12,8 @@ from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.frontend.syntax import unroll
+from quadrants_lab.frontend.values import containers
 
 session = session_of(sessions("cpu"), default_fp=qd.f64)  # lists are gone in the IR, which all backends take
 Pair = qd.Vector
@@ -493,3 +495,23 @@ def test_a_list_by_reference_and_what_it_holds(code):
 
     with pytest.raises(QuadrantsCompilationError, match=code):
         passes(1.0)
+
+
+def test_a_static_loop_looks_at_its_list_again_only_after_a_change(monkeypatch):
+    """Otherwise lowering a loop over many entries takes quadratic time."""
+    looks = []
+    monkeypatch.setattr(unroll, "live", lambda cx, value: looks.append(value) or containers.live(cx, value))
+    many, y = [float(k) for k in range(50)], qd.field(qd.f64, ())
+
+    @qd.kernel
+    def sums():
+        for _ in range(1):
+            a = [0.0, 0.0]
+            for k, v in qd.static(enumerate(many)):
+                if qd.static(k % 25 == 3):
+                    a[0] += v
+            y[None] = a[0]
+
+    sums()
+    assert y[None] == 3.0 + 28.0
+    assert len(looks) == 2

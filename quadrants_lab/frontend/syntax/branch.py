@@ -56,11 +56,9 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
     def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Any:
         """The result for a number of each arm; ``old`` where no arm has assigned it."""
-        first = old or numbers[0]
-        if all(n is first for n in numbers) and (old or isinstance(first, Lit)):
+        first = numbers[0] if old is None else old
+        if (old is not None or isinstance(first, Lit)) and all(_is_one(n, first) for n in numbers):
             return first
-        if old is not None and all(getattr(n, "id", -1) == getattr(old, "id", -2) for n in numbers):
-            return old
         t = cx.common_dtype(*numbers)
         results.append(cx.b.param(t, name))
         for arm, number, out in zip(live, numbers, yields, strict=True):
@@ -91,6 +89,11 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     if not live:
         emit_exit(cx, N.Continue)
     return tuple(values)
+
+
+def _is_one(a: Any, b: Any) -> bool:
+    """Whether two numbers are one constant or one value of the IR."""
+    return a is b or (isinstance(a, Num) and isinstance(b, Num) and a.id == b.id)
 
 
 def _broadcast(values: list[Value]) -> list[Value]:

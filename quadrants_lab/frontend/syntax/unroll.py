@@ -35,12 +35,22 @@ def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
 
 def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Value]:
     """The entries of a value, each as it is when its turn comes."""
-    items = iterate(cx, value, node)
-    for k, item in enumerate(items):
-        now = iterate(cx, live(cx, value), node) if k and isinstance(value, (V.Dict, tuple)) else items
-        if len(now) != len(items):
-            raise cx.fail("QL1426", node)
-        yield now[k] if now is not items else item
+    items, held, k = iterate(cx, value, node), _held(cx), 0
+    while True:
+        now = _held(cx)
+        if isinstance(value, (V.Dict, tuple)) and [*map(id, now)] != [*map(id, held)]:
+            before, items, held = len(items), iterate(cx, live(cx, value), node), now
+            if len(items) > before or (len(items) < before and k < before):
+                raise cx.fail("QL1426", node)
+        if k >= len(items):
+            return
+        yield items[k]
+        k += 1
+
+
+def _held(cx: Context) -> list[V.Value]:
+    """What the locals hold of lists: they are immutable, so where these are the same no list has changed."""
+    return [v for v in cx.frame.env.values() if isinstance(v, (V.Dict, tuple))]
 
 
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:

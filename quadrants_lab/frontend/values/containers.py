@@ -45,7 +45,7 @@ def _holders(value: Value, token: object, in_tuple: bool = False) -> Iterator[bo
     if isinstance(value, (List, Dict)) and value.token is token:
         yield in_tuple
     inside = in_tuple or not isinstance(value, (List, Dict))
-    for part in parts_of(value):
+    for part in _compounds(value):
         yield from _holders(part, token, inside)
 
 
@@ -53,7 +53,12 @@ def _found(value: Value, token: object) -> Container | None:
     """The list with this token in the value."""
     if isinstance(value, (List, Dict)) and value.token is token:
         return value
-    return next((found for part in parts_of(value) if (found := _found(part, token)) is not None), None)
+    return next((found for part in _compounds(value) if (found := _found(part, token)) is not None), None)
+
+
+def _compounds(value: Value) -> list[Value]:
+    """The entries that may hold a list."""
+    return [part for part in parts_of(value) if isinstance(part, (Dict, tuple))]
 
 
 def current(cx: Context, value: Container) -> Container:
@@ -64,6 +69,8 @@ def current(cx: Context, value: Container) -> Container:
 def live(cx: Context, value: Value) -> Any:
     """The value with the lists in it as they are now. It was read before: an iteration in Python sees changes of the
     list that it goes over, and in ``[a, a.pop()]`` the first entry is the list without its last one."""
+    if not isinstance(value, (Dict, tuple)):
+        return value
     if isinstance(value, View):
         return View(value.again)
     now = current(cx, value) if isinstance(value, (List, Dict)) else value
@@ -142,7 +149,7 @@ def _lists(value: Value) -> Iterator[Container]:
     """The lists and dicts that the value holds, at any depth, itself first."""
     if isinstance(value, (List, Dict)):
         yield value
-    for part in parts_of(value):
+    for part in _compounds(value):
         yield from _lists(part)
 
 
@@ -275,15 +282,15 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Container, args:
     if name in ("get", "pop") and result is not None:
         found: Value = result
     elif name == "copy":
-        found = Dict(result, cx.depth) if isinstance(result, dict) else List(result, cx.depth)
+        found = type(old)(result, cx.depth)
     elif name in ("keys", "values", "items"):
         found = View(partial(_rows, cx, old, name))
     else:
         found = cx.wrap(None, text)
-    new: Container = Dict(items, old.depth) if isinstance(old, Dict) else List(items, old.depth)
     if name not in _READ:
         if cx.depth != old.depth:  # entries may change their dtypes
             raise cx.fail("QL1422", node, name=text.rpartition(".")[0], kind=kind_of(old))
+        new = type(old)(items, old.depth)
         change(cx, old, new, node, name_of(node.func.value) if isinstance(node.func, ast.Attribute) else text)
     return found
 

@@ -141,14 +141,16 @@ class Context:
 
     def stmts(self, body: Sequence[ast.stmt]) -> None:
         """Lowers statements up to the first one after which the rest is unreachable."""
+        outer = self.chosen
         for s in body:
             if self.exited:
-                return
+                break
             lower = self.statements.get(type(s))
             if lower is None:
                 raise self.unsupported(s)
-            with self.setting(chosen=[]):
-                lower(self, s)
+            self.chosen = []
+            lower(self, s)
+        self.chosen = outer
 
     # --- diagnostics ------------------------------------------------------------------------------------------
 

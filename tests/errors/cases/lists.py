@@ -75,6 +75,13 @@ def chosen_in_the_statement():
     b = [a if n[None] > 0 else [3.0, 4.0], sets_first(a)]
 
 
+def grows_in_the_last_turn():
+    a = [1.0, 2.0]
+    for k, v in qd.static(enumerate(a)):
+        if qd.static(k == 1):
+            a.append(v)
+
+
 def row_twice():
     rows = [[0.0]] * 2
     rows[0][0] = 1.0
