@@ -39,7 +39,7 @@ export function mount(host, shape, ask) {
   async function load(request, into, to) {
     into.setAttribute("aria-busy", "true");
     const key = (into.dataset.asked = `${request} ${to}`);
-    const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key) into.replaceChildren(meanwhile); });
+    const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile); });
     const [first, second] = await Promise.all([get(request), to && get(to)]);
     const html = to ? difference(first, second) : first;
     if (into.dataset.asked !== key) return; // a later request uses the slot
@@ -241,11 +241,12 @@ export function live({ model, el }, initial) {
     first();
     return html;
   };
-  const progress = (request, { since, text, heard }) => {
-    const seconds = Math.round((Date.now() - since) / 1000);
-    const p = element("p", { class: "none" }, heard ? `${text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
-      "no answer yet: the kernel is busy, or gone and what was asked for was not kept in the notebook; then run the cell");
-    if (heard) {
+  /** What is shown meanwhile: one element with one button, so that no click on it is lost. */
+  const progress = (request, asked) => {
+    const seconds = Math.round((Date.now() - asked.since) / 1000), p = (asked.told ??= element("p", { class: "none" }, " "));
+    p.firstChild.data = asked.heard ? `${asked.text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
+      "no answer yet: the kernel is busy, or gone and what was asked for was not kept in the notebook; then run the cell";
+    if (asked.heard && !p.children.length) {
       const stop = element("button", { type: "button", class: "ch stop" }, "stop");
       stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });
       p.append(stop);

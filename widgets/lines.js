@@ -73,7 +73,8 @@ function lines(host, hooks) {
     pad.style.minWidth = two && !self.unified ? "" : `${Math.max(wide, wideRight) + 8}ch`;
     host.classList.toggle("split2", two && !self.unified);
     host.style.setProperty("--rows", self.rows.length);
-    self.draw(true);
+    body.replaceChildren();
+    self.draw();
     self.paint(self.mark);
   };
   const half = (d, n, kind) => {
@@ -83,32 +84,40 @@ function lines(host, hooks) {
     x.innerHTML = `<span class="no">${no}</span><span class="tx">${d.t[n] || " "}</span>${data.notes?.[d.l[n]] ?? ""}`;
     return x;
   };
-  self.draw = (force) => {
+  function made(n) {
+    const row = self.rows[n], place = { "aria-setsize": self.rows.length, "aria-posinset": n + 1, "data-row": n };
+    const x = element("div", { class: "ln", id: `${id}-${n}`, role: "option", ...place });
+    if (row[0] === -2) {
+      x.classList.add("folded");
+      x.textContent = `${row[2]} unchanged lines: Enter shows them`;
+      return x;
+    }
+    const w = who(row);
+    if (w.line > 0) x.dataset.spanLine = w.line;
+    if (w.stmt >= 0) x.dataset.stmt = w.stmt;
+    if (row[2] === "came" || row[2] === "gone") x.append(half(side(row[0] < 0), Math.max(row[0], row[1]), row[2]));
+    else {
+      x.append(half(data, row[0], row[2] ? "gone" : ""));
+      if (two && !self.unified) x.append(half(data.r, row[1], row[2] ? "came" : ""));
+    }
+    return x;
+  }
+  /** Draws the rows in view. Those that were in view stay the same elements: a button may be down on one, whose click would be lost. */
+  self.draw = () => {
     const first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - OVERSCAN);
     const last = Math.min(self.rows.length, Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW) + OVERSCAN);
-    if (!force && first === self.first && last === self.last) return;
-    Object.assign(self, { first, last });
-    const made = [];
-    for (let n = first; n < last; n++) {
-      const row = self.rows[n], place = { "aria-setsize": self.rows.length, "aria-posinset": n + 1, "data-row": n };
-      const x = element("div", { class: "ln", id: `${id}-${n}`, role: "option", ...place });
-      if (row[0] === -2) {
-        x.classList.add("folded");
-        x.textContent = `${row[2]} unchanged lines: Enter shows them`;
-      } else {
-        const w = who(row);
-        if (w.line > 0) x.dataset.spanLine = w.line;
-        if (w.stmt >= 0) x.dataset.stmt = w.stmt;
-        if (row[2] === "came" || row[2] === "gone") x.append(half(side(row[0] < 0), Math.max(row[0], row[1]), row[2]));
-        else {
-          x.append(half(data, row[0], row[2] ? "gone" : ""));
-          if (two && !self.unified) x.append(half(data.r, row[1], row[2] ? "came" : ""));
-        }
-      }
-      made.push(x);
+    const kept = new Map();
+    for (const x of [...body.children]) {
+      const n = Number(x.dataset.row);
+      if (n < first || n >= last) x.remove();
+      else kept.set(n, x);
+    }
+    const stays = body.firstElementChild;
+    for (let n = first, seen = !stays; n < last; n++) {
+      if (!kept.has(n)) seen ? body.append(made(n)) : stays.before(made(n));
+      seen ||= kept.get(n) === stays;
     }
     body.style.transform = `translateY(${first * ROW}px)`;
-    body.replaceChildren(...made);
     tint();
   };
   function tint() {
@@ -174,7 +183,7 @@ function lines(host, hooks) {
     else return;
     e.preventDefault();
   });
-  new ResizeObserver(() => self.draw(true)).observe(scroller);
+  new ResizeObserver(() => self.draw()).observe(scroller);
   self.layout();
   return self;
 }

@@ -71,7 +71,7 @@ function stepper(root, ask) {
   async function fetch(where, otherwise) {
     if (waits) return;
     waits = true;
-    const answer = await ask(data.ask + where, (meanwhile) => now.replaceChildren(meanwhile));
+    const answer = await ask(data.ask + where, (meanwhile) => { if (meanwhile.parentNode !== now) now.replaceChildren(meanwhile); });
     waits = false;
     if (!root.isConnected) return;
     let given = null;

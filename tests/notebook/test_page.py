@@ -110,6 +110,21 @@ def test_a_line_marks_its_kin_in_source_ir_and_code(page: Page):
     page.wait_for_function("() => !document.querySelector('.lines .mark, .lines .twin')")
 
 
+def test_a_click_is_kept_when_its_listing_scrolls_under_it(page: Page):
+    column = show(page, "Linked").locator(".col").nth(1)
+    sine = column.locator('.ln[data-stmt="9"]')
+    sine.hover()
+    page.mouse.down()
+    column.locator(".scroller").evaluate(
+        """async (x) => { for (const by of [90, -180, 90]) {
+             x.scrollTop += by;
+             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); } }"""
+    )
+    sine.hover()
+    page.mouse.up()
+    assert page.locator(".say").inner_text().startswith("line 10: ")  # the pointer alone says nothing
+
+
 def test_pointing_marks_without_a_click(page: Page):
     panel = show(page, "Linked")
     panel.locator(".col").nth(0).locator('.ln[data-span-line="11"]').hover()
@@ -395,6 +410,31 @@ def test_an_inspector_whose_kernel_has_ended_says_so_at_once(browser):
     page.get_by_text("no answer yet: the kernel is busy, or gone").wait_for(state="attached", timeout=2000)
     page.close()
     assert said == []
+
+
+WORKING = """async (script) => {
+  const { live } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+  const shape = { title: "k", kernels: ["k"], panes: [["run", "Run"], ["code", "Code"]] };
+  const model = { get: (name) => name === "shape" ? shape : "u", on: (_, f) => { model.hear = f; }, off() {} };
+  model.send = ({ kind, request }) => {
+    (window.sent ??= []).push(kind);
+    if (kind === "ask") model.hear({ kind: "wait", request, text: "code" });
+  };
+  live({ model, el: document.body }, (request) => request === "0/run" ? "ran" : null);
+}"""
+
+
+def test_a_long_press_of_stop_is_not_lost(browser):
+    page = browser[0].context.browser.new_page()
+    page.evaluate(WORKING, assets.script())
+    page.get_by_role("tab", name="Code").click()
+    page.get_by_role("button", name="stop").hover()
+    page.mouse.down()
+    said = page.locator(".none").inner_text()
+    page.wait_for_function("(said) => document.querySelector('.none').innerText !== said", arg=said)
+    page.mouse.up()
+    assert page.evaluate("window.sent") == ["ask", "stop"]
+    page.close()
 
 
 @pytest.mark.parametrize("to", ["html", "qdhtml"])
