@@ -14,7 +14,7 @@ from quadrants_lab.ir.parse import ParseError, parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.verify import VerifyError
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.pipelines import PASSES, PIPELINES, passes_by_name
+from quadrants_lab.pipelines.by_name import PASSES, PIPELINES, passes_by_name
 
 
 def help_text() -> str:

@@ -25,7 +25,9 @@ from quadrants_lab.ir.types import DType, f32, f64, i32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import RECORDER, Trace
 from quadrants_lab.runtime.backend import backend
-from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, counting_ir, make_ir, tasks_ir
+from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
+from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
+from quadrants_lab.runtime.compile.derivatives import counting_ir
 from quadrants_lab.runtime.interpret.interpreter import Result, interpret
 from quadrants_lab.runtime.launch.plan import Live
 

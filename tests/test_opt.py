@@ -67,7 +67,7 @@ def test_standard_input(opt, monkeypatch, capsys):
 
 
 def test_help_lists_every_pass(capsys):
-    from quadrants_lab.pipelines import PASSES, PIPELINES
+    from quadrants_lab.pipelines.by_name import PASSES, PIPELINES
 
     assert main(["opt", "-p", "help"]) == 0
     out = capsys.readouterr().out

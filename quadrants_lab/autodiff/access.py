@@ -16,7 +16,6 @@ from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
-from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.ir import nodes as N
@@ -74,7 +73,7 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
 
 def _may_repeat(s: N.Access) -> bool:
     """Whether a gradient may read what this statement read."""
-    return isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op in MINMAX)
+    return isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op in N.MINMAX)
 
 
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from quadrants_lab.autodiff import recursive_checkpointing as R
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
-from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics
+from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics
 from quadrants_lab.autodiff.refusals import of_atomic
 from quadrants_lab.autodiff.scopes import Scopes
 from quadrants_lab.autodiff.slice import Slicer
@@ -172,7 +172,7 @@ class AdjointBuilder:
         self.b.store(grad, index, self.b.const(0, grad.dtype))
 
     def _atomic(self, atomic: N.Atomic, adj: Adjoints) -> None:
-        known = ("add", "sub") if self.buffers[atomic.buffer].role == "block" else ("add", "sub", *MINMAX)
+        known = ("add", "sub") if self.buffers[atomic.buffer].role == "block" else ("add", "sub", *N.MINMAX)
         if atomic.op not in known:
             raise of_atomic("QL0401", atomic, self.buffers[atomic.buffer])
         if atomic.id in adj:
@@ -182,7 +182,7 @@ class AdjointBuilder:
             g = b.load(self._grad_of(atomic.buffer), index)
             if atomic.op == "sub":
                 g = b.op("neg", g)
-            elif atomic.op in MINMAX:
+            elif atomic.op in N.MINMAX:
                 mine = self.minmax.is_argmax(atomic, self._primal(atomic.value), index)
                 g = b.op("select", mine, self.minmax.share(atomic, g, index), self._zero(atomic.value))
             self._add(adj, atomic.value, g)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import field
 
 from quadrants_lab.autodiff.mincut import min_vertex_cut
-from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.autodiff.recursive_checkpointing import Segment, segments_of
 from quadrants_lab.autodiff.rules import OPERANDS, needs
 from quadrants_lab.autodiff.scopes import Scopes
@@ -91,7 +90,7 @@ def demands(block: N.Block, rev: set[int], active: set[int]) -> list[Demand]:
             out += _op_demands(stmt, active)
         elif isinstance(stmt, N.Access):
             out += [Demand(i, f"index into {stmt.buffer}", stmt) for i in stmt.index]
-            if isinstance(stmt, N.Atomic) and stmt.op in MINMAX:
+            if isinstance(stmt, N.Atomic) and stmt.op in N.MINMAX:
                 out.append(Demand(stmt.value, f"operand of atomic {stmt.op}", stmt))
         elif isinstance(stmt, N.If):
             out.append(Demand(stmt.cond, "condition of this if", stmt))

@@ -9,7 +9,7 @@ from quadrants_lab.analysis.accesses import Accesses, accesses_of
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.access import conflicts
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.minmax_atomics import MINMAX, MinmaxAtomics, minmax_atomics, replay, winners_of
+from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, replay, winners_of
 from quadrants_lab.autodiff.refusals import of_atomic, refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -135,18 +135,18 @@ class _Tangents:
         if s.buffer not in self.duals:
             self.b.stmts.append(s)
             return
-        if s.op not in ("add", "sub", *MINMAX):
+        if s.op not in ("add", "sub", *N.MINMAX):
             raise of_atomic("QL0401", s, self.buffers[s.buffer])
         if s.id in self.active:
             raise of_atomic("QL0402", s, self.buffers[s.buffer])
         if self.winners is not None:
-            if s.op in MINMAX and s.value in self.of:
+            if s.op in N.MINMAX and s.value in self.of:
                 b = self.b
                 with b.when(self.winners.is_argmax(s, s.value, s.index)):
                     b.atomic("add", self._dual(s.buffer), s.index, self.winners.share(s, self.of[s.value], s.index))
             return
         self.b.stmts.append(s)
-        if s.op not in MINMAX and s.value in self.of:
+        if s.op not in N.MINMAX and s.value in self.of:
             self.b.atomic(s.op, self._dual(s.buffer), s.index, self.of[s.value])
 
     def _if(self, s: N.If) -> None:

@@ -28,14 +28,12 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32
 from quadrants_lab.ir.walk import renamed, rewrite, walk
 
-MINMAX = ("min", "max")
-
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
     """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 where the task may also access such
     an element in another way, since the result then depends on the order of threads."""
     found = [
-        s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in MINMAX and s.buffer in with_derivative
+        s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in N.MINMAX and s.buffer in with_derivative
     ]
     constants = {s.id: s.value for s in walk(task.body) if isinstance(s, N.Const)} if found else {}
     accesses = [s for s in walk(task.body) if isinstance(s, N.Access)] if found else []

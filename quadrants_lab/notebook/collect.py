@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from quadrants_lab import pipelines
 from quadrants_lab.adstack.evaluate import reads, values_of_parts
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
@@ -30,6 +29,7 @@ from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
 from quadrants_lab.notebook.views import LANGUAGES, Values, pass_views, stack_views, task_graphs
 from quadrants_lab.passes import pipeline
+from quadrants_lab.pipelines.by_name import PASSES
 from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
@@ -170,7 +170,7 @@ def _backends(plan: Plan) -> list[str]:
 def pass_docs() -> dict[str, str]:
     """Name of each pass in a trace -> what the pass guarantees, the first paragraph of its docstring."""
     lowerings = (fn for name in names() for fn in backend(name).lowering(CompileOptions()))
-    return {pipeline.pass_name(fn): _doc(fn) for fn in (*pipelines.PASSES.values(), *lowerings)}
+    return {pipeline.pass_name(fn): _doc(fn) for fn in (*PASSES.values(), *lowerings)}
 
 
 def _doc(fn: Callable[..., Any]) -> str:

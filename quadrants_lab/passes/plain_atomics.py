@@ -11,7 +11,6 @@ from quadrants_lab.ir.walk import rewritten, types_of, uses, walk
 from quadrants_lab.passes.privatize_atomics import privatize_atomics
 
 _SUMS = ("add", "sub")
-_MINMAX = ("min", "max")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
@@ -37,7 +36,7 @@ def _ordered(task: N.Stmt) -> Iterator[N.Atomic]:
     used, others = uses((task,)), _also_used_otherwise(task)
     for s in walk((task,)):
         if isinstance(s, N.Atomic) and s.private:
-            free = _SUMS if s.buffer in others else (*_SUMS, *_MINMAX)
+            free = _SUMS if s.buffer in others else (*_SUMS, *N.MINMAX)
             if s.id in used or s.op not in free:
                 yield s
 
@@ -48,7 +47,7 @@ def _also_used_otherwise(task: N.Stmt) -> set[str]:
     for s in walk((task,)):
         if isinstance(s, N.Access):
             ways.setdefault(s.buffer, set()).add(s.op if isinstance(s, N.Atomic) else type(s).__name__)
-    return {buffer for buffer, found in ways.items() if len(found) > 1 and found & {*_MINMAX}}
+    return {buffer for buffer, found in ways.items() if len(found) > 1 and found & {*N.MINMAX}}
 
 
 def _plain(b: Builder, s: N.Atomic) -> None:

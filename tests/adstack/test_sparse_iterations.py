@@ -17,7 +17,7 @@ from quadrants_lab.adstack.sparse_iterations import (
     may_be_sparse,
     sparse_iterations,
 )
-from quadrants_lab.pipelines import COUNTING
+from quadrants_lab.pipelines.derivatives import COUNTING
 from quadrants_lab.runtime.gradient.plan import Live
 from quadrants_lab.runtime.interpret.interpreter import interpret
 

@@ -18,7 +18,7 @@ from sessions import skips
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.pipelines import front
+from quadrants_lab.pipelines.launch import front
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 # what libraries and numpy round differently, and what shows the sign of a NaN or of a zero

@@ -11,9 +11,9 @@ from check.bench import Bench
 from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
-from quadrants_lab import pipelines
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite
+from quadrants_lab.pipelines import derivatives
 from quadrants_lab.runtime.check import dot_product
 from quadrants_lab.runtime.check import narrow as narrowing
 from quadrants_lab.runtime.check.dot_product import find_mismatch
@@ -28,7 +28,7 @@ session = session_of(EVERYWHERE)
 @pytest.fixture
 def wrong_sine(monkeypatch):
     """A compiler whose gradient of the sine is the sine."""
-    right = pipelines.gradient
+    right = derivatives.gradient
 
     def worse(kernel: N.Kernel) -> N.Kernel:
         def one(s: N.Stmt) -> N.Stmt:
@@ -36,7 +36,7 @@ def wrong_sine(monkeypatch):
 
         return replace(kernel, body=rewrite(kernel.body, one))
 
-    monkeypatch.setattr(pipelines, "gradient", lambda *keeps: (*right(*keeps), worse))
+    monkeypatch.setattr(derivatives, "gradient", lambda *keeps: (*right(*keeps), worse))
 
 
 def test_without_room_for_tangents_it_names_elements_only(wrong_sine, monkeypatch) -> None:

@@ -14,7 +14,8 @@ from quadrants_lab.frontend.specs import ScalarSpec, TemplateSpec
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.types import i32
-from quadrants_lab.runtime.compile.compile import FORWARD, make_ir
+from quadrants_lab.runtime.compile.compile import make_ir
+from quadrants_lab.runtime.compile.compiled import FORWARD
 
 
 @pytest.fixture(params=EVERYWHERE)

@@ -20,7 +20,7 @@ from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.types import DTYPES, f16, f32, i32, i64, u1, u8, u32
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.pipelines import front
+from quadrants_lab.pipelines.launch import front
 from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.interpret.interpreter import interpret
 

@@ -13,7 +13,7 @@ from brief import brief
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.passes.pipeline import run
-from quadrants_lab.pipelines import PASSES, PIPELINES, passes_by_name
+from quadrants_lab.pipelines.by_name import PASSES, PIPELINES, passes_by_name
 
 RUN, EXPECT = "// run:", "// expect:"
 ABOUT_CONSTANTS = ("fold", "dce", "cse", "licm", "front")  # passes that make, move and drop them

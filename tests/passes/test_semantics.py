@@ -18,7 +18,7 @@ from quadrants_lab.passes.licm import licm
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.pipeline import run
 from quadrants_lab.passes.structure_exits import structure_exits
-from quadrants_lab.pipelines import front
+from quadrants_lab.pipelines.launch import front
 from quadrants_lab.runtime.interpret.interpreter import OutOfBounds, interpret
 
 SEEDS = st.integers(0, 2**32)

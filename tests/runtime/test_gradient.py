@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab import pipelines
+from quadrants_lab.pipelines import derivatives
 from quadrants_lab.runtime.compile import compile as compiler
 
 Array = qd.types.ndarray(dtype=qd.f64, ndim=1)
@@ -362,8 +362,8 @@ def test_value_and_grad_compiles_what_it_launches(monkeypatch) -> None:
     made: list[str] = []
     load = compiler.load_cached
     monkeypatch.setattr(compiler, "load_cached", lambda kernel, *more: made.append(kernel.mode) or load(kernel, *more))
-    gradient, runs = pipelines.gradient, []
-    monkeypatch.setattr(pipelines, "gradient", lambda *keeps: runs.append(keeps) or gradient(*keeps))
+    gradient, runs = derivatives.gradient, []
+    monkeypatch.setattr(derivatives, "gradient", lambda *keeps: runs.append(keeps) or gradient(*keeps))
     x, y = qd.field(qd.f64, 3, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
 
     @qd.kernel

@@ -407,4 +407,5 @@ def test_a_process_imports_no_compiler(tmp_path: Path) -> None:
     program.write_text(PROCESS)
     first, second = (in_a_process(sys.executable, program, tmp_path / "cache").stdout for _ in range(2))
     assert "quadrants_lab.frontend.lower" in first
+    assert "autodiff" not in first  # and no derivatives, which this kernel has not
     assert second == f"{[4.0] * 8} []\n"

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab import pipelines
-from quadrants_lab.autodiff.minmax_atomics import MINMAX
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
+from quadrants_lab.pipelines.launch import TASKS
 from quadrants_lab.runtime.check.dependent_iterations import COUNT, LISTED, MARK, listing
 from quadrants_lab.runtime.check.launch_flow import Cell, Flow, LaunchFlow, TooLong, Trace
 from quadrants_lab.runtime.check.windows import Windows, others, windowed
@@ -51,7 +50,7 @@ def follow_one(launches: Launches, loss: Any, x: Any, at: int, session: Session,
 def forward_tasks(compiled: Compiled) -> N.Kernel:
     """The kernel as tasks, in the form from which its gradient is made."""
     made = forward_ir(compiled.lowered.kernel, compiled.options)
-    return pipeline.run(made, pipelines.TASKS, compiled.options.verify)
+    return pipeline.run(made, TASKS, compiled.options.verify)
 
 
 class _Follower:
@@ -140,7 +139,7 @@ class _Sampler(_Follower):
                     if cell == key:
                         mark[index] = 1
             before, box = windows.state(), windows.box(task)
-            competes = any(isinstance(s, N.Atomic) and s.op in MINMAX for s in walk((run.kernel.tasks[task],)))
+            competes = any(isinstance(s, N.Atomic) and s.op in N.MINMAX for s in walk((run.kernel.tasks[task],)))
             windows.run(task)
             after = windows.state()
             windows.restore(before)

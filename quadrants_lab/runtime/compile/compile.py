@@ -8,33 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-import quadrants_lab.pipelines as pipelines
-from quadrants_lab.adstack.counting import DEPTH, counting_kernel
-from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
-from quadrants_lab.adstack.sparse_iterations import (
-    ACTIVE_COUNT,
-    SparseIterations,
-    is_cheap,
-    sparse_iterations,
-)
 from quadrants_lab.analysis.races import check_races
-from quadrants_lab.autodiff.access import check_data_access
-from quadrants_lab.autodiff.dead_paths import dead_paths
-from quadrants_lab.autodiff.forward import check_replays
-from quadrants_lab.autodiff.keeps import NOTHING, Keeps
-from quadrants_lab.autodiff.minmax_atomics import MINMAX
-from quadrants_lab.autodiff.reverse import forward_slices
-from quadrants_lab.autodiff.second import (
-    TANGENT,
-    check_second,
-    is_second,
-    to_be_differentiated,
-    with_tangents,
-)
-from quadrants_lab.autodiff.warned import warn
-from quadrants_lab.errors import WARNED, QuadrantsCompilationError
+from quadrants_lab.errors import WARNED
 from quadrants_lab.frontend.lower import lower
 from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
@@ -43,29 +21,33 @@ from quadrants_lab.frontend.values.context import FieldAccessHook
 from quadrants_lab.ir import deep_recursion
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.passes.over_cells import counts_cells
+from quadrants_lab.pipelines.launch import ON_HOST, TASKS, front, primal
 from quadrants_lab.runtime.compile.compiled import (
-    BOTH,
-    DUAL,
     FORWARD,
     REVERSE,
     Clock,
     Compiled,
-    Counter,
     SharedStages,
     ir_key,
     load_cached,
 )
-from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends.launch import Executable
     from quadrants_lab.runtime.backend import Backend
+
+
+def _derivatives() -> ModuleType:
+    """The module for derivatives, which a kernel without them does not import."""
+    with importing():
+        from quadrants_lab.runtime.compile import derivatives
+    return derivatives
 
 
 def trace_of(compiled: Compiled) -> pipeline.Trace:
@@ -100,7 +82,7 @@ def _trace_again(compiled: Compiled) -> pipeline.Trace:
         made = compiled.lowered.kernel  # not the source: its names may mean other values by now
         kernel = make_ir(made, compiled.mode, compiled.options)
         if compiled.counter is not None:
-            counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
+            _derivatives().counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
     return trace
 
 
@@ -119,7 +101,7 @@ def _recorded() -> Iterator[pipeline.Trace]:
 def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     """The front end's kernel as tasks, simplified; reverse mode starts from this."""
     deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
-    return pipeline.run(kernel, pipelines.front(options), options.verify)
+    return pipeline.run(kernel, front(options), options.verify)
 
 
 @deep_recursion.deeply_recursive
@@ -134,77 +116,17 @@ def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
     """The front end's kernel as tasks without races, from which every mode starts."""
     kernel = forward_ir(kernel, options)
     check_races(kernel)
-    return pipeline.run(kernel, pipelines.TASKS, options.verify)
+    return pipeline.run(kernel, TASKS, options.verify)
 
 
 @deep_recursion.deeply_recursive
 def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
-    dead = dead_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
-    kernel = tangents_ir(kernel, options)
-    if mode == DUAL:
-        made = pipeline.run(kernel, pipelines.TANGENT, options.verify)
-        check_replays(kernel, made)
-    elif mode == FORWARD:
-        made = pipeline.run(kernel, pipelines.primal(options, _kept_for_gradient(kernel)), options.verify)
+    if mode == FORWARD and not any(b.grad or b.dual for b in kernel.buffers.values()):
+        made = pipeline.run(kernel, primal(options), options.verify)
     else:
-        keeps = pipelines.kept_by(kernel)
-        if mode == BOTH:
-            may_be_one_sweep(kernel, keeps)
-        kernel = pipeline.run(kernel, pipelines.before_reverse(options), options.verify)
-        if mode == BOTH:
-            made = pipeline.run(kernel, pipelines.BOTH, options.verify)
-            must_be_sized_ahead(kernel, made)
-            _check_by_draft(kernel, options)
-        else:
-            made = pipeline.run(kernel, pipelines.gradient(keeps), options.verify)
-            check_data_access(kernel, made, keeps)
-    warn(dead)
+        made = _derivatives().in_mode(kernel, mode, options)
     nested = options.on_host and any(b.role == "block" or counts_cells(b) for b in made.buffers.values())
-    return pipeline.run(made, pipelines.ON_HOST, options.verify) if nested else made
-
-
-def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
-    """What a launch saves: nothing where the kernel has no gradient, which is an error only of who asks for one."""
-    try:
-        return pipelines.kept_by(kernel)
-    except QuadrantsCompilationError:
-        return NOTHING
-
-
-def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
-    """Checks the data-access rule for a gradient that keeps nothing: on a draft of it, which is cheap, and only where
-    that fails on the gradient itself, in which later passes may have removed the access."""
-    try:
-        check_data_access(kernel, pipelines.draft(kernel))
-    except QuadrantsCompilationError:
-        check_data_access(kernel, pipeline.run(kernel, pipelines.gradient(), options.verify))
-
-
-def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
-    """For a kernel that is to be differentiated twice its first derivative, of which reverse mode takes the gradient;
-    any other kernel unchanged."""
-    if not is_second(kernel):
-        return kernel
-    check_second(kernel)
-    dual = pipeline.run(kernel, pipelines.FIRST, options.verify)
-    check_replays(kernel, dual)
-    return pipeline.run(dual, (to_be_differentiated,), options.verify)
-
-
-@deep_recursion.deeply_recursive
-def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N.Kernel | None:
-    """The counting slice of a sized reverse kernel; None where it needs none. ``tasks``: the result of `tasks_ir`."""
-    segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
-    slices = None
-    if segmented & counted_stacks(kernel):
-        whole = tangents_ir(tasks, options)
-        keeps = pipelines.kept_by(whole)
-        slices = forward_slices(pipeline.run(whole, pipelines.before_reverse(options)), keeps)
-    counting = counting_kernel(kernel, slices)
-    if counting is None:
-        return None
-    passes = pipelines.COUNTING if slices is None else pipelines.COUNTING_SLICES
-    return pipeline.run(counting, passes, options.verify)
+    return pipeline.run(made, ON_HOST, options.verify) if nested else made
 
 
 def lowered_kernel(
@@ -220,14 +142,7 @@ def lowered_kernel(
         b = Builder(lowered.kernel.next_id)
         body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
         lowered = replace(lowered, kernel=replace(lowered.kernel, body=body, next_id=b.next_id))
-    if second:
-        bindings = dict(lowered.bindings)
-        for name, buffer in lowered.kernel.buffers.items():
-            if buffer.grad and name in bindings:
-                x = bindings[name]
-                bindings |= {f"{name}.{TANGENT}": x.tangent(), f"{buffer.grad}.{TANGENT}": x.grad.tangent()}
-        lowered = replace(lowered, kernel=with_tangents(lowered.kernel, adjoints=True), bindings=bindings)
-    return lowered
+    return _derivatives().to_be_second(lowered) if second else lowered
 
 
 def compile_kernel(
@@ -254,10 +169,10 @@ def compile_kernel(
             snapshot = None if fingerprint is None else fingerprint.snapshot()
             shared = SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
         kernel = _in_mode(tasks, mode, options)
-        counting = counting_ir(kernel, tasks, options) if mode == REVERSE else None
+        counting = _derivatives().counting_ir(kernel, tasks, options) if mode == REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
-            counter = None if counting is None else _counter(counting, DEPTH, options, session)
+            counter = counting and _derivatives().depth_counter(counting, options, session)
             key = ir_key(kernel, session)
             executable = load_cached(kernel, options, session, key)
         at.append(perf_counter())
@@ -289,33 +204,9 @@ def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
     element that won by computing its value again, so both kernels must round alike."""
     if options.fast_math and any(
         isinstance(s, N.Atomic)
-        and s.op in MINMAX
+        and s.op in N.MINMAX
         and (kernel.buffers[s.buffer].grad or kernel.buffers[s.buffer].dual)
         for s in walk(kernel.body)
     ):
         return replace(options, fast_math=False)
     return options
-
-
-@deep_recursion.deeply_recursive
-def compile_sparse(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
-    """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
-    iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""
-    found = sparse_iterations(compiled.kernel)
-    if found is None:
-        return None
-    made = [
-        pipeline.run(kernel, pipelines.SPARSE, compiled.options.verify) for kernel in (found.lists, found.split)
-    ]
-    found = replace(found, lists=made[0], split=made[1])
-    if not is_cheap(found.lists):
-        return None
-    counter = _counter(found.lists, ACTIVE_COUNT, compiled.options, session)
-    return found, counter, load_cached(found.split, compiled.options, session)
-
-
-def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> Counter:
-    counted = [b.name for b in kernel.buffers.values() if b.kind == "ret" and b.name.startswith(prefix)]
-    results = {int(name.removeprefix(prefix)): name for name in counted}
-    key = ir_key(kernel, session)
-    return Counter(kernel, load_cached(kernel, options, session, key), results, key)

@@ -35,12 +35,12 @@ class DeviceSizes:
     @forks.lazy
     def pre_launch(self) -> PreLaunch:
         """Compiled at first use."""
-        from quadrants_lab import pipelines
         from quadrants_lab.passes import pipeline
+        from quadrants_lab.pipelines.derivatives import COUNTING
 
         plan = self.plan
         options = plan.compiled.options
-        kernel = pipeline.run(sizing_kernel(plan.kernel, self.work), pipelines.COUNTING, options.verify)
+        kernel = pipeline.run(sizing_kernel(plan.kernel, self.work), COUNTING, options.verify)
         results = {k: f"{SIZE}{k}" for k in range(len(self.work.ranges))}
         return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
 

@@ -79,7 +79,7 @@ class CompactedLaunch:
     def exists(self) -> bool:
         """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False where
         no condition keeps iterations from pushing."""
-        from quadrants_lab.runtime.compile.compile import compile_sparse
+        from quadrants_lab.runtime.compile.derivatives import compile_sparse
 
         plan = self.plan
         compiled = compile_sparse(plan.compiled, plan.session) if self.possible else None

@@ -1,4 +1,4 @@
-"""The order in which passes run, as data: tuples of passes, and every pass by its name."""
+"""Every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import wraps
 from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
-from quadrants_lab.autodiff.access import overwritten
 from quadrants_lab.autodiff.forward import forward
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, put_back, save_overwritten
 from quadrants_lab.autodiff.prepare import prepared
@@ -51,84 +50,8 @@ from quadrants_lab.passes.thread_rows import thread_rows
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.passes.watch_races import watch_races
-
-Passes = tuple[Pass, ...]
-
-SIMPLIFY: Passes = (simplify,)
-
-# From the front end's kernel to tasks. Checks come first, because folding would remove what they look at.
-FRONT: Passes = (split_blocks, simplify, structure_exits, offload, licm, simplify)
-CHECKED: Passes = (check_bounds, check_division, *FRONT)
-
-# From tasks to what `primal`, `TANGENT` and `gradient` start from.
-TASKS: Passes = (plain_atomics,)
-
-_MARKS: Passes = (privatize_atomics, mark_reach)
-
-# Forward mode: from tasks to values and their tangents.
-TANGENT: Passes = (
-    forward, lower_custom_jvp, *SIMPLIFY, dce, *_MARKS, drop_unused_gradients
-)  # fmt: skip
-
-# The first derivative of a kernel that will be differentiated twice; `to_be_differentiated` follows.
-FIRST: Passes = (forward, *SIMPLIFY)
-
-# From what `reverse` makes to what is launched.
-_AFTER_REVERSE: Passes = (
-    lower_custom_jvp, dce, *SIMPLIFY, dce, *_MARKS, sink_sums, dce, narrow_stacks,
-    determine_ad_stack_size, lower_isqrt, drop_unused_gradients,
-)  # fmt: skip
-
-# From tasks to a launch and its gradient in one sweep.
-BOTH: Passes = (value_and_gradient, *_AFTER_REVERSE)
-
-# From `counting_kernel` to the kernel that counts stack depths; COUNTING_SLICES is for one made of `forward_slices`.
-COUNTING: Passes = (*SIMPLIFY, drop_unused_gradients)
-COUNTING_SLICES: Passes = (lower_custom_jvp, dce, *SIMPLIFY, lower_isqrt, drop_unused_gradients)
-
-# The last passes for backends of the host: they lower sparse layouts and blocks of threads.
-ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
-
-# From the parts of `sparse_iterations` to what is launched.
-SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
-
-
-def front(options: CompileOptions) -> Passes:
-    """The passes from the front end's kernel to tasks, under these options."""
-    bounds = (check_bounds,) if options.check_out_of_bound or options.debug else ()
-    return (*bounds, check_division, *FRONT) if options.debug else (*bounds, *FRONT)
-
-
-def primal(options: CompileOptions, keeps: Keeps = NOTHING) -> Passes:
-    """The passes from tasks to the kernel that computes values and saves what it overwrites and its gradient reads."""
-    saves = (save_overwritten(keeps),) if keeps else ()  # first, because it identifies tasks by their numbers
-    watched: Passes = ()
-    if options.check_races or options.debug:
-        watched = (watch_races(options.aliases, options.suspect_races), dce, *SIMPLIFY)
-    return (*saves, *watched, lower_custom_jvp, *_MARKS, drop_unused_gradients)
-
-
-def before_reverse(options: CompileOptions) -> Passes:
-    return (unroll(options.ad_unroll),)
-
-
-def gradient(keeps: Keeps = NOTHING) -> Passes:
-    """The passes from tasks to the gradient with sized stacks. `dce` runs before `cse`, so that `cse` does not replace
-    a value that the reverse sweep reads by an unread one."""
-    return (reverse_over(keeps), *_AFTER_REVERSE)
-
-
-def kept_by(kernel: Kernel) -> Keeps:
-    """What the kernel, after `TASKS`, saves for its gradient."""
-    return overwritten(kernel, lambda keeps: draft(kernel, keeps))
-
-
-def draft(kernel: Kernel, keeps: Keeps = NOTHING) -> Kernel:
-    """The gradient, lowered only as far as is needed to see which overwritten values it reads."""
-    return dce(lower_custom_jvp(reverse_over(keeps)(kernel)))
-
-
-# --- by name, for `opt` and the panes -------------------------------------------------------------------------------
+from quadrants_lab.pipelines.derivatives import BOTH, COUNTING, TANGENT, gradient, kept_by
+from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal
 
 
 def _keeping(make: Callable[[Keeps], Pass]) -> Pass:

@@ -1,0 +1,64 @@
+"""The passes of a launch: from the front end's kernel to tasks, and from tasks to what computes values. Nothing here
+imports what only derivatives need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.passes.check_bounds import check_bounds, check_division
+from quadrants_lab.passes.dce import dce
+from quadrants_lab.passes.licm import licm
+from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
+from quadrants_lab.passes.offload import offload
+from quadrants_lab.passes.over_cells import over_cells
+from quadrants_lab.passes.plain_atomics import plain_atomics
+from quadrants_lab.passes.privatize_atomics import privatize_atomics
+from quadrants_lab.passes.reach import mark_reach
+from quadrants_lab.passes.simplify import simplify
+from quadrants_lab.passes.split_blocks import split_blocks
+from quadrants_lab.passes.structure_exits import structure_exits
+from quadrants_lab.passes.thread_rows import thread_rows
+from quadrants_lab.passes.unroll_whiles import unroll_whiles
+from quadrants_lab.passes.unused_gradients import drop_unused_gradients
+
+if TYPE_CHECKING:
+    from quadrants_lab.autodiff.keeps import Keeps
+
+Passes = tuple[Pass, ...]
+
+SIMPLIFY: Passes = (simplify,)
+
+# From the front end's kernel to tasks. Checks come first, because folding would remove what they look at.
+FRONT: Passes = (split_blocks, simplify, structure_exits, offload, licm, simplify)
+CHECKED: Passes = (check_bounds, check_division, *FRONT)
+
+# From tasks to what `primal` and the derivatives start from.
+TASKS: Passes = (plain_atomics,)
+
+MARKS: Passes = (privatize_atomics, mark_reach)
+
+# The last passes for backends of the host: they lower sparse layouts and blocks of threads.
+ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
+
+
+def front(options: CompileOptions) -> Passes:
+    """The passes from the front end's kernel to tasks, under these options."""
+    bounds = (check_bounds,) if options.check_out_of_bound or options.debug else ()
+    return (*bounds, check_division, *FRONT) if options.debug else (*bounds, *FRONT)
+
+
+def primal(options: CompileOptions, keeps: Keeps | None = None) -> Passes:
+    """The passes from tasks to the kernel that computes values and saves what it overwrites and its gradient reads."""
+    saves: Passes = ()
+    if keeps:
+        from quadrants_lab.autodiff.keeps import save_overwritten
+
+        saves = (save_overwritten(keeps),)  # first, because it identifies tasks by their numbers
+    watched: Passes = ()
+    if options.check_races or options.debug:
+        from quadrants_lab.passes.watch_races import watch_races
+
+        watched = (watch_races(options.aliases, options.suspect_races), dce, *SIMPLIFY)
+    return (*saves, *watched, lower_custom_jvp, *MARKS, drop_unused_gradients)

@@ -1,0 +1,145 @@
+"""Derivatives of a kernel, from its tasks: tangents, gradients, and the kernels that count for a gradient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from quadrants_lab.adstack.counting import DEPTH, counting_kernel
+from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
+from quadrants_lab.adstack.sparse_iterations import (
+    ACTIVE_COUNT,
+    SparseIterations,
+    is_cheap,
+    sparse_iterations,
+)
+from quadrants_lab.autodiff import second
+from quadrants_lab.autodiff.access import check_data_access
+from quadrants_lab.autodiff.dead_paths import dead_paths
+from quadrants_lab.autodiff.forward import check_replays
+from quadrants_lab.autodiff.keeps import NOTHING, Keeps
+from quadrants_lab.autodiff.reverse import forward_slices
+from quadrants_lab.autodiff.warned import warn
+from quadrants_lab.errors import QuadrantsCompilationError
+from quadrants_lab.frontend.specs import Lowered
+from quadrants_lab.ir import deep_recursion
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.passes import pipeline
+from quadrants_lab.pipelines import derivatives as passes
+from quadrants_lab.pipelines.launch import primal
+from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled, Counter, ir_key, load_cached
+from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
+from quadrants_lab.runtime.session import Session
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Executable
+
+
+def to_be_second(lowered: Lowered) -> Lowered:
+    """The front end's result for a kernel that is to be differentiated twice."""
+    bindings = dict(lowered.bindings)
+    for name, buffer in lowered.kernel.buffers.items():
+        if buffer.grad and name in bindings:
+            x = bindings[name]
+            bindings |= {f"{name}.{second.TANGENT}": x.tangent(), f"{buffer.grad}.{second.TANGENT}": x.grad.tangent()}
+    return replace(lowered, kernel=second.with_tangents(lowered.kernel, adjoints=True), bindings=bindings)
+
+
+def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
+    """The tasks of a kernel with derivatives, in this mode. For a gradient it checks the data-access rule (an error
+    where a value is provably overwritten) and warns about derivative paths that end on the way."""
+    dead = dead_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
+    kernel = tangents_ir(kernel, options)
+    if mode == DUAL:
+        made = pipeline.run(kernel, passes.TANGENT, options.verify)
+        check_replays(kernel, made)
+    elif mode == FORWARD:
+        made = pipeline.run(kernel, primal(options, _kept_for_gradient(kernel)), options.verify)
+    else:
+        keeps = passes.kept_by(kernel)
+        if mode == BOTH:
+            may_be_one_sweep(kernel, keeps)
+        kernel = pipeline.run(kernel, passes.before_reverse(options), options.verify)
+        if mode == BOTH:
+            made = pipeline.run(kernel, passes.BOTH, options.verify)
+            must_be_sized_ahead(kernel, made)
+            _check_by_draft(kernel, options)
+        else:
+            made = pipeline.run(kernel, passes.gradient(keeps), options.verify)
+            check_data_access(kernel, made, keeps)
+    warn(dead)
+    return made
+
+
+def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
+    """What a launch saves: nothing where the kernel has no gradient, which is an error only of who asks for one."""
+    try:
+        return passes.kept_by(kernel)
+    except QuadrantsCompilationError:
+        return NOTHING
+
+
+def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
+    """Checks the data-access rule for a gradient that keeps nothing: on a draft of it, which is cheap, and only where
+    that fails on the gradient itself, in which later passes may have removed the access."""
+    try:
+        check_data_access(kernel, passes.draft(kernel))
+    except QuadrantsCompilationError:
+        check_data_access(kernel, pipeline.run(kernel, passes.gradient(), options.verify))
+
+
+def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+    """For a kernel that is to be differentiated twice its first derivative, of which reverse mode takes the gradient;
+    any other kernel unchanged."""
+    if not second.is_second(kernel):
+        return kernel
+    second.check_second(kernel)
+    dual = pipeline.run(kernel, passes.FIRST, options.verify)
+    check_replays(kernel, dual)
+    return pipeline.run(dual, (second.to_be_differentiated,), options.verify)
+
+
+@deep_recursion.deeply_recursive
+def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N.Kernel | None:
+    """The counting slice of a sized reverse kernel; None where it needs none. ``tasks``: the result of `tasks_ir`."""
+    segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
+    slices = None
+    if segmented & counted_stacks(kernel):
+        whole = tangents_ir(tasks, options)
+        keeps = passes.kept_by(whole)
+        slices = forward_slices(pipeline.run(whole, passes.before_reverse(options)), keeps)
+    counting = counting_kernel(kernel, slices)
+    if counting is None:
+        return None
+    chosen = passes.COUNTING if slices is None else passes.COUNTING_SLICES
+    return pipeline.run(counting, chosen, options.verify)
+
+
+def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session) -> Counter:
+    """The kernel of `counting_ir`, loaded."""
+    return _counter(counting, DEPTH, options, session)
+
+
+@deep_recursion.deeply_recursive
+def compile_sparse(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
+    """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
+    iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""
+    found = sparse_iterations(compiled.kernel)
+    if found is None:
+        return None
+    made = [
+        pipeline.run(kernel, passes.SPARSE, compiled.options.verify) for kernel in (found.lists, found.split)
+    ]
+    found = replace(found, lists=made[0], split=made[1])
+    if not is_cheap(found.lists):
+        return None
+    counter = _counter(found.lists, ACTIVE_COUNT, compiled.options, session)
+    return found, counter, load_cached(found.split, compiled.options, session)
+
+
+def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> Counter:
+    counted = [b.name for b in kernel.buffers.values() if b.kind == "ret" and b.name.startswith(prefix)]
+    results = {int(name.removeprefix(prefix)): name for name in counted}
+    key = ir_key(kernel, session)
+    return Counter(kernel, load_cached(kernel, options, session, key), results, key)
