@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
-from contextvars import ContextVar
 from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -27,6 +26,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
+from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.memory.memory import TIMES
 from quadrants_lab.runtime.record.records import Recorder
@@ -46,7 +46,6 @@ __all__ = [
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_RECORDING: ContextVar[bool] = ContextVar("quadrants_lab_recording", default=False)
 
 
 class Tape:
@@ -110,7 +109,7 @@ class Tape:
     def __enter__(self) -> Tape:
         if self._open is not None:
             raise QuadrantsRuntimeError("this Tape is already recording", code="QL2092")
-        if _RECORDING.get():
+        if tape_numbers.recording_tape():
             raise QuadrantsRuntimeError(
                 "another Tape is recording",
                 code="QL2092",
@@ -123,7 +122,7 @@ class Tape:
         self._launches = self._recordings.pop(self._key, self._launches)
         self._launches.began = next(TIMES)
         self._open = ExitStack()
-        self._open.callback(_RECORDING.reset, _RECORDING.set(True))
+        tape_numbers.begin("Tape", "grad", self.loss._memory.session, self._open)
         self._open.enter_context(watch(self._launches))
         if self.validation:
             self._open.enter_context(session.checking("check_races"))

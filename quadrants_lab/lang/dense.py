@@ -22,6 +22,7 @@ from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
+from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 
@@ -155,6 +156,8 @@ class Dense:
     def __getitem__(self, key: Any) -> Any:
         if not self._memory.session.unobserved:
             self._live()
+            if key.__class__ is not slice:
+                return read(self._read(self._index(key)), self)
         if key.__class__ is int and 0 <= key < self._length:
             return self._read(key)
         if key.__class__ is slice:
@@ -341,6 +344,9 @@ class Dense:
 
     def _element(self, value: Any, whole: bool = False) -> Any:
         """``value`` as a number of the dtype. With ``whole``, integers take floats that are whole numbers."""
+        if value.__class__ is TapeNumber:
+            has_derivative = self.grad is not None or self.dual is not None
+            value = value.passed_on(f"Python writes to {self.name or self!r}") if has_derivative else float(value)
         if value.__class__ is self._low.__class__ and self._low <= value <= self._high:
             return value
         return fitted(value, self.dtype, self, whole)

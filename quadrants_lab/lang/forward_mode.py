@@ -16,6 +16,7 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsRuntimeError,
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
@@ -112,6 +113,7 @@ class FwdMode:
         self._open = ExitStack()
         self._open.enter_context(launching("dual"))
         self._open.enter_context(watch(self._writes))
+        tape_numbers.begin("FwdMode", "dual", session.current(), self._open)
         return self
 
     def __exit__(

@@ -52,9 +52,9 @@ _serials = count()
 
 class Session:
     """One live device with its memory. Launches hold ``lock``; ``alive`` turns False for good when the session ends.
-    ``field_observers`` are called with each field that Python reads or writes; ``unobserved``: there are none, and the
-    session is alive. ``exported``: other libraries have got memory of fields or ndarrays, which may come back as
-    arguments.
+    ``field_observers`` are called with each field that Python reads or writes; ``tapes``: how many Tapes and FwdModes
+    notice the numbers that it reads; ``unobserved``: there are none of either, and the session is alive. ``exported``:
+    other libraries have got memory of fields or ndarrays, which may come back as arguments.
 
     ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
     session, and when an observer of launches comes or goes; while another session is the default one, they are
@@ -78,7 +78,7 @@ class Session:
         self.fields: WeakSet[Any] = WeakSet()
         self.differentiable: WeakSet[Any] = WeakSet()
         self.plans: WeakSet[Any] = WeakSet()
-        self.placements = 0
+        self.placements = self.tapes = 0
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None
@@ -95,7 +95,13 @@ class Session:
         finally:
             with self.lock:
                 self.field_observers = tuple(o for o in self.field_observers if o is not observer)
-                self.unobserved = self.alive and not self.field_observers
+                self.unobserved = self.alive and not self.field_observers and not self.tapes
+
+    def notice_reads(self, more: int) -> None:
+        """Adds to ``tapes``."""
+        with self.lock:
+            self.tapes += more
+            self.unobserved = not self.tapes and not self.field_observers and self.alive
 
     @property
     def device(self) -> Device:

@@ -26,7 +26,9 @@ from quadrants_lab.runtime.arguments.signature import (
     template_key,
 )
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
+from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
+from quadrants_lab.runtime.launch.tape_numbers import TapeNumber
 from quadrants_lab.runtime.memory.memory import TIMES
 
 if TYPE_CHECKING:
@@ -125,16 +127,19 @@ class Dispatcher:
             asked = MODE.get(), CONSTANT.get()
             if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
+            if tape_numbers.GIVEN and TapeNumber in map(type, args):
+                return self._with_numbers(args)
             observers = OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
             if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
-                return value
+                return value if value is None else tape_numbers.returned(value, self.last)
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
             self.last = plan
             if observers:
-                return self._observed(plan, args)
+                value = self._observed(plan, args)
+                return value if value is None else tape_numbers.returned(value, plan)
             if not watching():
                 self._install(now, plan, args)
             elif OBSERVERS.get(None) is None:  # they are those of another thread
@@ -142,6 +147,12 @@ class Dispatcher:
                     if name in plan.writes:
                         memory.unseen = next(TIMES)
             return self.launch(plan, args)
+
+    def _with_numbers(self, args: tuple[Any, ...]) -> Any:
+        value = self.resolve(*tape_numbers.plain(args))
+        assert self.last is not None
+        tape_numbers.check(args, self.last)
+        return value
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""

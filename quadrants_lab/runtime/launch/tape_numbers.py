@@ -1,0 +1,138 @@
+"""Numbers that Python gets from memory with a derivative, under a Tape or a FwdMode.
+
+What Python does with them has no derivative, so the gradients or tangents lack it. A warning says so where such a
+number goes back into a kernel or a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.errors import render, warn
+from quadrants_lab.runtime.launch.observe import differentiating
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
+
+GIVEN: list[bool] = []  # not empty once there was a `TapeNumber`
+
+
+class Recording:
+    """One with of a Tape or a FwdMode, as ``what`` says. ``which``: the derivative that it makes, "grad" or "dual".
+    ``on_tape``: it is a Tape's, or within one."""
+
+    __slots__ = ("on_tape", "what", "which")
+
+    def __init__(self, what: str, which: str) -> None:
+        self.what = what
+        self.which = which
+        self.on_tape = which == "grad" or recording_tape()
+
+
+RECORDING: ContextVar[Recording | None] = ContextVar("quadrants_lab_recording", default=None)
+
+
+def recording_tape() -> bool:
+    """Whether a Tape records."""
+    now = RECORDING.get()
+    return now is not None and now.on_tape
+
+
+def begin(what: str, which: str, now: Session, until: ExitStack) -> None:
+    """Numbers are noticed from now on, until the stack is closed."""
+    token = RECORDING.set(Recording(what, which))
+    now.notice_reads(1)
+    until.callback(_end, token, now)
+
+
+def _end(token: Token[Recording | None], now: Session) -> None:
+    now.notice_reads(-1)
+    RECORDING.reset(token)
+
+
+class TapeNumber(float):
+    """A number and where it came from. Sums, products and powers with one are such numbers, too; `float(x)` is a plain
+    one."""
+
+    __slots__ = ("origin", "recording")
+    origin: str
+    recording: Recording
+
+    def passed_on(self, how: str) -> float:
+        """The plain number; with a warning where its with has not ended."""
+        if self.recording is RECORDING.get() and differentiating():
+            where = f"came from {self.origin} under this {self.recording.what}"
+            cure = "leave it in a field, for kernels to read; if a constant is meant, write float(...) around it"
+            text = f"{how} a number that {where}: it counts as a constant"
+            warn(render("QL0421", text, (), cure, kind="warning"))
+        return float(self)
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        return float, (float(self),)
+
+
+def _kept(name: str) -> Callable[..., Any]:
+    plain = getattr(float, name)
+
+    def operation(self: TapeNumber, *others: Any) -> Any:
+        value = plain(self, *others)
+        return _made(value, self.origin, self.recording) if value.__class__ is float else value
+
+    return operation
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "mod"):
+    setattr(TapeNumber, f"__{_name}__", _kept(f"__{_name}__"))
+    setattr(TapeNumber, f"__r{_name}__", _kept(f"__r{_name}__"))
+for _name in ("__neg__", "__pos__", "__abs__"):
+    setattr(TapeNumber, _name, _kept(_name))
+
+
+def _made(value: float, origin: str, recording: Recording) -> TapeNumber:
+    number = TapeNumber(value)
+    GIVEN[:] = [True]
+    number.origin, number.recording = origin, recording
+    return number
+
+
+def _from(value: Any, origin: str, recording: Recording) -> Any:
+    if value.__class__ is tuple:
+        return tuple(_from(x, origin, recording) for x in value)
+    return _made(value, origin, recording) if value.__class__ is float else value
+
+
+def read(value: Any, of: Any) -> Any:
+    """An element of a field or ndarray, as Python gets it."""
+    now = RECORDING.get()
+    if now is None or getattr(of, now.which) is None:
+        return value
+    return _from(value, f"{of.name or repr(of)}, which Python read", now)
+
+
+def returned(value: Any, plan: Plan | None) -> Any:
+    """What a launch returned, as Python gets it."""
+    now = RECORDING.get()
+    if now is None or plan is None:
+        return value
+    buffers = plan.compiled.lowered.kernel.buffers
+    if not any(getattr(buffers.get(name), now.which, "") for name in plan.reads):
+        return value
+    return _from(value, f"kernel {plan.kernel.name}, which returned it", now)
+
+
+def plain(args: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(float(x) if x.__class__ is TapeNumber else x for x in args)
+
+
+def check(args: Sequence[Any], plan: Plan) -> None:
+    """Warns of the arguments of a launch that have lost their derivative."""
+    now = RECORDING.get()
+    if now is None or not any(getattr(b, now.which) for b in plan.compiled.lowered.kernel.buffers.values()):
+        return
+    for slot, x in zip(plan.slots, args, strict=True):
+        if x.__class__ is TapeNumber:
+            x.passed_on(f"kernel {plan.kernel.name} takes, as {slot.name},")

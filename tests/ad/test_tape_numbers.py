@@ -1,0 +1,115 @@
+"""Numbers that Python gets under a Tape or a FwdMode and passes on: their derivative is lost, and a warning says so."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import quadrants_lab as qd
+
+FLOAT = qd.f32
+
+
+class Program:
+    """``loss`` is 4 a x, where Python passes a."""
+
+    def __init__(self) -> None:
+        self.x = x = qd.field(qd.f32, (), needs_grad=True, needs_dual=True, name="x")
+        self.y = y = qd.field(qd.f32, 4, needs_grad=True, needs_dual=True, name="y")
+        self.loss = loss = qd.field(qd.f32, (), needs_grad=True, needs_dual=True, name="loss")
+        self.log = qd.field(qd.f32, (), name="log")
+        x[None] = 0.5
+
+        @qd.kernel
+        def half() -> FLOAT:
+            return x[None] / 2
+
+        @qd.kernel
+        def constant() -> FLOAT:
+            for i in y:
+                y[i] = 0.0
+            return 2.0
+
+        @qd.kernel
+        def use(a: FLOAT):
+            for i in y:
+                y[i] = a * x[None]
+
+        @qd.kernel
+        def total():
+            for i in y:
+                loss[None] += y[i]
+
+        @qd.kernel
+        def show(a: FLOAT):
+            print(a)
+
+        self.half, self.constant, self.use, self.total, self.show = half, constant, use, total, show
+
+
+@pytest.fixture
+def program() -> Program:
+    qd.init(arch=qd.cpu)
+    return Program()
+
+
+def said(program: Program, steps: Callable[[Program], Any]) -> list[str]:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        with qd.ad.Tape(program.loss):
+            steps(program)
+            program.total()
+    return [str(w.message).splitlines()[0].removeprefix("warning[QL0421]: ") for w in given]
+
+
+READ = "a number that came from x, which Python read under this Tape: it counts as a constant"
+RETURNED = "a number that came from kernel half, which returned it under this Tape: it counts as a constant"
+
+
+@pytest.mark.parametrize(
+    ("steps", "want"),
+    [
+        (lambda p: p.use(p.x[None]), [f"kernel use takes, as a, {READ}"]),
+        (lambda p: p.use(2 * (1 - p.x[None]) ** 2 / 3), [f"kernel use takes, as a, {READ}"]),
+        (lambda p: p.use(max(abs(-p.x[None]), 0.1)), [f"kernel use takes, as a, {READ}"]),
+        (lambda p: p.use(p.half() + 1), [f"kernel use takes, as a, {RETURNED}"]),
+        (lambda p: p.y.__setitem__(1, p.half()), [f"Python writes to 'y' {RETURNED}"]),
+        (lambda p: p.y.fill(p.x[None]), [f"Python writes to 'y' {READ}"]),
+        (lambda p: p.use(float(p.x[None])), []),
+        (lambda p: p.use(p.constant()), []),
+        (lambda p: p.show(p.x[None]), []),
+        (lambda p: p.log.__setitem__(None, p.x[None]), []),
+        (lambda p: [p.use(0.5), p.x[None] < 1 and p.total()], []),
+        (lambda p: qd.ad.no_grad(p.use)(p.x[None]), []),
+    ],
+    ids="read arithmetic abs-max returned write fill float constant show log branch no-grad".split(),
+)  # fmt: skip
+def test_a_number_passed_on_is_a_constant(program: Program, steps: Callable[[Program], Any], want: list[str]):
+    for _ in range(2):  # the second time over the recording of the first
+        assert said(program, steps) == want
+
+
+def test_the_gradient_lacks_what_the_warning_names(program: Program):
+    assert said(program, lambda p: p.use(p.x[None]))
+    assert program.x.grad[None] == 4 * 0.5  # of 4 x x it would be 8 x
+
+
+def test_a_number_of_an_ended_tape_is_plain(program: Program):
+    kept: list[float] = []
+    said(program, lambda p: kept.append(p.x[None]))
+    assert said(program, lambda p: p.use(kept[0])) == []
+    assert type(program.x[None]) is type(copy.copy(kept[0])) is type(pickle.loads(pickle.dumps(kept[0]))) is float
+    assert (repr(kept[0]), f"{kept[0]:.2f}", {kept[0]: 1}[0.5]) == ("0.5", "0.50", 1)
+
+
+def test_the_same_in_forward_mode(program: Program):
+    mode = qd.ad.FwdMode(loss=program.loss, param=program.x, seed=[1.0])
+    with mode, pytest.warns(qd.QuadrantsWarning, match="QL0421.*as a.*which Python read under this FwdMode"):
+        program.use(program.x[None])
+    with mode, pytest.warns(qd.QuadrantsWarning, match="QL0421.*half, which returned it under this FwdMode"):
+        program.use(program.half())
