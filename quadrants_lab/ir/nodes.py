@@ -102,9 +102,6 @@ class Store(Write):
     form = "store {buffer}[{index}], {value}"
 
 
-MINMAX = ("min", "max")  # the atomics of which some iterations win
-
-
 @dataclass(slots=True)
 class Atomic(Read, Write, Value):
     """``buffer[index] op= value``, atomically; defines the old value.

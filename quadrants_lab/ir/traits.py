@@ -26,6 +26,7 @@ PrimalId = int  # the id of a forward value, which is no operand
 Range = tuple[int, int]  # both ends included
 
 NO_ID = -1
+MINMAX = ("min", "max")  # the atomics of which some iterations win
 
 S = TypeVar("S", bound="Stmt")
 

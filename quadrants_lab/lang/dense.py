@@ -1,5 +1,4 @@
-"""Fields and ndarrays outside of kernels: dense row-major memory with element access, fill, and copies from and to
-numpy."""
+"""Fields and ndarrays outside of kernels: dense row-major memory, access to elements, copies from and to numpy."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.annotations import NdarrayType
-from quadrants_lab.lang.exchange import from_torch, shared, to_numpy, to_torch
+from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
@@ -276,7 +275,7 @@ class Dense:
         return int(self._memory.values()[key])
 
     def _live(self) -> Memory:
-        """Its memory, for a read or write by Python; an error if it has none, or its session has ended."""
+        """Its memory, for Python's reads and writes; an error if it has none, or its session has ended."""
         memory = self._memory
         if not memory.session.unobserved:
             if not memory.session.alive:
@@ -345,8 +344,7 @@ class Dense:
     def _element(self, value: Any, whole: bool = False) -> Any:
         """``value`` as a number of the dtype. With ``whole``, integers take floats that are whole numbers."""
         if value.__class__ is TapeNumber:
-            has_derivative = self.grad is not None or self.dual is not None
-            value = value.passed_on(f"Python writes to {self.name or self!r}") if has_derivative else float(value)
+            value = value.written_to(self)
         if value.__class__ is self._low.__class__ and self._low <= value <= self._high:
             return value
         return fitted(value, self.dtype, self, whole)
@@ -366,11 +364,6 @@ def restore(
     made.layout = layout
     made._memory.assign(data)
     return made
-
-
-def numpy_dtype(dtype: Any) -> Any:
-    """The numpy dtype of a dtype of the language; anything else is returned as it is."""
-    return dtype.numpy if isinstance(dtype, DType) else dtype
 
 
 class Field(Dense):

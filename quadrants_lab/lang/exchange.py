@@ -8,8 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.interop.arrays import torch_tensor
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
+
+
+def numpy_dtype(dtype: Any) -> Any:
+    """The numpy dtype of a dtype of the language; anything else is returned as it is."""
+    return dtype.numpy if isinstance(dtype, DType) else dtype
 
 
 def shared(memory: Memory) -> npt.NDArray[Any]:

@@ -71,6 +71,12 @@ class TapeNumber(float):
             warn(render("QL0421", text, (), cure, kind="warning"))
         return float(self)
 
+    def written_to(self, to: Any) -> float:
+        """The plain number, for a field or ndarray."""
+        if to.grad is None and to.dual is None:
+            return float(self)
+        return self.passed_on(f"Python writes to {to.name or repr(to)}")
+
     def __reduce__(self) -> tuple[type[float], tuple[float]]:
         return float, (float(self),)
 
