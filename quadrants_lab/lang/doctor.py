@@ -73,7 +73,7 @@ def _checked(
     warned = {str(w.message): w for w in caught if issubclass(w.category, QuadrantsWarning)}
     from_python = {id(x._memory) for x, before in wrote.values() if x._memory.python_wrote != before}
     fields = _fields_to_check(launches, loss, wrt, read, _names(program.func))
-    left = {name: (x.grad._memory.copy(), _python_wrote_last(x)) for name, x in fields.items()}  # by the program
+    left = {name: (x.grad._memory.copy(), x, _python_wrote_last(x)) for name, x in fields.items()}  # by the program
     with unwatched(), showing(progress) as say:
         seed_gradients(launches, loss._memory)
         for x in fields.values():
@@ -83,9 +83,8 @@ def _checked(
         causes: list[Cause | None] = list(report.causes)
         if launches.gradients:
             for name, x in fields.items():
-                why = why_not_ours(name, left[name][0], x.grad._memory.values(), left[name][1])
-                stale = [c for c in map(_stale_cause, warned.values()) if c is not None] if why is not None else []
-                causes += stale if stale and why is not None and why.kind == "order" else [why, *stale]
+                stale = [c for c in map(_stale_cause, warned.values()) if c is not None]
+                causes += why_not_ours(name, *left[name], launches, loss, stale)
                 x.grad._memory.array[...] = left[name][0]
         elif not report.says:
             say("whether a value goes through Python")
@@ -166,6 +165,7 @@ def _through_python(
                 by_launches = loss_at(launches, memory, x._memory, moved.reshape(-1))
                 with watch(rerun), session.checking("check_out_of_bound"):
                     _run(program, launches, lambda: np.copyto(x._memory.array, moved))  # called in this iteration
+                    record_python_writes(rerun)
                 by_program = float(memory.values().reshape(-1)[0])
                 if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
                     return leak(name, launches, rerun)
@@ -184,7 +184,8 @@ def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:
         return None
     text = linecache.getline(warned.filename, warned.lineno).rstrip()
     at = Span(warned.filename, warned.lineno, len(text) - len(text.lstrip()), warned.lineno, len(text))
-    return Cause(kind, head.partition(": ")[2], at, "read here", "launch again before the gradient, or use a Tape")
+    help = str(warned.message).rpartition("= help: ")[2]
+    return Cause(kind, head.partition(": ")[2], at, "read here", help)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
-from quadrants_lab.runtime.tape.written import Writes, gradient_warning, overwrite_warning
+from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -38,13 +38,15 @@ class _UsedFields(Writes):
         for _, tracked in self.followed.values():
             tracked.unfollow()
         self.followed = {}
-        self.warned: set[int] = set()
+        self.known: set[int] = set()  # memory that Python overwrote
+        self.overwritten = Overwritten("dual")
         self.by_hand: dict[str, Plan] = {}  # the gradients that were launched by hand
         self.dead_paths = DeadPaths("dual")
         super().clear()
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         self.clear_tangents()
+        self.overwritten.launched(plan, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)
@@ -61,14 +63,14 @@ class _UsedFields(Writes):
                 self.followed[id(memory)] = field, follow(memory, names[id(memory)])
 
     def clear_tangents(self) -> None:
-        """Sets the tangents of elements that Python wrote to to 0, and warns of fields that no launch wrote."""
+        """Sets the tangents of elements that Python wrote to to 0, and notes fields that no launch wrote."""
         for key, (field, tracked) in self.followed.items():
             if tracked.shadow is not None:
                 tracked.compare()
             written, tracked.written = tracked.written, []
-            if written and key not in self.written and key not in self.warned:
-                self.warned.add(key)
-                warn([overwrite_warning(tracked.name, "dual")])
+            if written and key not in self.written and key not in self.known:
+                self.known.add(key)
+                self.overwritten.names[key] = tracked.name
             for where, _ in written:
                 field.dual._memory.write(where, 0)
 

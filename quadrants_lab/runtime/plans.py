@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -12,26 +11,24 @@ from quadrants_lab.ir.importing import importing
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
-    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher, Launched
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
 _MODULES = ("gradient.plan", "compile.compile")
 
 
-def make_plan(
-    owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
-) -> Plan:
-    """The plan of a specialisation; for a gradient ``forward`` finds the plan of the kernel itself."""
+def make_plan(owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> Plan:
+    """The plan of a specialisation. ``launched``: what was launched last of the kernel, in whatever mode."""
     if compiled.mode in ("reverse", "both"):
         with importing():
             from quadrants_lab.runtime.gradient.plan import GradientPlan
 
-        return GradientPlan(owner, session, compiled, forward)
+        return GradientPlan(owner, session, compiled, launched)
     with importing():
         from quadrants_lab.runtime.launch.plan import Plan
 
-    return Plan(owner, session, compiled)
+    return Plan(owner, session, compiled, launched)
 
 
 @cache

@@ -168,7 +168,7 @@ def a_gradient_that_is_cleared_after(b):
     return run
 
 
-@defect("added", "right", "2 times that", line=False)
+@defect("added", "right", "ran 2 times, for 1 launch", line=False)
 def a_gradient_that_is_not_cleared(b):
     squares, _ = own(b, 1.0)
 

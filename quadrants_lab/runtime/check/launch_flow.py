@@ -163,10 +163,14 @@ class LaunchFlow:
             found.append(self.event(s))
 
     def load(self, s: N.Load, value: Any) -> None:
-        self._set(s.id, self.cells.get(self._cell(s)))
+        flow = self.cells.get(self._cell(s))
+        if any(i in self.flows for i in s.index):
+            tangent, cut, lost = flow or Flow()
+            flow = Flow(tangent, cut or self.event(s, value), lost)
+        self._set(s.id, flow)
 
     def store(self, s: N.Store, value: Any) -> None:
-        cell, flow = self._cell(s), self.flows.get(s.value)
+        cell, flow = self._cell(s), self.flows.get(s.value) or self._chosen(s)
         if flow is not None:
             self.cells[cell] = self._kept(s, flow)
         elif self.cells.pop(cell, None) is not None and len(self.trace.over) < 64:
@@ -174,7 +178,7 @@ class LaunchFlow:
 
     def atomic(self, s: N.Atomic, value: Any) -> None:
         self._set(s.id, None)
-        cell, flow = self._cell(s), self.flows.get(s.value)
+        cell, flow = self._cell(s), self.flows.get(s.value) or self._chosen(s)
         old, new = self.cells.get(cell), self.env[s.value]
         if s.op in ("min", "max"):
             if new == value and (flow or old):
@@ -246,11 +250,16 @@ class LaunchFlow:
         else:
             self.flows[value] = flow
 
+    def _chosen(self, s: N.Access) -> Flow | None:
+        """The flow of an index: it decides which element is written, and no derivative goes through that."""
+        flow = next((self.flows[i] for i in s.index if i in self.flows), None)
+        return flow and Flow(None, flow.cut)
+
     def _cell(self, s: N.Access) -> Cell:
         return self.keys[s.buffer], tuple(int(self.env[i]) for i in s.index)
 
     def event(self, s: N.Stmt, result: Any = None) -> Event:
-        ids = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Write) else ()
+        ids = s.args if isinstance(s, N.Op) else (s.value,) if isinstance(s, N.Write) else getattr(s, "index", ())
         made = (self.statements.get(i) for i in ids)  # the compiler's own constants have the place of their statement
         ids = tuple(i for i, x in zip(ids, made, strict=True) if not (isinstance(x, N.Const) and x.span == s.span))
         values = [(self.name(i) or f"operand {n + 1}", self.env[i]) for n, i in enumerate(ids)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.runtime.check.by_hand import Gradient, misplaced
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients, launched
 from quadrants_lab.runtime.memory.memory import Memory
@@ -19,46 +20,65 @@ if TYPE_CHECKING:
 
 
 class Forward(Launches):
-    """Records the forward launches in the last session. ``gradients``: names of the kernels whose gradients the program
-    launched, in order."""
+    """Records the forward launches in the last session. ``gradients``: those that the program launched, in order.
+    ``at_first``: the first nonzero element of each gradient when the first of these began, by the memory's serial."""
 
     def clear(self) -> None:
         super().clear()
-        self.gradients: list[str] = []
+        self.gradients: list[Gradient] = []
+        self.at_first: dict[int, float] = {}
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.leaves()):
             self.clear()
+        if plan.owner.mode == "reverse" and not self.gradients:
+            for _, grad in gradients(self).values():
+                values = grad.values().reshape(-1)
+                if values.any():
+                    self.at_first[grad.serial] = float(values[np.flatnonzero(values)[0]])
         return super().before(plan, args) if plan.owner.mode == "forward" else None
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         if plan.owner.mode == "forward":
             super().after(plan, args, token, failed)
-        else:
-            self.gradients.append(plan.kernel.name)
+        elif plan.owner.mode == "reverse":
+            wrote = {memory.serial: memory.python_wrote for memory in plan.memories(args).values()}
+            self.gradients.append(Gradient(plan, args, wrote))
 
 
-def why_not_ours(name: str, left: Any, ours: Any, filled: bool) -> Cause | None:
-    """Why the gradient that a program ``left`` differs from ``ours``, computed from its launches; None if it does not.
-    ``filled``: Python wrote to it after the last gradient ran."""
+def why_not_ours(
+    name: str, left: Any, x: Differentiable, filled: bool, launches: Forward, loss: Differentiable, stale: list[Cause]
+) -> list[Cause]:
+    """Why the gradient of ``x`` that a program ``left`` differs from its current one, computed from the launches; empty
+    if it does not. ``filled``: Python wrote to it after the last gradient ran. ``stale``: causes that warnings about
+    the program's gradients name."""
+    ours = x.grad._memory.values()
     left, ours = left.astype(np.float64).reshape(-1), ours.astype(np.float64).reshape(-1)
     size = float(np.abs(ours).max(initial=0.0))
     if np.allclose(left, ours, rtol=1e-3, atol=1e-6 * size, equal_nan=True):
-        return None
+        return []
     where = int(np.argmax(np.abs(np.nan_to_num(left - ours, nan=np.inf))))
     beside = f"the program left {left[where]:.6g} in element {where} of {name}.grad, right is {ours[where]:.6g}"
     if filled:
-        return Cause("filled", f"{beside}: Python wrote to it after the last gradient ran",
-                     help="clear gradients before the first one runs")  # fmt: skip
+        return [Cause("filled", f"{beside}: Python wrote to it after the last gradient ran",
+                      help="clear gradients before the first one runs")]  # fmt: skip
+    seedless, stale = ([c for c in stale if (c.kind == "seed") is seed] for seed in (True, False))
+    seed = launches.names.get(id(loss._memory), "loss")
+    found = misplaced(beside, launches, x.grad._memory, loss) if not stale or seedless else None
+    if found is not None:
+        return [found, *stale]
     if not left.any():
-        return Cause("seed", f"{beside}: the gradients ran, and had nothing to start from",
-                     help="set loss.grad[None] = 1 before them, or use qd.ad.Tape(loss)")  # fmt: skip
+        says = f"{beside}: the gradients ran, and had nothing to start from"
+        help = f"set {seed}.grad[None] = 1 before them, or use qd.ad.Tape({seed})"
+        return [replace(seedless[0], says=says, help=help) if seedless else Cause("seed", says, help=help), *stale]
     ratio = float(left @ ours) / float(ours @ ours) if size else 0.0
     if abs(ratio - round(ratio)) < 1e-3 and round(ratio) > 1 and np.allclose(left, ratio * ours, rtol=1e-3):
-        return Cause("added", f"{beside}: {round(ratio)} times that, for gradients are added to what is there",
-                     help=f"clear them before: {name}.grad.fill(0), or use qd.ad.Tape(loss)")  # fmt: skip
-    return Cause("order", f"{beside}: the gradients ran in another order than last launch first, at other values than "
-                 "the launches had, or from other gradients than 0", help="use qd.ad.Tape(loss)")  # fmt: skip
+        return [Cause("added", f"{beside}: {round(ratio)} times that, for gradients are added to what is there",
+                      help=f"clear them before: {name}.grad.fill(0), or use qd.ad.Tape({seed})"), *stale]  # fmt: skip
+    return stale or seedless or [
+        Cause("order", f"{beside}: the gradients ran in another order than last launch first, at other values than "
+              "the launches had, or from other gradients than 0", help=f"use qd.ad.Tape({seed})")
+    ]  # fmt: skip
 
 
 def leak(name: str, launches: Launches, moved: Launches) -> Cause:

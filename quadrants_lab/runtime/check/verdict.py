@@ -35,7 +35,7 @@ from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
-from quadrants_lab.runtime.check.why import why_kink, why_zero
+from quadrants_lab.runtime.check.why import why_decided, why_kink, why_zero
 from quadrants_lab.runtime.launch.observe import unwatched
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -118,7 +118,8 @@ def check(
             return Report(
                 name, was,
                 says=f"making the launches again gives {now:.6g} and not {was:.6g}, so there is nothing to "
-                "compare with: Python writes to fields between them, or takes gradients, or they race",
+                "compare with: Python writes to fields between them, or takes gradients (of a loop that trains, check "
+                "one turn), or they race",
             )  # fmt: skip
         state = Check(launches, memory, Tangents(launches, memory), was, monotonic() + seconds, report_progress)
         state.quiet = frozenset() if explain else frozenset(outputs(launches))
@@ -184,7 +185,10 @@ def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
         elif trace is not None:
             why = why_zero(trace, seen.field)
             unsure = trace.partial and why.kind in ("unread", "unreached", "small")
-            why = None if unsure or (why.kind == "small" and x.gradient.any()) else why
+            if why.kind == "small" and x.gradient.any():
+                at = () if seen.at is None else tuple(int(k) for k in np.unravel_index(seen.at, x.shape))
+                why = why_decided(trace, seen.field, at)
+            why = None if unsure else why
     return seen if why is None else replace(seen, causes=(why,))
 
 

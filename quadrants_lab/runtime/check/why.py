@@ -23,6 +23,9 @@ def why_zero(trace: Trace, name: str) -> Cause:
         return cause("decision", f"{name} decides what is computed, and nothing else of it gets to the loss", at,
                      "decided here", "a smooth blend instead of a comparison has a derivative")  # fmt: skip
     if trace.over:
+        if trace.reached is None and not trace.partial and isinstance(trace.over[0].stmt, N.Store):
+            return cause("overwritten", f"{name} is written over before anything reads it: what it held has no effect",
+                         trace.over[0], "written over here", "if it is an input, set it after this")  # fmt: skip
         return cause("overwritten", f"what came from {name} is written over before the loss reads it", trace.over[0],
                      "written over here", "write to a field of its own, or add to it with +=")  # fmt: skip
     if trace.python:
@@ -35,6 +38,18 @@ def why_zero(trace: Trace, name: str) -> Cause:
         return Cause("unread", f"no launch reads {name}")
     says = f"the loss does not depend on {name}: what is read of it goes elsewhere"
     return cause("unreached", says, trace.reached, "it gets as far as this")
+
+
+def why_decided(trace: Trace, name: str, at: tuple[int, ...]) -> Cause | None:
+    """The comparison that makes the loss depend on the input ``name`` in a way that no derivative shows, if there is
+    one: of the iteration ``at``, or the first."""
+    found = [*trace.ties, *trace.decided]
+    event = next((e for e in found if e.iteration == at), found[0] if found else None)
+    if event is None:
+        return None
+    return cause("decision", f"{name} also decides what is computed, which a derivative does not show", event,
+                 "decided here", "a smooth blend instead of a comparison has a derivative, and so has a loop "
+                 "of a fixed length")  # fmt: skip
 
 
 def why_kink(trace: Trace) -> Cause | None:
@@ -74,6 +89,10 @@ def _cut(event: Event, name: str) -> Cause:
             return cause("atomic", f"an atomic {s.op} has no derivative", event, "it ends here")
         return cause("no gradient", f"the gradient stops at {s.buffer}, which has none", event,
                      f"{s.buffer} takes what came from {name}", f"make {s.buffer} with needs_grad=True")  # fmt: skip
+    if isinstance(s, N.Load):
+        says = f"{name} decides which element of {s.buffer} is read, and an index has no derivative"
+        return cause("decision", says, event, "decided here", "blend the elements around it, by weights that come from "
+                     "the value")  # fmt: skip
     assert isinstance(s, N.Op)
     if s.prim == "custom_jvp":
         return cause("stop_grad", "the derivative is stopped on purpose", event, "by qd.stop_grad or qd.ad.no_grad")

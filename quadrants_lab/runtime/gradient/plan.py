@@ -18,7 +18,7 @@ from quadrants_lab.ir import sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
-from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
+from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
@@ -34,8 +34,6 @@ from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
-    from quadrants_lab.runtime.launch.dispatch import Dispatcher
-    from quadrants_lab.runtime.session import Session
 
 
 class GradientPlan(Plan):
@@ -44,13 +42,6 @@ class GradientPlan(Plan):
     The stack depths are evaluated again when something that they depend on has changed: a field or ndarray by its
     version, a scalar argument or a shape by its value. Foreign arrays have no version and are read at each launch.
     """
-
-    def __init__(
-        self, owner: Dispatcher, session: Session, compiled: Compiled, forward: Callable[[], Plan | None]
-    ) -> None:
-        self.find_forward = forward
-        self.forward: Plan | None = None  # what `find_forward` found, where that cannot change any more
-        super().__init__(owner, session, compiled)
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """Only gradients count as written: a gradient restores the content of all other buffers."""
@@ -121,21 +112,20 @@ class GradientPlan(Plan):
         return not self.scratch and not depends_on_data and self.replay_number is None
 
     def forward_plan(self) -> Plan | None:
-        """The plan of the forward kernel; None where it was not launched."""
-        if self.forward is not None:
-            return self.forward
-        plan = self.find_forward()
-        if plan is not None and not plan.compiled.lowered.reads:
-            self.forward = plan
-        return plan
+        """The plan of the kernel's last launch, in whatever mode; None where there is none, or by this plan."""
+        return None if self.compiled.mode == BOTH else self.last_launched.plan
 
     def take_kept(self, args: Sequence[Any]) -> bool:
         """Binds the overwritten values that the forward launch kept; an error where it did not."""
-        if self.owner.kept is None and any(b.role == "kept" for b in self.scratch.buffers):
+        needs = {b.name for b in self.scratch.buffers if b.role == "kept"}
+        if self.owner.kept is None and needs:
             forward = self.forward_plan()
-            if forward is None or forward.scratch.origin is None:
+            if forward is None:
                 raise nothing_kept(self.kernel, "and it was not launched")
-            if forward.scratch.origin != self.scratch.identity(args):
+            if not needs <= forward.scratch.kept().keys():
+                how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
+                raise nothing_kept(self.kernel, f"and its last launch, {how}, kept none of them")
+            if forward.scratch.last[0] != self.scratch.identity(args):
                 raise nothing_kept(self.kernel, "and its last launch was one with other arguments")
         self.scratch.give(self.given())
         return True
@@ -183,7 +173,7 @@ class GradientPlan(Plan):
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
-            forward = self.forward or self.forward_plan()
+            forward = self.forward_plan()
             if forward is not None and forward.launched and forward.launched != forward.read_versions.now(*args):
                 self.compare_reads(forward, args)
             if self.seeds.looks and not self.seeds.given(args):

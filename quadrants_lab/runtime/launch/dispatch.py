@@ -39,9 +39,20 @@ if TYPE_CHECKING:
 
 
 Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
-# takes a dispatcher, its session, a specialisation, and for gradients a function that finds the kernel's own plan
-MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Callable[[], "Plan | None"]], "Plan"]
-_PER_SESSION = ("last", "names", "parameters", "plans", "reads", "slots", "summaries")  # attributes of a dispatcher
+
+
+class Launched:
+    """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+
+
+MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
+# attributes of a dispatcher
+_PER_SESSION = ("last", "launched", "names", "parameters", "plans", "reads", "slots", "summaries")
 
 
 class Dispatcher:
@@ -55,7 +66,7 @@ class Dispatcher:
 
     __slots__ = (
         "__weakref__", "_other_sessions", "_session", "_table", "_table_reads", "call", "constant", "field_class",
-        "forward", "gradient", "graph", "kept", "last", "make_plan", "make_slots", "mode", "name", "names",
+        "forward", "gradient", "graph", "kept", "last", "launched", "make_plan", "make_slots", "mode", "name", "names",
         "ndarray_classes", "parameters", "plain", "plans", "reads", "replays", "second", "slots", "source", "summaries",
         "variants",
     )  # fmt: skip
@@ -78,6 +89,7 @@ class Dispatcher:
         self.reads: dict[Any, Reads] = {}  # by key, the attributes that a specialisation depends on
         self._table_reads: dict[Any, Reads] = {}  # the same by template arguments
         self.names: dict[Any, list[tuple[Reads, Any, Names]]] = {}  # by arguments, with the state of attributes
+        self.launched: dict[Any, Launched] = {}  # by arguments and the state of attributes
         self.last: Plan | None = None
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
@@ -136,7 +148,7 @@ class Dispatcher:
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
-            self.last = plan
+            self.remember(plan)
             if observers:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
@@ -174,8 +186,14 @@ class Dispatcher:
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
         kernel reads have changed since. The caller holds the session's lock."""
-        self.last = plan
+        self.remember(plan)
         return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
+
+    def remember(self, plan: Plan) -> None:
+        """To be called before a launch by another way than `call`: the plan is the last one."""
+        self.last = plan
+        if self.mode in ("forward", "dual"):
+            plan.last_launched.plan = plan
 
     def enter(self, now: S.Session) -> None:
         """Exchanges the attributes that belong to another session for those of ``now``. Slots are among them, because
@@ -193,6 +211,7 @@ class Dispatcher:
             self.plans = {}
             self.reads = {}
             self.names = {}
+            self.launched = {}
             self.summaries = self.last = None
             self.parameters = tuple(self.make_slots())
             self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
@@ -279,13 +298,13 @@ class Dispatcher:
 
             given = iter(specs)
             whole = [spec_of(slot, given) for slot in self.parameters]
-            forward = Dispatcher._forward_plan(self, key)
+            forward = None if self.forward is None else self.forward.plans.get(self.forward._with_state(key))
             other = None if forward is None else forward.compiled
             with self._names(now, key) as reads:
                 compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
                 reads += compiled.lowered.reads
             start = perf_counter()
-            plan = self.make_plan(self, now, compiled, lambda: self._forward_plan(key))
+            plan = self.make_plan(self, now, compiled, self._launched(key, compiled.lowered.reads))
             compiled.clock.driver = perf_counter() - start
             compiled.clock.whole += compiled.clock.driver
             known = self.reads.get(key, ())
@@ -297,9 +316,7 @@ class Dispatcher:
     def _names(self, now: S.Session, key: Any) -> Iterator[list[tuple[Any, str]]]:
         """Within the with names mean what they meant when the kernel was first compiled for such arguments, in any mode
         and with any options. The caller puts the attributes that the kernel reads into the list."""
-        first = self
-        while first.forward is not None:
-            first = first.forward
+        first = self._first()
         first.enter(now)
         arguments, _, placements = key
         known = first.names.setdefault((arguments, placements), [])
@@ -319,9 +336,17 @@ class Dispatcher:
         reads = self.reads.get(key)
         return (key, state(reads)) if reads else key
 
-    def _forward_plan(self, key: Any) -> Plan | None:
-        """For a gradient the plan of the kernel itself for the same arguments, if there is one."""
-        return None if self.forward is None else self.forward.plans.get(self.forward._with_state(key))
+    def _first(self) -> Dispatcher:
+        """The dispatcher of the kernel itself."""
+        first = self
+        while first.forward is not None:
+            first = first.forward
+        return first
+
+    def _launched(self, key: Any, reads: Reads) -> Launched:
+        """What all modes of the kernel share for such arguments."""
+        arguments, _, placements = key
+        return self._first().launched.setdefault((arguments, placements, state(reads)), Launched())
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """For calls that the plan's closure refused: tries again with numpy's numbers as Python's and other libraries'

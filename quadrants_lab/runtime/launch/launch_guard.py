@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.gradient.plan import GradientPlan
+    from quadrants_lab.runtime.launch.dispatch import Launched
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
@@ -24,28 +25,28 @@ class LaunchGuard:
         self.possible = not (plan.gradient_args or plan.without_gradient or plan.must_differ or plan.replay_number)
         self.now: Dependencies = lambda *args: None
         self.then: tuple[Any, ...] | None = None
-        self._made_for: tuple[Memory | None, Dependencies] | None = None
+        self._made_for: tuple[Memory | None, Dependencies, Plan] | None = None
 
     def keep(self, args: Sequence[Any]) -> None:
         """To be called when a launch has been prepared."""
         plan = self.plan
-        forward, seed = plan.forward, plan.seeds.seed
+        forward, seed = plan.forward_plan(), plan.seeds.seed
         if forward is None or forward.read_versions.of_arguments or (seed is None and plan.seeds.looks):
             self.then = None
             return
-        if self._made_for != (seed, plan.dependencies_of):
-            self._made_for = seed, plan.dependencies_of
+        if self._made_for != (seed, plan.dependencies_of, forward):
+            self._made_for = seed, plan.dependencies_of, forward
             fields = [*plan.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
-            self.now = dependencies_of(len(plan.slots), fields, plan.depends_on_args, forward)
+            self.now = dependencies_of(len(plan.slots), fields, plan.depends_on_args, plan.last_launched)
         self.then = self.now(*args)
 
 
 def dependencies_of(
-    arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, bool, bool]], forward: Plan | None = None
+    arity: int, fields: Sequence[Memory], args: Sequence[tuple[int, bool, bool]], last: Launched | None = None
 ) -> Dependencies:
     """A generated function of the arguments, which returns what a launch depends on: versions of the fields, values of
-    scalars, shapes of arrays or, where their data matters, serials and versions, and the ``launched`` versions of
-    ``forward``. It returns None where changes of the data cannot be noticed, or an argument has an unexpected type.
+    scalars, shapes of arrays or, where their data matters, serials and versions, and the ``launched`` versions of the
+    ``last`` launch. It returns None where changes of the data cannot be noticed, or an argument has an unexpected type.
     ``args``: (position, whether it is a scalar, whether its data matters)."""
     names = [f"a{n}" for n in range(arity)]
     space: dict[str, Any] = {f"f{n}": memory for n, memory in enumerate(fields)}
@@ -64,9 +65,9 @@ def dependencies_of(
         else:
             lines += [f"    s{n} = getattr(a{n}, 'shape', None)", f"    if s{n} is None: return None"]
             parts.append(f"s{n}")
-    if forward is not None:
-        space["forward"] = forward
-        parts.append("forward.launched")
+    if last is not None:
+        space["last"] = last
+        parts.append("last.plan.launched")
     lines.append(f"    return ({', '.join(parts)},)" if parts else "    return ()")
     exec("\n".join(lines), space)
     made: Dependencies = space["dependencies"]

@@ -35,7 +35,7 @@ from quadrants_lab.runtime.arguments.signature import (
     memory_at,
     memory_of,
 )
-from quadrants_lab.runtime.compile.compiled import Compiled
+from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.dispatch import refuse
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from quadrants_lab.analysis.accesses import Accesses
     from quadrants_lab.autodiff.dead_paths import Cuts, Flows
     from quadrants_lab.backends.launch import Frame
-    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher, Launched
     from quadrants_lab.runtime.launch.regions import Footprint
 
 
@@ -86,8 +86,9 @@ class Plan:
     on to the dispatcher. ``reads`` and ``writes`` name the buffers that the kernel touches.
     """
 
-    def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled) -> None:
+    def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
         self.owner = owner
+        self.last_launched = launched
         self.session = session
         self.compiled = compiled
         self.kernel = compiled.kernel
@@ -304,7 +305,7 @@ class Plan:
         from quadrants_lab.runtime.compile.compile import with_checked_bounds
 
         compiled = with_checked_bounds(self.compiled, self.session)
-        return self if compiled is self.compiled else Plan(self.owner, self.session, compiled)
+        return self if compiled is self.compiled else Plan(self.owner, self.session, compiled, self.last_launched)
 
     @forks.lazy
     def value_flows(self) -> Flows:
@@ -423,6 +424,9 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     if plan.read_versions:
         space |= plan.read_versions.space
         lines.append(f"        plan.launched = {', '.join(plan.read_versions.parts)},")
+    if plan.compiled.mode == BOTH:  # an earlier launch is not the last one any more
+        space["last"] = plan.last_launched
+        lines.append("        if last.plan is not None: last.plan.launched = ()")
     launch = f"r = entry({', '.join(passed)})"
     if plan.scratch.changes_memory:
         lines += ["        try:", f"            {launch}", "        except BaseException:"]

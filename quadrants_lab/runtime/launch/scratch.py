@@ -23,8 +23,8 @@ KeptBuffers = dict[str, Memory]
 
 
 class Scratch:
-    """The memory of the scratch buffers of a plan's kernel. ``origin``: the `identity` of the last launch's
-    arguments."""
+    """The memory of the scratch buffers of a plan's kernel. ``last``: the `identity` of the last launch's arguments,
+    and the buffers that it kept for its gradient, where a Tape took them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -32,7 +32,7 @@ class Scratch:
         self.buffers = [b for b in found if b.role != "marks"]
         self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
         self.memories: dict[str, Memory] = {}
-        self.origin: tuple[Any, ...] | None = None
+        self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed = not _depend_on_arguments(self.buffers)
         self.changes_memory = CHANGED in plan.kernel.buffers
         self.args: tuple[Any, ...] = ()  # of the last launch, where `changes_memory`
@@ -47,7 +47,7 @@ class Scratch:
             self.bind(args)
             if self.marks:
                 self.bind_marks(args)
-            self.origin = self.identity(args)
+            self.last = self.identity(args), {}
             if self.changes_memory:
                 self.args = args
             return prepare is None or prepare(*args)
@@ -112,13 +112,15 @@ class Scratch:
 
     def kept(self) -> KeptBuffers:
         """The buffers that the last launch kept for its gradient."""
-        return {b.name: self.memories[b.name] for b in self.buffers if b.role == "kept" and b.name in self.memories}
+        kept = {**self.last[1], **self.memories}
+        return {b.name: kept[b.name] for b in self.buffers if b.role == "kept" and b.name in kept}
 
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""
         kept = self.kept()
         for name in kept:
             del self.memories[name]
+        self.last = self.last[0], kept
         return kept
 
     def give(self, kept: KeptBuffers) -> None:

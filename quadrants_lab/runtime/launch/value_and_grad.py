@@ -51,9 +51,6 @@ class ValueAndGrad(Dispatcher):
         self.forward.gradient.call(*args)
         return value
 
-    def _forward_plan(self, key: Any) -> Plan | None:
-        return None  # no launch precedes this gradient
-
     def combined_plan(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
         """The plan for checked arguments; None where one kernel is not possible."""
         with forks.deferred():

@@ -77,11 +77,12 @@ class Recording:
     def run(self) -> None:
         """Repeats the launches outside of a Tape."""
         if self.graph_capture.start(lambda: self._launch, []):
-            for _, plan, args in self.calls:
+            for dispatcher, plan, args in self.calls:
+                dispatcher.remember(plan)
                 plan.wrote(args)
             return
         for dispatcher, plan, args in self.calls:
-            dispatcher.last = plan
+            dispatcher.remember(plan)
             if plan.call(*args) is NotImplemented:  # the plan no longer takes these arguments
                 self.graph_capture.capture = None
                 dispatcher.call(*args)

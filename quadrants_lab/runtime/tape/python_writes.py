@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import HostPart
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
-from quadrants_lab.runtime.tape.written import overwrite_warning
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
@@ -48,7 +46,7 @@ def _wrote(launches: Launches, tracked: Tracked) -> None:
         if tracked.grad is not None:
             if id(memory) not in launches.writes.written and memory.serial not in launches.constants:
                 launches.constants.add(memory.serial)
-                warn([overwrite_warning(tracked.name, "grad")])
+                launches.overwritten.names[id(memory)] = tracked.name
             step.gradient = partial(write_elements, tracked.grad, [(where, 0) for where, _ in written], True)
     launches.add(step)
     if tracked.tangent is not None:

@@ -32,7 +32,7 @@ from quadrants_lab.runtime.tape.python_writes import record_python_writes
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
 from quadrants_lab.runtime.tape.step import Segment, Step, launch_gradient
 from quadrants_lab.runtime.tape.tracked import PendingWrite
-from quadrants_lab.runtime.tape.written import Writes
+from quadrants_lab.runtime.tape.written import Overwritten, Writes
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
@@ -81,7 +81,8 @@ class Launches(Keeper):
         self.paused = 0
         self.dead_paths = DeadPaths("grad")
         self.by_hand: dict[str, Plan] = {}  # by kernel, the gradients that were launched by hand
-        self.constants: set[int] = set()  # serials of memory that Python overwrote and about which was warned
+        self.constants: set[int] = set()  # serials of memory that Python overwrote
+        self.overwritten = Overwritten("grad")
         self.writes.clear()
 
     def _unwatch(self) -> None:
@@ -142,7 +143,7 @@ class Launches(Keeper):
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
         if summary is None or any(memory_at(p, args).serial in self.dead_paths.open for p in summary.constants):
             return NotImplemented
-        dispatcher.last = summary.plan
+        dispatcher.remember(summary.plan)
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
         return self.launch(summary, args)
@@ -150,6 +151,7 @@ class Launches(Keeper):
     def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int = 0) -> Any:
         """Launches and records. ``number``: the launch number that is repeated, 0 for a new launch."""
         plan, failed, value = summary.plan, True, None
+        last = plan.scratch.last
         with plan.session.lock:  # another thread may launch the same kernel, which has one frame
             record_python_writes(self)
             self._begin_auto_segment(summary)
@@ -160,6 +162,8 @@ class Launches(Keeper):
             finally:
                 if value is not NotImplemented:
                     self.add(self._ended(summary, args, pending, failed))
+                    if number:  # a gradient by hand is that of the last launch, and not of the last repeated one
+                        plan.scratch.last = last
                 else:  # nothing was launched
                     for write in pending:
                         write.tracked.version = write.tracked.memory.version
@@ -321,6 +325,7 @@ class Launches(Keeper):
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> list[PendingWrite]:
         """Copies the values that the launch will overwrite and that will be read again."""
+        self.overwritten.launched(summary.plan, args)
         if self.recomputes and not self.fully_tracked.get(summary):
             for name, place, elements in summary.own_reads:
                 add(self._read(memory_at(place, args), name, summary.plan, N.Read).regions, elements(args))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
@@ -33,6 +34,22 @@ class Writes(Observer):
         for name, memory in plan.memories(args).items():
             if name in plan.writes:
                 self.written[id(memory)] = memory
+
+
+class Overwritten:
+    """Memory that Python wrote over after launches had used it, of which a warning is due if a later one reads it.
+    ``which``: as for `overwrite_warning`."""
+
+    def __init__(self, which: str) -> None:
+        self.which = which
+        self.names: dict[int, str] = {}  # by the id of the memory
+
+    def launched(self, plan: Plan, args: Sequence[Any]) -> None:
+        """To be called before a launch."""
+        for name, memory in plan.memories(args).items() if self.names else ():
+            known = self.names.pop(id(memory), "") if name in plan.reads | plan.writes else ""
+            if known and name in plan.reads:
+                warn([overwrite_warning(known, self.which)])
 
 
 def overwrite_warning(name: str, which: str) -> GradientWarning:

@@ -1,0 +1,129 @@
+"""What is wrong with the gradients that a program launches by itself: one is missing, ran more often than its launch,
+too early, with other arguments, or on memory that a later launch has overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from quadrants_lab.errors import Label
+from quadrants_lab.runtime.check.cause import Cause
+from quadrants_lab.runtime.check.differences import Differentiable, gradients
+from quadrants_lab.runtime.launch.regions import footprint, overlap
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.check.recording import Forward
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.memory.memory import Memory
+
+_TAPE = "use qd.ad.Tape(loss)"
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A gradient that the program launched. ``wrote``: memory of gradients -> the version that Python's last write to
+    it had by then."""
+
+    plan: Plan
+    args: tuple[Any, ...]
+    wrote: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A forward launch with its number in the program, from 1."""
+
+    number: int
+    plan: Plan
+    args: tuple[Any, ...]
+
+    def cause(self, kind: str, says: str, label: str, help: str = _TAPE, beside: tuple[Label, ...] = ()) -> Cause:
+        kernel = self.plan.compiled.lowered.kernel
+        return Cause(kind, says, kernel.span, label, help, kernel.name, self.number, beside=beside)
+
+
+def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable) -> Cause | None:
+    """The first gradient that is not what the launches call for; None if each has its launch. ``beside``: how the
+    gradient in ``grad`` is wrong."""
+    made, ran = list(_differentiable(launches)), launches.gradients
+    wrote = [(n, g.wrote[grad.serial]) for n, g in enumerate(ran, 1) if grad.serial in g.wrote]
+    for (n, before), (_, then) in pairwise(wrote):
+        if before != then:
+            says = f"{beside}: Python wrote to it after gradient {n} of {len(ran)}, so what was there by then is gone"
+            return Cause("filled", says, help="clear gradients before the first one runs; of a loop that trains, check "
+                         "one turn")  # fmt: skip
+    for each in made:
+        name, owner = each.plan.kernel.name, each.plan.owner
+        wanted = sum(m.plan.owner is owner for m in made)
+        got = sum(g.plan.owner.forward is owner for g in ran)
+        if got < wanted:
+            says = f"the gradient of launch {each.number}, kernel {name}, did not run"
+            if got:
+                ran_it = "once" if got == 1 else f"{got} times"
+                says = f"kernel {name} was launched {wanted} times, and its gradient {ran_it}"
+            return each.cause("missing", f"{beside}: {says}", "every launch has a gradient of its own")
+        if got > wanted:
+            says = f"the gradient of {name} ran {got} times, for {wanted} launch{'es' * (wanted > 1)}"
+            return each.cause("added", f"{beside}: {says}", "its gradient adds to gradients each time")
+    expected = [m for m in reversed(made) if any(g.plan.owner.forward is m.plan.owner for g in ran)]
+    for m, g in zip(expected, ran, strict=False):
+        if g.plan.owner.forward is not m.plan.owner:
+            says = f"the gradient of {g.plan.kernel.name} ran before that of {m.plan.kernel.name}, launch {m.number}"
+            return m.cause("order", f"{beside}: {says}", "the gradient of the last launch has to run first")
+        old, new = m.plan.scalars(m.args), g.plan.scalars(g.args)
+        for arg in (a for a in new if a in old and old[a] != new[a]):
+            says = f"launch {m.number} had {arg} = {old[arg]}, and its gradient {new[arg]}"
+            return m.cause("order", f"{beside}: {says}", f"{arg} is an argument here",
+                           "launch gradients with the arguments of their launches, last launch first")  # fmt: skip
+    for n, m in enumerate(made):
+        for later in made[n + 1 :]:
+            if name := _overwritten(m, later):
+                says = (f"the gradient of launch {m.number} reads {name}, which launch {later.number} overwrote: "
+                        "kernel.grad() finds memory as the last launch left it")  # fmt: skip
+                return m.cause("changed value", f"{beside}: {says}", f"its gradient reads {name}")
+    return _begun(beside, launches, loss)
+
+
+def _begun(beside: str, launches: Forward, loss: Differentiable) -> Cause | None:
+    """What was in gradients when the first one ran, if it was another seed than 1, or more than a seed."""
+    name, seed = launches.names.get(id(loss._memory), "loss"), launches.at_first.get(loss.grad._memory.serial, 0.0)
+    if seed not in (0.0, 1.0):
+        return Cause("seed", f"{beside}: the gradients started from {name}.grad = {seed:.6g}, and not 1",
+                     help=f"set {name}.grad[None] = 1 before them, or use qd.ad.Tape({name})")  # fmt: skip
+    for memory, grad in gradients(launches).values():
+        if grad is not loss.grad._memory and grad.serial in launches.at_first:
+            name = launches.names[id(memory)]
+            held = f"{name}.grad already held {launches.at_first[grad.serial]:.6g} when the first gradient ran"
+            help = f"clear it before: {name}.grad.fill(0), or use qd.ad.Tape(loss)"
+            return Cause("added", f"{beside}: {held}", help=help)
+    return None
+
+
+def _differentiable(launches: Forward) -> Iterator[Launch]:
+    """The launches that read and write something that has a gradient."""
+    number = 0
+    for step in launches.leaves():
+        launch = step.launch or step.inner_launch
+        number += launch is not None
+        if step.launch is not None:
+            plan, args, _ = step.launch
+            if not plan.owner.constant and all(
+                any(plan.gradient_of(name, args) is not None for name in names) for names in (plan.reads, plan.writes)
+            ):
+                yield Launch(number, plan, args)
+
+
+def _overwritten(m: Launch, later: Launch) -> str:
+    """The name of what the gradient of a launch reads, and a later one overwrote; "" if there is none."""
+    assert m.plan.owner.gradient is not None
+    reverse = m.plan.owner.gradient.plan_for(m.plan.session, m.args)
+    reads, writes = m.plan.memories(m.args), later.plan.memories(later.args)
+    for name in sorted(reverse.primal_reads & set(reads)):
+        for other in sorted(later.plan.writes):
+            if writes.get(other) is reads[name]:
+                mine, its = footprint(m.plan, name, writes=False), footprint(later.plan, other, writes=True)
+                if mine is not None and its is not None and overlap(mine.of(m.args), its.of(later.args)):
+                    return name
+    return ""
