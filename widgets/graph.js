@@ -56,7 +56,7 @@ function graph(host, hooks) {
   svg.append(world);
   host.replaceChildren(tools, svg);
   const self = { host, label: data.title, folded: new Set(), at: -1, mark: null, hits: new Set() };
-  let scale = 1, x0 = 0, y0 = 0, shown = [], w = data.w, h = data.h, frames = [], edges = [];
+  let scale = 1, x0 = 0, y0 = 0, shown = [], w = data.w, h = data.h, frames = [], edges = [], drawn = "";
 
   /** Computes the visible boxes with their places, frames and edges, given the folded loops. */
   function arrange() {
@@ -106,7 +106,8 @@ function graph(host, hooks) {
   self.draw = () => {
     world.setAttribute("transform", `translate(${x0},${y0}) scale(${scale})`);
     const near = shown.filter((b) => inView(b.x - b.w / 2, b.y - b.h / 2, b.w, b.h));
-    detail.innerHTML = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
+    const seen = scale >= READABLE || near.length < 40 ? words(false) + near.map(boxAt).join("") : near.filter((b) => b.n === self.at).map(boxAt).join("");
+    if (seen !== drawn) detail.innerHTML = drawn = seen; // the same elements, if a button may be down on one
     tint();
   };
   const is = (n) => { let best = ""; for (const tie of nodes[n].ties) { const k = relation(self.mark, tie); if (k === "mark" || k === "twin") return k; best ||= k; } return best; };

@@ -79,15 +79,14 @@ def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int
 
 def pick(
     label: str, groups: Sequence[tuple[str, Sequence[tuple[str, str]]]], into: str, chosen: str = "",
-    live: bool = False, to: str = "",
+    to: str = "",
 ) -> str:  # fmt: skip
-    """A menu of (text, request) in named groups, whose answers are loaded into the slot ``into``. ``live``: there are
-    too many to export all answers. ``to``: a request with whose answer each answer is compared."""
-    attribute = "data-ask-for" if live else "data-req"
+    """A menu of (text, request) in named groups, whose answers are loaded into the slot ``into``. ``to``: a request
+    with whose answer each answer is compared."""
     out = []
     for name, items in groups:
         options = "".join(
-            f'<option {attribute}="{esc(req)}"{" selected" if req == chosen else ""}>{esc(text)}</option>'
+            f'<option data-req="{esc(req)}"{" selected" if req == chosen else ""}>{esc(text)}</option>'
             for text, req in items
         )
         out.append(f'<optgroup label="{esc(name)}">{options}</optgroup>' if name else options)

@@ -2,6 +2,7 @@
 // Python renders all HTML; `ask(request)` is the only way to get it.
 
 const KEYS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: "first", End: "last" };
+const LOST = 2000; // milliseconds after which a request is sent again when it is made again: a message may be lost
 const MOST_KEPT = 1 << 24; // characters of cached answers; only answers that never change are cached
 let serial = 0;
 
@@ -35,8 +36,13 @@ export function mount(host, shape, ask) {
     panel.before(list);
   }
 
-  /** Fills the slot with the answer, or with its difference from the answer of `to`. */
+  /** The element inside the slot that has the focus, else null. */
+  const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
+  const focusIn = (into) => { const x = document.activeElement; return into !== x && into.contains(x) ? x : null; };
+
+  /** Fills the slot with the answer, or with its difference from the answer of `to`. A focus inside stays there. */
   async function load(request, into, to) {
+    const had = focusIn(into);
     into.setAttribute("aria-busy", "true");
     const key = (into.dataset.asked = `${request} ${to}`);
     const get = (what) => ask(what, (meanwhile) => { if (into.dataset.asked === key && meanwhile.parentNode !== into) into.replaceChildren(meanwhile); });
@@ -44,9 +50,11 @@ export function mount(host, shape, ask) {
     const html = to ? difference(first, second) : first;
     if (into.dataset.asked !== key) return; // a later request uses the slot
     into.removeAttribute("aria-busy");
-    if (!into.isConnected && root.isConnected) return; // its pane was closed
+    if (!root.contains(into)) return; // its pane was closed
+    const lost = focusIn(into) ?? (document.activeElement === document.body ? had : null);
     into.innerHTML = html;
     settle(into);
+    if (lost) ([...into.querySelectorAll(lost.tagName)].find((x) => named(x) === named(lost)) ?? panel).focus({ preventScroll: true });
   }
 
   function open(request = `${state.kernel}/${state.pane}`) {
@@ -71,7 +79,7 @@ export function mount(host, shape, ask) {
   /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab. */
   function settle(part) {
     const hooks = { uid, point, marked: () => state.mark };
-    parts = parts.filter((x) => x.host.isConnected);
+    parts = parts.filter((x) => panel.contains(x.host));
     const made = [];
     for (const [name, make] of [["lines", lines], ["graph", graph], ["sizes", whatIf]]) {
       for (const x of part.querySelectorAll(`[data-${name}]`)) made.push(make(x, hooks));
@@ -109,7 +117,7 @@ export function mount(host, shape, ask) {
       if (is !== "near" && x.getAttribute("role") === "option") x.setAttribute("aria-selected", true);
     }
     if (first && reveal && from?.host !== panel) first.scrollIntoView?.({ block: "nearest", inline: "nearest" });
-    for (const p of parts) if (p.host.isConnected) p.paint(mark, reveal && p !== from).forEach((n, k) => { count[k] += n; });
+    for (const p of parts) if (panel.contains(p.host)) p.paint(mark, reveal && p !== from).forEach((n, k) => { count[k] += n; });
     if (!mark) say.textContent = "";
     else if (mark === state.mark) say.textContent = `line ${mark.line}: ${count[0]} forward, ${count[1]} adjoint here`;
   }
@@ -166,18 +174,18 @@ export function mount(host, shape, ask) {
     pick(x);
   });
   root.addEventListener("change", (e) => {
-    const { toggle, ask: asked, into, to } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
+    const { toggle, ask: asked, then = "", into, to } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
-    if (asked) load(asked + e.target.value.trim(), slot);
-    if (slot && option) load(option.req ?? option.askFor, slot, to);
-    if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); settle(panel); }
+    if (asked) load(asked + e.target.value.trim() + then, slot);
+    if (slot && option) load(option.req, slot, to);
+    if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); unify(panel); }
   });
   root.addEventListener("keydown", (e) => {
     if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey) return;
     if (!e.target.matches("input:not([type=range]):not([type=checkbox]), textarea, select")) {
       const tab = /^[0-9]$/.test(e.key) && tabs.children[(Number(e.key) + 9) % 10];
       if (tab) { focusItem([...tabs.children], tab); pick(tab); } else if (e.key === "?") help(root);
-      else if (e.key === "/") searchBar(panel, parts.filter((p) => p.host.isConnected && p.search));
+      else if (e.key === "/") searchBar(panel, () => parts.filter((p) => panel.contains(p.host) && p.search));
       if (tab || e.key === "?" || e.key === "/") { e.preventDefault(); return; }
     }
     const x = e.target.closest("[data-item]");
@@ -231,10 +239,13 @@ export function live({ model, el }, initial) {
   model.on("msg:custom", got);
   const ask = async (request, show) => {
     const html = initial(request) ?? kept.get(request) ?? await new Promise((done) => {
-      const before = waiting.get(request);
-      if (before) { before.done.push(done); return; }
-      const asked = { done: [done], since: Date.now(), text: "" };
-      asked.clock = setInterval(() => show(progress(request, asked)), 500);
+      const asked = waiting.get(request) ?? { done: [], text: "" };
+      asked.done.push(done);
+      asked.show = show; // where it was asked last: what asked before may be gone
+      if (asked.heard || Date.now() - asked.sent < LOST) return;
+      asked.sent = Date.now();
+      asked.since ??= asked.sent;
+      asked.clock ??= setInterval(() => asked.show(progress(request, asked)), 500);
       waiting.set(request, asked);
       try { model.send({ kind: "ask", request }); } catch { asked.since = 0; } // its kernel has ended
     });

@@ -26,7 +26,7 @@ LARGE = ("passes", "cfg", "code")  # panes that a notebook has of small kernels 
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 _REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
 _LOADED = re.compile(r'data-load="([^"]*/ir)"')
-_PIECE = re.compile(r"(?=<(?:div|g|tr|details|option)\b)|(?<=&quot;,)(?=&quot;)")
+_PIECE = re.compile(r"(?=<(?:div|g|tr|details|option|img)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:

@@ -25,6 +25,8 @@ def delta(change: tuple[int, int] | None) -> str:
     if change is None:
         return '<span class="same">no change</span>'
     came, gone = change
+    if not came and not gone:
+        return '<span class="same">statements unchanged</span>'
     return f'<span class="add">+{came}</span> <span class="del">−{gone}</span>'
 
 

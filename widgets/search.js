@@ -26,7 +26,7 @@ function help(root) {
     if (e.key === "Tab") { box.querySelector("button").focus(); e.preventDefault(); }
     e.stopPropagation();
   });
-  root.addEventListener("focusin", (e) => { if (!box.contains(e.target)) box.remove(); });
+  box.addEventListener("focusout", (e) => { if (e.relatedTarget && !box.contains(e.relatedTarget)) box.remove(); });
   root.append(box);
   box.focus();
 }
@@ -43,11 +43,11 @@ function searchElements(panel, text) {
   });
 }
 
-/** Opens the search bar of `panel` for all `parts` (objects with a `search`), or for the part that has the focus. */
+/** Opens the search bar of `panel` for all `parts()` (objects with a `search`), or for the part that has the focus. */
 function searchBar(panel, parts) {
   const old = panel.parentElement.querySelector(".search"), back = document.activeElement;
   if (old) { old.querySelector("input").focus(); return; }
-  const own = parts.filter((p) => p.host.contains(back)), over = own.length ? own : parts;
+  const own = parts().filter((p) => p.host.contains(back)), over = () => own.length ? own : parts();
   const bar = element("div", { class: "search" });
   bar.innerHTML = `<label class="tg">search <input type="search" aria-label="Search${own.length ? ` in ${own[0].label}` : " in this pane"}"></label>
     <span role="status" aria-live="polite"></span>`;
@@ -55,13 +55,13 @@ function searchBar(panel, parts) {
   let hits = [], at = -1;
   const tell = () => { told.textContent = input.value ? hits.length ? `${at + 1} of ${hits.length}` : "not found" : ""; };
   const find = () => {
-    hits = over.flatMap((p) => p.search(input.value.trim()));
+    hits = over().flatMap((p) => p.search(input.value.trim()));
     if (!own.length) hits.push(...searchElements(panel, input.value.trim()));
     at = hits.length ? 0 : -1;
     hits[0]?.();
     tell();
   };
-  const close = () => { over.forEach((p) => p.search("")); searchElements(panel, ""); bar.remove(); back?.focus?.(); };
+  const close = () => { over().forEach((p) => p.search("")); searchElements(panel, ""); bar.remove(); (back.isConnected ? back : panel).focus(); };
   input.addEventListener("input", find);
   bar.addEventListener("keydown", (e) => {
     if (e.key === "Enter" && hits.length) { at = (at + (e.shiftKey ? hits.length - 1 : 1)) % hits.length; hits[at](); tell(); }

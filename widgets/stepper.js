@@ -50,8 +50,8 @@ const reveal = (x) => {
 
 /** Makes the element with `data-stepper` live. */
 function stepper(root, ask) {
-  let data, end, at = 0, frame, known = -1, playing = 0, speed = 4, score = [0, 0], asking = null, waits = false;
-  const plots = new Set(), rows = new Map(), find = (q) => root.querySelector(q);
+  let data, end, at = 0, frame, known = -1, playing = 0, speed = 4, score = [0, 0], asking = null, waits = 0, fetched = 0;
+  const plots = new Set(), drawn = new Map(), rows = new Map(), find = (q) => root.querySelector(q);
   const [drive, more] = root.querySelectorAll(".drive"), now = find(".now"), quiz = find(".quiz");
   const statement = (n) => data.s[data.e[n - data.first][0]], line = (n) => statement(n)[1], back = (n) => statement(n)[6];
   const secret = (name) => !options.own.checked && data.hidden.includes(name);
@@ -67,13 +67,12 @@ function stepper(root, ask) {
     Object.assign(range, { min: data.first, max: end });
     drawPlot();
   }
-  /** Requests another window of the iteration, around a place. */
+  /** Requests another window of the iteration, around a place, unless one moves elsewhere before it comes. */
   async function fetch(where, otherwise) {
-    if (waits) return;
-    waits = true;
-    const answer = await ask(data.ask + where, (meanwhile) => { if (meanwhile.parentNode !== now) now.replaceChildren(meanwhile); });
-    waits = false;
-    if (!root.isConnected) return;
+    const mine = (waits = ++fetched);
+    const answer = await ask(data.ask + where, (meanwhile) => { if (mine === waits && meanwhile.parentNode !== now) now.replaceChildren(meanwhile); });
+    if (mine !== waits) return;
+    waits = 0;
     let given = null;
     try { given = JSON.parse(answer); } catch { draw(); now.append(...new DOMParser().parseFromString(answer, "text/html").body.childNodes); stop(); return; }
     if (given.found < 0 && where !== "last") { draw(); say(otherwise); stop(); return; }
@@ -202,7 +201,7 @@ function stepper(root, ask) {
   });
 
   // --- drawing -------------------------------------------------------------------------------------------------
-  function go(n) { at = Math.min(Math.max(n, data.first), end); draw(); }
+  function go(n) { waits = 0; at = Math.min(Math.max(n, data.first), end); draw(); }
   function draw() {
     if (known > at || known < 0) { frame = new Frame(data); data.past.forEach((e) => frame.take(e, e[2])); known = data.first - 1; }
     while (known < at) { known++; frame.take(data.e[known - data.first], known); }
@@ -246,9 +245,10 @@ function stepper(root, ask) {
       if (secret(name)) continue;
       if (!rows.has(name)) rows.set(name, newRow(name));
       const { cells, picks } = rows.get(name), old = back(at) && valueAt < data.turn; // reverse code has not computed it again
-      Object.assign(cells[0], { textContent: value ?? "", className: valueAt === at ? "num fresh" : old ? "num muted" : "num", title: old ? "as the way forwards left it" : "" });
+      [value, adjoint].forEach((x = "", k) => { if (cells[k].textContent !== x) cells[k].textContent = x; }); // a selection stays
+      Object.assign(cells[0], { className: valueAt === at ? "num fresh" : old ? "num muted" : "num", title: old ? "as the way forwards left it" : "" });
       if (!old) cells[0].removeAttribute("title");
-      Object.assign(cells[1], { textContent: adjoint ?? "", className: adjointAt === at ? "num fresh" : "num" });
+      cells[1].className = adjointAt === at ? "num fresh" : "num";
       picks[1].hidden = adjoint === undefined;
       picks[0].hidden = value === undefined;
     }
@@ -283,20 +283,35 @@ function stepper(root, ask) {
     });
     return found;
   }
+  /** Draws the plots, each in elements of its own: a button may be down on one while it is drawn again. */
   function drawPlot() {
-    find(".plot").replaceChildren(...[...plots].map((name) => {
+    for (const name of drawn.keys()) if (!plots.has(name)) { drawn.get(name).figure.remove(); drawn.delete(name); }
+    for (const name of plots) {
+      if (!drawn.has(name)) drawn.set(name, newPlot(name));
       const points = series(name), finite = points.filter(([, y]) => Number.isFinite(y)).map(([, y]) => y);
       const low = finite.reduce((a, b) => Math.min(a, b), Infinity), high = finite.reduce((a, b) => Math.max(a, b), -Infinity), span = high - low || 1;
-      const figure = bit("figure", ""), told = finite.length ? `${name}: ${low.toPrecision(4)} to ${high.toPrecision(4)}` : `${name}: no number in these steps`;
-      const image = make("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img", "aria-label": told });
+      const { caption, image, curve } = drawn.get(name), told = finite.length ? `${name}: ${low.toPrecision(4)} to ${high.toPrecision(4)}` : `${name}: no number in these steps`;
       const path = points.map(([n, y], i) => { const p = `${across(n).toFixed(1)},${(HIGH - 4 - (y - low) / span * (HIGH - 8)).toFixed(1)}`;
         return !Number.isFinite(y) ? "" : i && Number.isFinite(points[i - 1][1]) ? `H${p.split(",")[0]}V${p.split(",")[1]}` : `M${p}`; }).join("");
-      image.append(make("path", { d: path, class: name.endsWith(".grad") ? "adj" : "val", "vector-effect": "non-scaling-stroke" }), make("path", { class: "cur", "vector-effect": "non-scaling-stroke" }));
-      image.addEventListener("click", (e) => { const b = image.getBoundingClientRect(); go(Math.round(data.first + (e.clientX - b.left) / b.width * (end - data.first))); });
-      figure.append(bit("figcaption", told), image);
-      return figure;
-    }));
+      caption.textContent = told;
+      image.setAttribute("aria-label", told);
+      curve.setAttribute("d", path);
+    }
     cursor();
+  }
+  function newPlot(name) {
+    const figure = bit("figure", ""), caption = bit("figcaption", ""), thin = { "vector-effect": "non-scaling-stroke" };
+    const image = make("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, width: "100%", height: HIGH, preserveAspectRatio: "none", role: "img" });
+    const curve = make("path", { class: name.endsWith(".grad") ? "adj" : "val", ...thin });
+    image.addEventListener("click", (e) => {
+      const b = image.getBoundingClientRect();
+      if (asking) answered(null);
+      go(Math.round(data.first + (e.clientX - b.left) / b.width * (end - data.first)));
+    });
+    image.append(curve, make("path", { class: "cur", ...thin }));
+    figure.append(caption, image);
+    find(".plot").append(figure);
+    return { figure, caption, image, curve };
   }
   function cursor() { for (const x of root.querySelectorAll(".plot .cur")) x.setAttribute("d", `M${across(at).toFixed(1)},0V${HIGH}`); }
 

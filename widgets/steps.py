@@ -14,7 +14,7 @@ from quadrants_lab.widgets.model import KernelView, StepsView, StepTrace
 NONE = "none of its launches was recorded"
 MOST_ROWS = 24  # of the table in the static copy
 MOST_SLOTS = 12  # shown slots of a stack
-MOST_LAUNCHES = 12  # an exported page has an iteration of each launch if there are no more
+MOST_LAUNCHES = 12  # in a menu; of more launches one gives the number, and an exported page has the shown one
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
@@ -30,7 +30,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
             return json.dumps(_data(asked.trace()), separators=(",", ":"))
         except QuadrantsError as e:
             return empty(str(e))
-    parts = {1: _launch, 2: _task, 3: _stepper} if asked is not None else {}
+    if asked is None and rest:
+        return _by_number(steps, prefix, rest[0]) + empty(_not_kept(steps, rest[0]))
+    parts = {1: _launch, 2: _task, 3: _stepper}
     return parts.get(len(rest), _all)(view, asked or steps, prefix)
 
 
@@ -48,18 +50,51 @@ def _asked(steps: StepsView, rest: Sequence[str]) -> StepsView | None:
 
 def _all(view: KernelView, steps: StepsView, prefix: str) -> str:
     which = ""
-    if len(steps.launches) > 1:
+    if 1 < len(steps.launches) <= MOST_LAUNCHES:
         items = [(f"launch {x.number}, {x.mode}", f"{prefix}/{x.id}") for x in steps.launches]
-        menu = pick("Launch", [("", items)], "launch", items[steps.at][1], live=len(items) > MOST_LAUNCHES)
+        menu = pick("Launch", [("", items)], "launch", items[steps.at][1])
         which = f'<div class="bar"><label class="tg">{menu} of the program</label></div>'
     return which + slot("launch", _launch(view, steps, prefix))
 
 
+def _by_number(steps: StepsView, prefix: str, shown: str) -> str:
+    """The field for the number of a launch, and the choice between it and its gradient, if there are too many for a
+    menu. ``shown``: a launch's id, which may be unknown."""
+    if len(steps.launches) <= MOST_LAUNCHES:
+        return ""
+    number, forward = shown.removesuffix("f"), shown.endswith("f")
+    kept = [x.number for x in steps.launches if forward == (x.mode == "forward")] or [steps.shown.number]
+    some = "" if kept[-1] - kept[0] == len(kept) - 1 else "some from "
+    told = f"{some}{kept[0]} to {kept[-1]}" if len(kept) > 1 else str(kept[0])
+    field = (
+        f'<label class="tg">launch <input class="lane" type="text" inputmode="numeric" size="8" value="{esc(number)}" '
+        f'data-ask="{esc(prefix)}/" data-then="{"f" if forward else ""}" data-into="launch" '
+        f'aria-label="Launch of the program"> of the program; kept: {told}</label>'
+    )
+    if len({x.mode for x in steps.launches}) == 1:
+        return f'<div class="bar">{field}</div>'
+    ways = [("forward", f"{prefix}/{number}f"), ("gradient", f"{prefix}/{number}")]
+    return f'<div class="bar">{field}{choices("Which of the two", ways, "launch", int(not forward))}</div>'
+
+
+def _not_kept(steps: StepsView, asked: str) -> str:
+    """Why a launch cannot be followed, and which ones near it can."""
+    mode, of = ("forward", "launch") if asked.endswith("f") else ("gradient", "gradient of launch")
+    number = asked.removesuffix("f")
+    if not number.isdecimal():
+        return f"{number!r} is not the number of a launch"
+    kept = [x.number for x in steps.launches if x.mode == mode]
+    near = [max((n for n in kept if n < int(number)), default=0), min((n for n in kept if n > int(number)), default=0)]
+    told = " and ".join(str(n) for n in near if n)
+    return f"no {of} {number} of this kernel is kept" + (f"; the nearest: {told}" if told else "")
+
+
 def _launch(view: KernelView, steps: StepsView, prefix: str) -> str:
-    which, launch = "", steps.shown
+    launch = steps.shown
+    which = _by_number(steps, prefix, launch.id)
     if len(launch.tasks) > 1:
         items = [(title, f"{prefix}/{launch.id}/{n}") for n, title in enumerate(launch.tasks)]
-        which = f'<div class="bar">{choices("Which task", items, "task", launch.task)}</div>'
+        which += f'<div class="bar">{choices("Which task", items, "task", launch.task)}</div>'
     return which + slot("task", _task(view, steps, prefix))
 
 

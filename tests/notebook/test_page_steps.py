@@ -245,6 +245,21 @@ def test_launches_and_findings_are_a_click_away(opened, files):
     assert page.get_by_label("Launch").evaluate("x => x.selectedOptions[0].textContent") == "launch 1, forward"
 
 
+def test_a_click_into_a_plot_is_kept_while_it_is_drawn_again(opened, files):
+    page = opened(files[0])
+    press(page, "t", "ArrowRight", "ArrowRight")
+    page.get_by_label("Plot v", exact=True).check()
+    page.get_by_role("checkbox", name="predict").check()
+    before = number(page)
+    page.locator(".plot svg").hover(position={"x": 3, "y": 40})
+    page.mouse.down()
+    page.locator(".stepper").focus()
+    press(page, "ArrowLeft")
+    page.mouse.up()
+    expect(page.locator(".now")).to_contain_text("step 1 of")
+    assert before > 3
+
+
 def test_a_long_iteration_moves_from_window_to_window(opened, files):
     page = opened(files[1])
     page.get_by_label("Iteration to follow").fill("2")

@@ -19,7 +19,7 @@ from quadrants_lab.notebook.stepping import add_findings
 from quadrants_lab.runtime.interpret import interpreter_trace
 from quadrants_lab.runtime.record.records import recording
 from quadrants_lab.widgets.model import ONLY_READY, CellView, NotReady, StepTrace
-from quadrants_lab.widgets.pack import answers
+from quadrants_lab.widgets.pack import answers, small_answers
 from quadrants_lab.widgets.panes import render, shape
 from quadrants_lab.widgets.static import static_html
 from quadrants_lab.widgets.steps import rows
@@ -166,6 +166,29 @@ total()
     assert "kept are 1, 2, 3, 4" in cell("%qdstep step --launch 5").text
     found = answers(show(shell.user_ns["step"]).view)
     assert {f"0/steps/{n}" for n in ("1f", "1", "2f", "2", "3f", "3", "4f", "4")} <= set(found)
+
+
+def test_one_gives_the_number_of_one_of_many_launches(cell, shell):
+    """A notebook keeps that; a menu of a thousand launches would be too much for it."""
+    tape = "\nwith qd.ad.Tape(y):\n    for _ in range(500):\n        wave()\n"
+    assert cell("%%qdkernel --quiet" + WAVE + tape).ok
+    view = show(shell.user_ns["wave"]).view
+    assert len(view.kernels[0].steps.launches) == 1000
+    whole = small_answers(view)["0/steps"]
+    assert "<option" not in whole
+    assert 'data-ask="0/steps/" data-then="" data-into="launch"' in whole
+    assert "kept: 1 to 500<" in whole
+    assert 'data-req="0/steps/1f"' in whole  # the launch of the gradient that is shown
+    forward = render(view, "0/steps/7f")
+    assert "forward of wave, iteration" in forward
+    assert 'value="7" data-ask="0/steps/" data-then="f"' in forward
+    kernel = view.kernels[0]
+    kernel.steps.launches[:] = [x for x in kernel.steps.launches if x.number % 2]
+    kernel.steps.at = -1
+    assert "kept: some from 1 to 499<" in render(view, "0/steps")
+    assert "no gradient of launch 8 of this kernel is kept; the nearest: 7 and 9" in render(view, "0/steps/8")
+    assert "no launch 502 of this kernel is kept; the nearest: 499" in render(view, "0/steps/502f")
+    assert "is not the number of a launch" in render(view, "0/steps/aboutf")
 
 
 def test_a_tape_in_a_cell_is_followed_too(cell, shell):
