@@ -35,7 +35,7 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
         stacks = {s.id for s in task.body if isinstance(s, N.AdStackAlloca)} & counted
         if stacks:
             tasks.append(_Counter(b, stacks, buffers).task(task))
-        elif computes_temporaries(buffers, task) or _uses_scratch(buffers, task):
+        elif computes_temporaries(buffers, task) or _moves_kept(buffers, task):
             tasks.append(task)
     return replace(source, buffers=buffers, body=tuple(tasks), next_id=b.next_id, mode="count")
 
@@ -49,9 +49,13 @@ def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 
 
-def _uses_scratch(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether the task reads or writes scratch buffers, which hold values that the forward launch kept."""
-    return any(isinstance(s, (N.Load, N.Store)) and buffers[s.buffer].kind == "scratch" for s in walk((task,)))
+def _moves_kept(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
+    """Whether the task saves or restores values in scratch buffers, for the counting slices behind it. The adjoint of a
+    task may use scratch buffers too (winners of an atomic min or max), but would add to gradients a second time."""
+    gradients = {b.grad for b in buffers.values()}
+    used = [s.buffer for s in walk((task,)) if isinstance(s, N.Access)]
+    scratch = any(buffers[name].kind == "scratch" for name in used)
+    return scratch and task.adjoint_of == N.NO_ID and gradients.isdisjoint(used)
 
 
 @dataclass(slots=True)

@@ -149,3 +149,25 @@ def test_extremes_and_sums_in_elements_of_one_field() -> None:
     want = [3.0, 3.0, 3.0 + 2 * 0.75, 3.0 + 10.0]
     assert gradient(spread, x, y).tolist() == want
     assert tangents(spread, x, y).tolist() == want
+
+
+@qd.kernel
+def counted_stack_and_extreme(x: qd.template(), y: qd.template(), n: qd.template()):
+    qd.loop_config(serialize=True)
+    for i in x:
+        j = 0
+        while j < n[None]:
+            j += 1
+            x[i] = qd.sin(x[i])
+    for i in x:
+        for _ in range(2):
+            qd.atomic_max(y[None], 3.0 * x[i])
+
+
+def test_an_extreme_beside_a_stack_that_is_counted() -> None:
+    """The slice that counts the stack of the first loop adds nothing to gradients."""
+    x, y, n = field(4), field(), qd.field(qd.i32, ())
+    n[None] = 2
+    x.from_numpy(np.array([0.1, 0.2, 0.3, 0.7], np.float32))
+    found = gradient(counted_stack_and_extreme, x, y, n)
+    np.testing.assert_allclose(found, [0.0, 0.0, 0.0, 3.0 * np.cos(np.sin(0.7)) * np.cos(0.7)], rtol=1e-5)
