@@ -120,7 +120,7 @@ def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -
 
 
 for _maker in (matrix, vector):
-    _maker.__qd_compile_time__ = True  # type: ignore[attr-defined]  # kernels can make types
+    setattr(_maker, "__qd_compile_time__", True)  # noqa: B010  # kernels can make types
 
 
 def _checked(dtype: Any) -> Any:

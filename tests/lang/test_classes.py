@@ -271,3 +271,12 @@ def test_objects_that_are_called():
     a, b = Line(2.0), Line(3.0)
     assert [apply(line, 3.0) for line in (a, b)] == [6.0, 9.0]
     assert b.twice(3.0) == 27.0
+
+
+@qd.kernel
+def kinds(x: qd.template()) -> qd.i32:
+    return qd.static(type(x) is int) + 10 * qd.static(type(x) is qd.ScalarField) + 100 * qd.static(type(x) is Line)
+
+
+def test_types_of_arguments():
+    assert [kinds(x) for x in (3, qd.field(qd.f64, 4), Line(1.0))] == [1, 10, 100]

@@ -56,7 +56,7 @@ def call(cx: Context, node: ast.Call) -> Value:
             raise cx.fail("QL1605", node, name=name)
         of_class = row.params[:1] == ("self",) and bool(node.args)
         return _operation(cx, node, row, *([_self_of_class(cx, node.args[0])] if of_class else []))
-    method = getattr(type(fn), "__call__", None)  # noqa: B004  # the func itself is needed
+    method: Any = getattr(type(fn), "__call__", None)  # noqa: B004  # the func itself is needed
     if getattr(method, "__qd_func__", False) is True:
         func, owner, text = method, fn, target.text
     else:
