@@ -307,7 +307,7 @@ def real_func(fn: Callable[..., Any]) -> Func:
 
 
 for _decorator in (func, pyfunc, real_func):
-    _decorator.__qd_decorator__ = True  # type: ignore[attr-defined]  # kernels can apply them to functions
+    _decorator.__qd_compile_time__ = True  # type: ignore[attr-defined]  # kernels can apply them to functions
 
 
 def _function(fn: Any, what: str) -> Callable[..., Any]:

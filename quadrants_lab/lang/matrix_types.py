@@ -119,5 +119,9 @@ def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -
     return VectorType(n, 1, _checked(dtype))
 
 
+for _maker in (matrix, vector):
+    setattr(_maker, "__qd_compile_time__", True)  # noqa: B010  # kernels can make types
+
+
 def _checked(dtype: Any) -> Any:
     return dtype if dtype in (int, float, bool, None) else as_dtype(dtype)

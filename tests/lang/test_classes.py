@@ -251,3 +251,32 @@ def test_methods_as_arguments():
     assert len(apply.dispatcher.plans) == 2
     assert a.law == a.law
     assert a.law != b.law
+
+
+@qd.data_oriented
+class Line:
+    def __init__(self, slope):
+        self.slope = slope
+
+    @qd.func
+    def __call__(self, x):
+        return self.slope * x
+
+    @qd.kernel
+    def twice(self, x: qd.f64) -> qd.f64:
+        return self(self(x))
+
+
+def test_objects_that_are_called():
+    a, b = Line(2.0), Line(3.0)
+    assert [apply(line, 3.0) for line in (a, b)] == [6.0, 9.0]
+    assert b.twice(3.0) == 27.0
+
+
+@qd.kernel
+def kinds(x: qd.template()) -> qd.i32:
+    return qd.static(type(x) is int) + 10 * qd.static(type(x) is qd.ScalarField) + 100 * qd.static(type(x) is Line)
+
+
+def test_types_of_arguments():
+    assert [kinds(x) for x in (3, qd.field(qd.f64, 4), Line(1.0))] == [1, 10, 100]

@@ -14,6 +14,8 @@ import quadrants_lab as qd
 f32, f64 = np.float32, np.float64
 THIRD = {fp: float(fp(7) / fp(3)) for fp in (f32, f64)}
 
+Pair = qd.types.struct(v=qd.types.vector(2, qd.i64))
+
 # (default_fp, expression of p and q, dtype and value of p, of q, the result as f64)
 ROWS: list[tuple[str, str, Any, Any, float]] = [
     ("f64", "p / q", ("i32", 7), ("i32", 3), THIRD[f64]),
@@ -27,6 +29,14 @@ ROWS: list[tuple[str, str, Any, Any, float]] = [
     ("f32", "p / 3", ("f32", 7), ("i32", 0), THIRD[f32]),
     ("f64", "qd.Vector([p, q]).x / 3", ("f32", 7), ("i32", 0), THIRD[f64]),
     ("f64", "(qd.Vector([p, p]) / q).y", ("i32", 7), ("f32", 3), THIRD[f64]),
+    # a dtype that is given is that of each element, not of what they have in common
+    ("f64", "qd.Vector([p, q], dt=qd.i64)[1]", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.Matrix([[p, 1], [q, 1]], dt=qd.i64)[1, 0]", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.math.vec2(p, q).y", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.math.vec3([p, q], 1).y", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.types.vector(n=2, dtype=qd.i64)([p, q])[1]", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.types.matrix(1, 2, qd.f64)(p, q)[0, 0]", ("i32", 2**24 + 1), ("f32", 1), 2**24 + 1),
+    ("f64", "Pair([p, q]).v[1]", ("u32", 5), ("i32", -3), -3),
     ("f64", "p ** q", ("u8", 7), ("i32", 3), 343 % 256),
     ("f64", "p ** 3", ("u8", 7), ("i32", 0), 343 % 256),
     ("f64", "p ** 5", ("u8", 7), ("i32", 0), 7**5 % 256),
@@ -72,7 +82,8 @@ def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
     qd.init(arch=qd.cpu, default_fp=getattr(qd, fp), offline_cache=False)
     a, b, y = qd.field(getattr(qd, p[0]), ()), qd.field(getattr(qd, q[0]), ()), qd.field(qd.f64, ())
     a[None], b[None] = p[1], q[1]
-    qd.kernel(define(f"def k():\n    p = a[None]\n    q = b[None]\n    y[None] = {expression}\n", a=a, b=b, y=y)["k"])()
+    text = f"def k():\n    p = a[None]\n    q = b[None]\n    y[None] = {expression}\n"
+    qd.kernel(define(text, a=a, b=b, y=y, Pair=Pair)["k"])()
     real = 2e-7 if fp == "f32" and expression != "p / q" else 1e-14
     assert y[None] == pytest.approx(want, rel=real if isinstance(want, float) else 0)
 

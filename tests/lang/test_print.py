@@ -85,3 +85,13 @@ def test_assert():
         checked(0.5, 3)
     with pytest.raises(AssertionError, match=r"a is 2\.0"):
         checked_by_format(2.0)
+
+
+@qd.kernel
+def at_compile_time(x: qd.template(), a: qd.f32):
+    qd.static_print("shape", x.shape, (1, 2.5), {"a": 1}, qd.f32, a)
+
+
+def test_static_print(capsys):
+    at_compile_time(qd.field(qd.f32, (8, 2)), 1.0)
+    assert capsys.readouterr().out == "shape (8, 2) (1, 2.5) {'a': 1} f32 a number of dtype f32\n"

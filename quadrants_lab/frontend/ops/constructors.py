@@ -20,13 +20,13 @@ def _constructor(axes: int) -> Lower:
 
     def lower(cx: Context, call: ast.Call, arr: Value, dt: Value | None) -> Value:
         node = argument_node(call, 0)
-        value = matrix.as_matrix(cx, arr, node)
+        cx.at(call)
+        value = matrix.as_matrix(cx, arr, node, None if dt is None else cx.dtype(dt, call))
         if value is None:
             raise cx.fail("QL1419", node, what=describe(arr))
         if axes == 1 and len(value.shape) == 2 and value.shape[1] == 1:
             value = Matrix(value.shape[:1], value.elements)
-        cx.at(call)
-        return Matrix(value.shape, value.elements) if dt is None else matrix.cast(cx, value, cx.dtype(dt, call))
+        return Matrix(value.shape, value.elements)
 
     return lower
 

@@ -35,9 +35,17 @@ def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | No
 
 def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
     note_unknown()
-    shown = [a.value if isinstance(a, (Lit, Obj)) else describe(a) for a in args]
+    shown = [_shown(cx, a) for a in args]
     cx.messages.append(lambda: print(*shown))
     return Obj(None)
+
+
+def _shown(cx: Context, value: Value) -> object:
+    """What Python would print for the value; a description of one that only a launch has."""
+    try:
+        return cx.python(value)
+    except TypeError:
+        return describe(value)
 
 
 def _len(cx: Context, call: ast.Call, x: Value) -> Value:

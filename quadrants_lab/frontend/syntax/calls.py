@@ -56,9 +56,14 @@ def call(cx: Context, node: ast.Call) -> Value:
             raise cx.fail("QL1605", node, name=name)
         of_class = row.params[:1] == ("self",) and bool(node.args)
         return _operation(cx, node, row, *([_self_of_class(cx, node.args[0])] if of_class else []))
-    func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
+    method: Any = getattr(type(fn), "__call__", None)  # noqa: B004  # the func itself is needed
+    if getattr(method, "__qd_func__", False) is True:
+        func, owner, text = method, fn, target.text
+    else:
+        func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
+        text = target.text.rpartition(".")[0]
     if getattr(func, "__qd_func__", False) is True:
-        first = () if owner is None else (Obj(owner, target.text.rpartition(".")[0]),)
+        first = () if owner is None else (Obj(owner, text),)
         return _func(cx, node, func.source, first, procedure, {})
     if not isinstance(fn, (FunctionType, MethodType)):
         fn = target.value
@@ -189,9 +194,9 @@ def _python(
         raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
     values = (*args, *keywords.values())
     known = all(_is_known(cx, a) for a in values)
-    if getattr(fn, "__qd_decorator__", False) is True and known:
-        note_unknown()
-        return cx.wrap(fn(*map(cx.python, args)), text)
+    if getattr(fn, "__qd_compile_time__", False) is True and known:
+        with cx.setting(static=cx.static + 1):
+            return _at_compile_time(cx, node, fn, args, keywords, text)
     if (getattr(fn, "__module__", None) or "").startswith("quadrants_lab."):
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
     inlined = None if cx.static else plain.inlined(cx, fn, text)

@@ -15,7 +15,7 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import is_local
 from quadrants_lab.frontend.values.values import Obj, Value
 
-_CALLED = ("__qd_kernel__", "__qd_decorator__")
+_CALLED = ("__qd_kernel__", "__qd_compile_time__")
 _OURS = ("__qd_op__", "__qd_func__", "__qd_field__", "__qd_ndarray__", "__qd_struct_field__")
 
 

@@ -273,7 +273,8 @@ class Context:
         for plain in (bool, int, float):  # subclasses become plain numbers
             if isinstance(value, plain):
                 return V.Lit(plain(value), node)
-        if isinstance(value, (ModuleType, dict)):  # a dict's attributes may be its keys
+        # a dict's attributes may be its keys, and those of a class say what its objects are
+        if isinstance(value, (ModuleType, dict, type)):
             return V.Obj(value, text)
         if getattr(value, "__qd_field__", False) is True or getattr(value, "__qd_ndarray__", False) is True:
             self._check_placed(value, text, node)

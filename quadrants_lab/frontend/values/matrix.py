@@ -15,8 +15,11 @@ from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
 from quadrants_lab.ir.types import DType
 
 
-def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Matrix:
-    """The matrix of these elements, cast to their common dtype; if all are literals they stay literals."""
+def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype: DType | None = None) -> Matrix:
+    """The matrix of these elements, cast to ``dtype``, each from its own, since -1 as the u32 of its neighbours is
+    4294967295. Without ``dtype`` they are cast to their common one; if all are literals they stay literals."""
+    if dtype is not None:
+        return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
     nums = [e for e in elements if isinstance(e, Num)]
     if not nums:
         kinds = {type(e.value) for e in elements if isinstance(e, Lit)}
@@ -30,17 +33,17 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number]) -> Ma
     return Matrix(shape, tuple(elements))
 
 
-def as_matrix(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
-    """A matrix from a matrix, from a list of numbers (a vector) or from a list of lists or vectors (its rows); None for
-    anything else."""
+def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = None) -> Matrix | None:
+    """A matrix, of ``dtype`` if that is given, from a matrix, from a list of numbers (a vector) or from a list of lists
+    or vectors (its rows); None for anything else."""
     if isinstance(value, Matrix):
-        return value
+        return value if dtype is None else cast(cx, value, dtype)
     parts = entries(cx, value)
     if parts is None or not parts:
         return None
     if all(isinstance(p, (Num, Lit)) for p in parts):
-        return build(cx, (len(parts),), [p for p in parts if isinstance(p, (Num, Lit))])
-    found = [as_matrix(cx, p, node) for p in parts]
+        return build(cx, (len(parts),), [p for p in parts if isinstance(p, (Num, Lit))], dtype)
+    found = [as_matrix(cx, p, node, dtype) for p in parts]
     rows = [r for r in found if r is not None and len(r.shape) == 1]
     if len(rows) < len(parts):
         return None
@@ -50,14 +53,14 @@ def as_matrix(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
         if r.shape != first.shape:
             raise cx.fail("QL1416", node, left=describe(first), right=describe(r))
         flat += r.elements
-    return build(cx, (len(rows), *first.shape), flat)
+    return build(cx, (len(rows), *first.shape), flat, dtype)
 
 
-def number_or_matrix(cx: Context, value: Value, node: ast.expr) -> Number | Matrix:
-    """``value`` as a number or matrix; an error if it is neither."""
+def number_or_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = None) -> Number | Matrix:
+    """``value`` as a number, or as a matrix, of ``dtype`` if that is given; an error if it is neither."""
     if isinstance(value, (Num, Lit)):
         return value
-    found = as_matrix(cx, value, node)
+    found = as_matrix(cx, value, node, dtype)
     return cx.number(value, node) if found is None else found
 
 
@@ -80,7 +83,7 @@ def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr]
 
 def cast(cx: Context, value: Matrix, dtype: DType) -> Matrix:
     """The matrix with every element cast to ``dtype``."""
-    return Matrix(value.shape, tuple(cx.num(e, dtype) for e in value.elements if isinstance(e, (Num, Lit))))
+    return build(cx, value.shape, value.elements, dtype)  # type: ignore[arg-type]  # it is read
 
 
 def transposed(a: Matrix) -> Matrix:
@@ -102,15 +105,14 @@ def construct(
 ) -> Matrix:
     """The value of ``vec3(x, y, z)``, ``vec3(xy, z)``, ``vec3(0.0)`` or ``mat2([a, b], [c, d])``: the arguments hold as
     many numbers as the type has elements, or one number for all."""
+    cx.at(call)
     flat: list[Any] = []
     for a, n in zip(args, [*call.args, *([call] * len(args))], strict=False):
-        value = number_or_matrix(cx, a, n)
+        value = number_or_matrix(cx, a, n, dtype)
         flat += value.elements if isinstance(value, Matrix) else [value]
     want = prod(shape)
     if len(flat) == 1:
         flat *= want
     if len(flat) != want:
         raise cx.fail("QL1418", call, want=count(want, "number"), got=len(flat))
-    cx.at(call)
-    result = build(cx, shape, flat)
-    return result if dtype is None else cast(cx, result, dtype)
+    return build(cx, shape, flat, dtype)

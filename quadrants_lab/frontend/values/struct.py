@@ -95,10 +95,9 @@ def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
 
 def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     shape = tuple(want.shape)
-    found = matrix.number_or_matrix(cx, value, node)
+    found = matrix.number_or_matrix(cx, value, node, want.dtype)
     if not isinstance(found, Matrix) and None not in shape:
-        found = Matrix(shape, (found,) * math.prod(shape))
+        found = matrix.build(cx, shape, (found,) * math.prod(shape), want.dtype)
     if not isinstance(found, Matrix) or not _fits(found.shape, shape):
         raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
-    cx.at(node)
-    return found if want.dtype is None else matrix.cast(cx, found, want.dtype)
+    return found
