@@ -88,9 +88,9 @@ def _checked(
                 x.grad._memory.array[...] = left[name][0]
         elif not report.says:
             say("whether a value goes through Python")
-            causes.append(_through_python(program, launches, loss, {
-                name: x for name, x in fields.items() if id(x._memory) not in from_python
-            }))  # fmt: skip
+            by_launches = {name: x for name, x in fields.items() if id(x._memory) not in from_python}
+            lost = _through_python(program, launches, loss, by_launches)
+            report = replace(report, verdicts=tuple(v.without(lost.get(v.field)) for v in report.verdicts))
         causes.append(None if unsafe is None else because(unsafe))
     return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(warned))
 
@@ -148,15 +148,15 @@ def _run(program: Callable[[], object], launches: Launches, change: Callable[[],
 
 def _through_python(
     program: Callable[[], object], launches: Launches, loss: Dense, fields: Mapping[str, Differentiable]
-) -> Cause | None:
-    """The place where Python, rather than a launch, copies an input or passes on a number; None if there is none."""
-    memory = loss._memory
+) -> dict[str, Cause]:
+    """By input, the place where Python, rather than a launch, copies it or passes on a number."""
+    memory, found = loss._memory, dict[str, Cause]()
     with saved(launches, [loss, *fields.values()]):
         was = float(memory.values().reshape(-1)[0])
         noise = 1e-3 * max(abs(was), 1e-6)
         _run(program, launches)
         if not abs(float(memory.values().reshape(-1)[0]) - was) <= 1e-6 * abs(was):
-            return None  # the program is not deterministic
+            return found  # the program is not deterministic
         for name, x in fields.items():
             start = initial(launches, x._memory)
             moved = (start + 0.05 * (np.abs(start).max(initial=0.0) or 1.0)).astype(start.dtype)
@@ -168,12 +168,12 @@ def _through_python(
                     record_python_writes(rerun)
                 by_program = float(memory.values().reshape(-1)[0])
                 if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
-                    return leak(name, launches, rerun)
+                    found[name] = leak(name, launches, rerun)
             except QuadrantsAssertionError:  # the program rejects these values
                 continue
             finally:
                 rerun.clear()
-    return None
+    return found
 
 
 def _stale_cause(warned: warnings.WarningMessage) -> Cause | None:

@@ -278,7 +278,7 @@ def an_input_that_nobody_reads():
         y[None] += w[i]
 
 
-@defect("python", "right", "as the argument a of")
+@defect("python", "wrong", "as the argument a of")
 def a_number_that_goes_through_python(b):
     x, y = b.x, b.y
 
@@ -289,7 +289,7 @@ def a_number_that_goes_through_python(b):
     return lambda: square(x[1])
 
 
-@defect("python", "right", "which Python writes before launch 2", line=False)
+@defect("python", "wrong", "which Python writes before launch 2", line=False)
 def a_detached_copy(b):
     x, y, w, v = b.x, b.y, b.w, b.v
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quadrants_lab.errors import QuadrantsAssertionError
 from quadrants_lab.runtime.check.cause import Cause
@@ -49,6 +49,17 @@ class Verdict:
     @property
     def good(self) -> bool:
         return self.kind in ("right", "noisy")
+
+    def without(self, lost: Cause | None) -> Verdict:
+        """The verdict where a part of the derivative is lost between the launches: a gradient that is good for them
+        is wrong for the program."""
+        if lost is None:
+            return self
+        causes = (*self.causes, lost)
+        if not self.good:
+            return replace(self, causes=causes)
+        says = f"is WRONG: it lacks what goes through Python; of what the launches compute, it {self.says}"
+        return replace(self, kind="wrong", says=says, moves=(), tangent=None, causes=causes)
 
     def __str__(self) -> str:
         lines = [f"{'ok  ' if self.good else 'look'}  the gradient of {self.field} {self.says}"]
