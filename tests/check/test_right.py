@@ -169,6 +169,13 @@ def test_a_kink_among_what_is_smooth_is_one(term) -> None:
 
 def test_a_kink_at_which_both_sides_are_as_high_is_one() -> None:
     assert one_gradient(lambda v: qd.abs(v), [0.0, 0.0]) == "kink"
+
+
+@pytest.mark.parametrize(("power", "want"), [(0.5, "kink"), (0.75, "kink"), (1.5, "right")])
+def test_a_cusp_is_a_kink(power, want) -> None:
+    """The gradient is 0 there, and so is the difference of two sides that are as high; but the slope is infinite."""
+    term = (lambda v: qd.sqrt(qd.abs(v))) if power == 0.5 else (lambda v: qd.pow(qd.abs(v), power))
+    assert one_gradient(term, [0.0, 0.0]) == want
     assert one_gradient(lambda v: v * v, [0.0, 0.0]) == "right"
 
 

@@ -43,6 +43,7 @@ from quadrants_lab.runtime.tape.recorder import Launches
 WIDTHS = tuple(10.0**-k for k in range(1, 9))
 MOST_ALONE = 32  # elements that are moved one by one
 FOLLOWED = 10.0  # seconds for which the interpreter follows launches
+_CUSP = 5.0  # how much slower than the step the bend of a cusp shrinks where the step becomes a tenth, at most
 _ROUND = 3e-7  # relative to the widest step: narrower steps resolve single roundings of an f32
 # Tolerances, by the number of bits of the loss, for relative differences:
 _AGREES = {16: 0.1, 32: 2e-2, 64: 1e-4}  # from finite differences
@@ -333,10 +334,10 @@ def _in_jumps(found: Sequence[D.Move]) -> bool:
 
 
 def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
-    """Whether the loss has a kink: its bend shrinks like the step and not like its square. This must hold over three
-    steps in a row, or, if no step agrees with the gradient (``apart``), over two where the bend is a good part of the
-    change. It must last down to the narrowest step at which the bend would show, but for steps within a few roundings
-    of an f32: a loss that is smooth below some larger width has no kink."""
+    """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like its square. This
+    must hold over three steps in a row, or, if no step agrees with the gradient (``apart``), over two where the bend is
+    a good part of the change. It must last down to the narrowest step at which the bend would show, but for steps
+    within a few roundings of an f32: a loss that is smooth below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
@@ -348,9 +349,9 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
         return min((abs(m.bend / m.found) for m in two if m.found), default=1.0)
 
     pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
-    alike = [0.7 < ratio < 1.4 and lasts(b) for b, ratio, _ in pairs]
     strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
-    return strong or any(a and b for a, b in pairwise(alike))
+    lasting = [ratio if 0.7 < ratio < _CUSP and lasts(b) else math.nan for b, ratio, _ in pairs]
+    return strong or any(0.7 < b / a < 1.4 for a, b in pairwise(lasting))
 
 
 def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:
