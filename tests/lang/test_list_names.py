@@ -143,3 +143,25 @@ def test_a_list_in_a_tuple_is_passed_by_value():
 
     with pytest.raises(QuadrantsCompilationError, match="QL1424"):
         passes(1.0)
+
+
+@qd.func
+def raises_both(row: qd.template(), v: qd.template()):
+    row[0] += 1.0
+    v += row[0]
+
+
+@pytest.mark.parametrize("code", ["QL1423", "QL1617"])
+def test_a_list_by_reference_and_what_it_holds(code):
+    """Both arguments are one place, and a func would write one over the other."""
+
+    @qd.kernel
+    def passes(v: qd.f64):
+        rows = [[v], [2.0]]
+        if qd.static(code == "QL1423"):
+            raises_both(rows[0], rows)
+        else:
+            raises_both(rows[0], rows[0][0])
+
+    with pytest.raises(QuadrantsCompilationError, match=code):
+        passes(1.0)

@@ -11,7 +11,6 @@ import pytest
 from sessions import session_of, sessions
 
 import quadrants_lab as qd
-from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.syntax import unroll
 from quadrants_lab.frontend.values import containers
 
@@ -473,28 +472,6 @@ def test_a_list_prints_as_in_python(capfd):
     show()
     qd.sync()
     assert capfd.readouterr().out == "[1, [2.5], (3, 4)] {'k': 1, 2: [2.5]} [2.5]\n[1, [2.5]] (3, 4) 1 [2.5]\n"
-
-
-@func
-def raises_both(row: qd.template(), v: qd.template()):
-    row[0] += 1.0
-    v += row[0]
-
-
-@pytest.mark.parametrize("code", ["QL1423", "QL1617"])
-def test_a_list_by_reference_and_what_it_holds(code):
-    """Both arguments are one place, and a func would write one over the other."""
-
-    @qd.kernel
-    def passes(v: qd.f64):
-        rows = [[v], [2.0]]
-        if qd.static(code == "QL1423"):
-            raises_both(rows[0], rows)
-        else:
-            raises_both(rows[0], rows[0][0])
-
-    with pytest.raises(QuadrantsCompilationError, match=code):
-        passes(1.0)
 
 
 def test_a_static_loop_looks_at_its_list_again_only_after_a_change(monkeypatch):
