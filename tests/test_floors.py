@@ -52,7 +52,7 @@ def test_root_folders_are_no_packages_of_their_own(folder: str) -> None:
     assert f"quadrants_lab.{folder}" in done.stderr
 
 
-@pytest.mark.parametrize("folder", ["backends", "benchmarks", "kernels", "quadrants_lab", "scripts", "tests", "widgets"])
+@pytest.mark.parametrize("folder", "backends benchmarks kernels quadrants_lab scripts tests widgets".split())
 def test_no_file_is_longer_than_500_lines(folder: str) -> None:
     files = (f for f in (ROOT / folder).rglob("*") if f.suffix in (".py", ".js", ".c", ".h"))
     assert {f.name: n for f in files if (n := len(f.read_text().splitlines())) > 500} == {}
