@@ -16,6 +16,7 @@ from quadrants_lab.lang.exchange import numpy_dtype, to_numpy, to_torch
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, matrix, vector
 from quadrants_lab.runtime.arguments.fitting import fitted_array
+from quadrants_lab.runtime.launch.tape_numbers import read
 
 
 class Elements(Dense):
@@ -177,7 +178,11 @@ class _InPlace(Matrix):
         return entries.astype(widest)
 
     def __getitem__(self, index: Any) -> Any:
-        return self.entries[self._place(index)].item()
+        return read(self.entries[self._place(index)].item(), self._of)
+
+    def to_list(self) -> list[Any]:
+        values: list[Any] = read(super().to_list(), self._of)
+        return values
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.to_list())

@@ -23,6 +23,7 @@ class Program:
         self.y = y = qd.field(qd.f32, 4, needs_grad=True, needs_dual=True, name="y")
         self.loss = loss = qd.field(qd.f32, (), needs_grad=True, needs_dual=True, name="loss")
         self.log = qd.field(qd.f32, (), name="log")
+        self.v = qd.Vector.field(2, qd.f32, shape=1, needs_grad=True, name="v")
         x[None] = 0.5
 
         @qd.kernel
@@ -41,6 +42,11 @@ class Program:
                 y[i] = a * x[None]
 
         @qd.kernel
+        def use_both(a: qd.types.vector(2, FLOAT)):
+            for i in y:
+                y[i] = a[0] * a[1] * x[None]
+
+        @qd.kernel
         def total():
             for i in y:
                 loss[None] += y[i]
@@ -50,6 +56,7 @@ class Program:
             print(a)
 
         self.half, self.constant, self.use, self.total, self.show = half, constant, use, total, show
+        self.use_both = use_both
 
 
 @pytest.fixture
@@ -69,6 +76,7 @@ def said(program: Program, steps: Callable[[Program], Any]) -> list[str]:
 
 
 READ = "a number that came from x, which Python read under this Tape: it counts as a constant"
+BOTH = [f"kernel use_both takes, as a[{k}], {READ}".replace("from x", "from v") for k in (0, 1)]
 RETURNED = "a number that came from kernel half, which returned it under this Tape: it counts as a constant"
 
 
@@ -81,6 +89,9 @@ RETURNED = "a number that came from kernel half, which returned it under this Ta
         (lambda p: p.use(p.half() + 1), [f"kernel use takes, as a, {RETURNED}"]),
         (lambda p: p.y.__setitem__(1, p.half()), [f"Python writes to y {RETURNED}"]),
         (lambda p: p.y.fill(p.x[None]), [f"Python writes to y {READ}"]),
+        (lambda p: p.use(p.v[0].y + p.v[0][1]), [f"kernel use takes, as a, {READ}".replace("from x", "from v")]),
+        (lambda p: p.use_both(p.v[0]), BOTH),
+        (lambda p: p.use_both([p.x[None], 2.0]), [f"kernel use_both takes, as a[0], {READ}"]),
         (lambda p: p.use(float(p.x[None])), []),
         (lambda p: p.use(p.constant()), []),
         (lambda p: p.show(p.x[None]), []),
@@ -88,7 +99,7 @@ RETURNED = "a number that came from kernel half, which returned it under this Ta
         (lambda p: [p.use(0.5), p.x[None] < 1 and p.total()], []),
         (lambda p: qd.ad.no_grad(p.use)(p.x[None]), []),
     ],
-    ids="read arithmetic abs-max returned write fill float constant show log branch no-grad".split(),
+    ids="read arithmetic abs-max returned write fill entry vector list float constant show log branch no-grad".split(),
 )  # fmt: skip
 def test_a_number_passed_on_is_a_constant(program: Program, steps: Callable[[Program], Any], want: list[str]):
     for _ in range(2):  # the second time over the recording of the first

@@ -106,13 +106,13 @@ def _made(value: float, origin: str, recording: Recording) -> TapeNumber:
 
 
 def _from(value: Any, origin: str, recording: Recording) -> Any:
-    if value.__class__ is tuple:
-        return tuple(_from(x, origin, recording) for x in value)
+    if value.__class__ in (tuple, list):
+        return value.__class__(_from(x, origin, recording) for x in value)
     return _made(value, origin, recording) if value.__class__ is float else value
 
 
 def read(value: Any, of: Any) -> Any:
-    """An element of a field or ndarray, as Python gets it."""
+    """A number of a field or ndarray, or all those of an element in lists, as Python gets it."""
     now = RECORDING.get()
     if now is None or getattr(of, now.which) is None:
         return value
