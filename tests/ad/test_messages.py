@@ -21,7 +21,6 @@ def shown(case) -> str:
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
         try:
             case()
         except QuadrantsError as e:

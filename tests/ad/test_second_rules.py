@@ -208,7 +208,6 @@ def test_warnings_are_those_of_a_tape(real) -> None:
     def told(run: Callable[[], object]) -> list[str]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
             run()
         return [str(w.message) for w in caught]
 

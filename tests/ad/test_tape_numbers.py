@@ -68,7 +68,6 @@ def program() -> Program:
 def said(program: Program, steps: Callable[[Program], Any]) -> list[str]:
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
         with qd.ad.Tape(program.loss):
             steps(program)
             program.total()

@@ -201,7 +201,6 @@ def test_a_warning_of_a_deep_program_is_given_once() -> None:
     text = "@qd.kernel\ndef k():\n    y[None] = 1.5" + " + 1.0" * 500 + "\n"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
         define(text, y=y)["k"]()
     assert [w.category for w in caught] == [QuadrantsWarning]
     assert "QL1903" in str(caught[0].message)

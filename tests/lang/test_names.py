@@ -87,7 +87,6 @@ def test_a_loop_that_is_lowered_again_speaks_once(capsys):
     y = qd.field(qd.i32, shape=())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
         deep(y)
     assert y[None] == 2 * 2**6
     assert [str(w.message).split(":")[0] for w in caught] == ["warning[QL1901]"]

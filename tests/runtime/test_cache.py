@@ -254,7 +254,6 @@ def told(store: DiskCache) -> str:
     disk_cache._warned.clear()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
         for _ in range(3):
             assert store.get(A) is None
             store.put(A, b"code")

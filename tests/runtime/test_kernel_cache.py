@@ -256,7 +256,6 @@ def test_warnings_are_given_again(program: Program) -> None:
     for _ in range(2):
         with warnings.catch_warnings(record=True) as given:
             warnings.simplefilter("always")
-            warnings.simplefilter("ignore", ResourceWarning)  # what earlier tests left to the collector
             program(text)
         found.append([(str(w.message), w.category, w.filename, w.lineno) for w in given])
     assert not program.compiled
