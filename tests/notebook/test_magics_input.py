@@ -223,7 +223,7 @@ def test_a_warning_shows_its_line_once(cell):
         (w,) = caught
         text = warnings.formatwarning(w.message, w.category, w.filename, w.lineno, w.line)
         assert text.startswith("warning[QL0407]")
-        assert re.search(r"--> Cell In\[\d+\], line", text)
+        assert re.search(r"--> Cell In\[\d+\]( \(\d+\))?, line", text)
         assert text.count("t[i] = x[i]") == 1
 
 
