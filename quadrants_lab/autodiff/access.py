@@ -116,8 +116,9 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
         computes = touched((task,), N.Write)
         primal = computes and all(gradient.buffers[t].kind == "temp" and t not in derivatives for t in computes)
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
-            compared = isinstance(read.stmt, N.Atomic) and load.adjoint_of != N.NO_ID
-            if isinstance(read.stmt, N.Atomic) and not compared:
+            of = gradient.buffers[load.buffer]
+            compared = load.adjoint_of != N.NO_ID and not derivatives.isdisjoint((of.grad, of.dual))
+            if isinstance(read.stmt, N.Atomic) and not (compared and read.stmt.op in N.MINMAX):
                 raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
                 if _may_be_lost(info, read, write):

@@ -22,10 +22,10 @@ from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 _FORWARD = forward_early(lambda kernel: dce(lower_custom_jvp(kernel)))
 
 # Forward mode: from tasks to values and their tangents.
-TANGENT: Passes = (_FORWARD, lower_custom_jvp, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
+TANGENT: Passes = (_FORWARD, lower_custom_jvp, dce, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
 
 # The first derivative of a kernel that will be differentiated twice; `to_be_differentiated` follows.
-FIRST: Passes = (_FORWARD, *SIMPLIFY)
+FIRST: Passes = (_FORWARD, dce, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (

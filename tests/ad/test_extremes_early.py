@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from complex_step import gradient
-from sessions import EVERYWHERE, session_of
+from sessions import CPU_ALONE, EVERYWHERE, session_of
 
 import quadrants_lab as qd
 
@@ -86,3 +87,73 @@ def test_second_derivatives() -> None:
     want = (gradient(by_numpy, X + h * v) - gradient(by_numpy, X - h * v)) / (2 * h)
     np.testing.assert_allclose(found, want, rtol=1e-3)
     np.testing.assert_allclose(x.grad.to_numpy(), gradient(by_numpy, X), rtol=1e-4)
+
+
+def minimum_and_tangent(kernel, *more):
+    """The least value, its tangent along (1, 2, 3, 4), and the same number from the gradient."""
+    seed = np.array([1.0, 2.0, 3.0, 4.0])
+    x, low, *_ = fields()
+    with qd.ad.FwdMode(loss=low, param=x, seed=seed):
+        kernel(x, low, *more)
+    tangent = low.dual[None]
+    x, low, *_ = fields()
+    with qd.ad.Tape(low):
+        low.fill(9.0)
+        kernel(x, low, *more)
+    return low[None], tangent, (x.grad.to_numpy() * seed).sum()
+
+
+@qd.kernel
+def least_place(x: qd.template(), low: qd.template(), place: qd.template()):
+    qd.loop_config(serialize=True)
+    for i in x:
+        if qd.atomic_min(low[None], x[i] * x[i]) > x[i] * x[i]:
+            place[None] = i
+
+
+def test_an_old_value_that_decides_what_has_no_derivative() -> None:
+    place = qd.field(qd.i32, ())
+    found = minimum_and_tangent(least_place, place)
+    np.testing.assert_allclose(found, [0.09, -1.2, -1.2], rtol=1e-5)
+    assert place[None] == 1
+
+
+@qd.kernel
+def old_extreme(x: qd.template(), low: qd.template(), other: qd.template()):
+    for i in x:
+        if qd.atomic_max(other[None], x[i]) < 20.0:
+            qd.atomic_min(low[None], x[i])
+
+
+@qd.kernel
+def old_sum(x: qd.template(), low: qd.template(), other: qd.template()):
+    for i in x:
+        if qd.atomic_add(other[None], 1.0) < 20.0:
+            qd.atomic_min(low[None], x[i])
+
+
+@CPU_ALONE
+def test_an_old_value_that_decides_about_an_extreme() -> None:
+    for kernel, other in ((old_extreme, field()), (old_sum, qd.field(qd.f32, ()))):
+        x, low, *_ = fields()
+        with pytest.raises(qd.QuadrantsCompilationError, match="QL0403"), qd.ad.FwdMode(low, x, seed=[1, 0, 0, 0]):
+            kernel(x, low, other)
+        with pytest.raises(qd.QuadrantsCompilationError, match="QL0403"):
+            kernel.grad(x, low, other)
+
+
+@CPU_ALONE
+def test_a_value_that_is_added_to_before_the_extreme_and_overwritten_after_it() -> None:
+    x, low, *_ = fields()
+    n = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def k():
+        for i in x:
+            x[i] += 0.3
+            for _ in range(n[None]):
+                qd.atomic_min(low[None], x[i] * x[i])
+            x[i] = 0.1
+
+    with pytest.raises(qd.QuadrantsCompilationError, match="QL0404"), qd.ad.FwdMode(low, x, seed=[1, 0, 0, 0]):
+        k()
