@@ -14,8 +14,8 @@ from quadrants_lab.backends.disk_cache import STARTED
 _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
 # the folders of the package whose code handles a kernel before it gets to a backend
 _OF_IR = (
-    "", "ir", "analysis", "passes", "autodiff", "adstack", "lang", "frontend", "frontend/library", "frontend/ops",
-    "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
+    "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
+    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
 )  # fmt: skip
 
 

@@ -61,6 +61,7 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
             buffer, number = c.write.stmt.buffer, c.write.number
             saved.setdefault((buffer, number), c)
             if number == c.read.number and isinstance(c.read.stmt, N.Load):
+                _check_extremes_apart(info, c)
                 before.add((number, buffer))
         for _, read in repeated_reads(info, made, _adjoints(info)):
             buffer, number = read.stmt.buffer, read.number
@@ -69,6 +70,16 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
                 repeated.add((number, buffer))
     copies = tuple(_saved(info, c, n) for n, c in enumerate(saved.values()))
     return Keeps(copies, frozenset(before), frozenset(repeated), temporaries)
+
+
+def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
+    """Raises QL0404 where a field that is put back before the adjoint of its task also has results of that task's
+    atomic mins or maxes, with which the adjoint compares."""
+    buffer = info.kernel.buffers[c.write.stmt.buffer]
+    own = (w.stmt for w in _writes(info, buffer.name) if w.number == c.write.number)
+    if buffer.grad and any(isinstance(s, N.Atomic) and s.op in N.MINMAX for s in own):
+        cure = "keep the result of the atomic min or max in a field of its own"
+        raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, cure=cure, name=buffer.name)
 
 
 def _may_repeat(s: N.Access) -> bool:
@@ -105,8 +116,9 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
         computes = touched((task,), N.Write)
         primal = computes and all(gradient.buffers[t].kind == "temp" and t not in derivatives for t in computes)
         for load, read in repeated_reads(info, replace(gradient, body=(task,)), derivatives):
-            compared = isinstance(read.stmt, N.Atomic) and load.adjoint_of != N.NO_ID
-            if isinstance(read.stmt, N.Atomic) and not compared:
+            of = gradient.buffers[load.buffer]
+            compared = load.adjoint_of != N.NO_ID and not derivatives.isdisjoint((of.grad, of.dual))
+            if isinstance(read.stmt, N.Atomic) and not (compared and read.stmt.op in N.MINMAX):
                 raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
                 if _may_be_lost(info, read, write):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
+from functools import wraps
 
 from quadrants_lab.analysis.accesses import Accesses, accesses_of
+from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.autodiff import rules
-from quadrants_lab.autodiff.access import conflicts
+from quadrants_lab.autodiff.access import conflicts, repeated_reads
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, replay, winners_of
 from quadrants_lab.autodiff.refusals import of_atomic, refusal
@@ -15,17 +18,22 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import end_of, renamed, types_of
+from quadrants_lab.ir.walk import end_of, renamed, rewrite_in, types_of, uses
+
+_SPLIT = (
+    "compute the extreme in a loop of its own; or read {name} into a local first, and store it after all that uses it"
+)
 
 
-def forward(kernel: N.Kernel) -> N.Kernel:
+def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel:
     """The forward-mode derivative: the kernel itself which, with each write to a buffer that has a dual, also writes
     the tangent.
 
     Tangents are computed beside their values, and pass through loops and ifs as further carried values and results. A
     value that does not depend on a dual, or reaches none, has no tangent. Behind a task with an atomic min or max stand
-    more tasks, which give the result its winners' tangent. Values keep their ids; the statements of a tangent name the
-    statement that they differentiate.
+    more tasks, which give the result its winners' tangent. If its number is in ``early`` the atomics and these tasks
+    stand in front of it, where they find what the task then overwrites. Values keep their ids; the statements of a
+    tangent name the statement that they differentiate.
     """
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
@@ -39,32 +47,87 @@ def forward(kernel: N.Kernel) -> N.Kernel:
     info: Accesses | None = None
     tasks: list[N.Stmt] = []
     for number, task in enumerate(kernel.tasks):
-        tangents = _Tangents(b, active, buffers, duals)
-        tasks.append(replace(task, body=tangents.block(task.body)))
         minmax = minmax_atomics(task, set(duals))
+        atomics = {s.id: (s,) for s in minmax}
+        first: list[N.Stmt] = []
+        own = task
+        if number in early:
+            first.append(renamed(replay(task, atomics, frozenset()), b.fresh))
+            own = _without(task, atomics)
+        own = replace(own, body=_Tangents(b, active, buffers, duals).block(own.body))
+        behind: list[N.Stmt] = []
         if minmax:
             info = info or Accesses(kernel)
             won = winners_of(info, number, minmax)
             buffers |= {w.counts.name: w.counts for w in won.values()}
             around = MinmaxAtomics(b, buffers, kernel.args, won)
-            tasks += (*around.cleared(), around.counted(task, minmax), *around.settled(duals))
+            behind += (*around.cleared(), around.counted(task, minmax), *around.settled(duals))
             winners = _Tangents(b, active, buffers, duals, around)
             # under the same ids at first, by which `active` knows values, then renamed
-            again = replay(task, {s.id: (s,) for s in minmax}, frozenset())
+            again = replay(task, atomics, frozenset())
             again = replace(again, body=winners.block(again.body))
-            tasks.append(renamed(again, b.fresh))
+            behind.append(renamed(again, b.fresh))
+        tasks += (*first, *behind, own) if first else (own, *behind)
     return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
+
+
+def _without(task: N.Offload, moved: Mapping[int, N.Block]) -> N.Offload:
+    return rewrite_in(task, lambda s: () if s.id in moved else s)
+
+
+def forward_early(lower: Callable[[N.Kernel], N.Kernel]) -> N.Pass:
+    """`forward` as a pass that chooses which tasks are ``early``. ``lower`` takes dead code from a draft."""
+
+    @wraps(forward)
+    def forward_early(kernel: N.Kernel) -> N.Kernel:
+        made = forward(kernel)
+        early = early_extremes(kernel, lower(made)) if len(made.body) > len(kernel.body) else None
+        return forward(kernel, early) if early else made
+
+    return forward_early
+
+
+def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
+    """The numbers of the tasks that are to be ``early`` in `forward`: those that overwrite what ``dual``, the dual
+    kernel without dead code, repeats to find their winners. Not those that also write it before they read it, or need
+    the old value of the atomic."""
+    info = accesses_of(kernel)
+    replays, tangents = _replays(dual)
+    lost = {c.write.number for c in conflicts(info, replays, tangents) if c.write.number == c.read.number}
+    if not lost:
+        return frozenset()
+    late = {
+        read.number for _, read in repeated_reads(info, replays, tangents)
+        for w in info.writes.get(read.stmt.buffer, ())
+        if isinstance(read.stmt, N.Load) and w.number == read.number and may_follow(info, w, read)
+    }  # fmt: skip
+    used = uses(kernel.body)
+    for a in info.of.values():
+        if isinstance(a.stmt, N.Atomic) and a.stmt.op in N.MINMAX and dual.buffers[a.stmt.buffer].dual:
+            late |= {a.number} if a.stmt.id in used else set()
+    return frozenset(lost - late)
 
 
 def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
     """Applies the data-access rule to what the (simplified) dual kernel of ``kernel`` repeats to find the winners of
     atomic mins and maxes. A replay stands directly behind its task, so only this task may have overwritten what it
-    reads. Raises QL0404 where it has."""
-    replays = tuple(s for s in dual.body if s.adjoint_of != N.NO_ID)
-    tangents = {x.dual for x in dual.buffers.values() if x.dual}
-    for c in conflicts(accesses_of(kernel), replace(dual, body=replays), tangents):
+    reads; or directly in front of it, where nothing is lost. Raises QL0404 where it has."""
+    replays, tangents = _replays(dual)
+    for c in conflicts(accesses_of(kernel), replays, tangents):
         if c.write.number == c.read.number:
-            raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, name=c.write.stmt.buffer)
+            name = c.write.stmt.buffer
+            raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, cure=_SPLIT.format(name=name), name=name)
+
+
+def _replays(dual: N.Kernel) -> tuple[N.Kernel, set[str]]:
+    """A dual kernel's tasks that stand behind the task that they repeat; and the names of all tangents."""
+    done: set[int] = set()
+    found: list[N.Stmt] = []
+    for s in dual.body:
+        done.add(s.id)
+        if s.adjoint_of in done:
+            found.append(s)
+    return replace(dual, body=tuple(found)), {x.dual for x in dual.buffers.values() if x.dual}
 
 
 @dataclass(slots=True)

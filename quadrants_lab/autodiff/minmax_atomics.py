@@ -20,13 +20,14 @@ from itertools import product
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import Box, Ids, box_of, size_types, task_over
+from quadrants_lab.analysis.needs import Needs, only
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.slice import again
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32
-from quadrants_lab.ir.walk import renamed, rewrite, walk
+from quadrants_lab.ir.walk import reached, renamed, rewrite, uses, walk
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
@@ -134,7 +135,8 @@ class MinmaxAtomics:
 
 def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[str]) -> N.Offload:
     """The task again under the same ids, without effects except for writes to ``repeated`` buffers, and with some
-    statements replaced by ``instead``. Each statement names itself as the one that it repeats."""
+    atomics replaced by ``instead``. Each statement names itself as the one that it repeats. Raises QL0403 where it
+    needs the old value of one of these atomics."""
 
     def one(s: N.Stmt) -> N.Stmt | N.Block:
         if s.id in instead:
@@ -144,4 +146,23 @@ def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[
             return ()
         return made if made.adjoint_of != N.NO_ID else replace(made, adjoint_of=s.id)
 
-    return replace(task, body=rewrite(task.body, one), adjoint_of=task.id)
+    body = rewrite(task.body, one)
+    used = uses(body)
+    if not used.keys().isdisjoint(instead):
+        body = _needed(body)
+        used = uses(body)
+        for s in walk(task.body):
+            if s.id in instead and s.id in used and isinstance(s, N.Atomic):
+                raise refusal("QL0403", s.span, name=s.buffer)
+    return replace(task, body=body, adjoint_of=task.id)
+
+
+def _needed(body: N.Block) -> N.Block:
+    """The body of a task without dead code."""
+
+    def effect(s: N.Stmt) -> bool:
+        return isinstance(s, N.Effect)
+
+    needs = Needs(effect)
+    needs.collect(body, N.NO_ID, N.NO_ID)
+    return only(body, reached(needs.effects, lambda v: needs.of.get(v, ())), effect)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.access import overwritten
-from quadrants_lab.autodiff.forward import forward
+from quadrants_lab.autodiff.forward import forward_early
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps
 from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
 from quadrants_lab.autodiff.sink import sink_sums
@@ -19,11 +19,13 @@ from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
+_FORWARD = forward_early(lambda kernel: dce(lower_custom_jvp(kernel)))
+
 # Forward mode: from tasks to values and their tangents.
-TANGENT: Passes = (forward, lower_custom_jvp, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
+TANGENT: Passes = (_FORWARD, lower_custom_jvp, dce, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
 
 # The first derivative of a kernel that will be differentiated twice; `to_be_differentiated` follows.
-FIRST: Passes = (forward, *SIMPLIFY)
+FIRST: Passes = (_FORWARD, dce, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (

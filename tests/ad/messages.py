@@ -217,18 +217,31 @@ def an_overwritten_value_of_no_launch():
     k.grad(2)
 
 
-def an_overwritten_value_under_a_maximum():
+def a_value_under_a_maximum_that_is_overwritten_on_both_sides():
     x = qd.field(qd.f64, 3, needs_grad=True, needs_dual=True)
     y = qd.field(qd.f64, (), needs_grad=True, needs_dual=True)
 
     @qd.kernel
     def k():
         for i in x:
-            qd.atomic_max(y[None], qd.sin(x[i]))
-            x[i] = 0.0
+            for _ in range(2):
+                qd.atomic_max(y[None], qd.sin(x[i]))
+                x[i] *= 0.5
 
     with qd.ad.FwdMode(loss=y, param=x, seed=[1.0, 0.0, 0.0]):
         k()
+
+
+def an_extreme_in_a_field_that_is_overwritten():
+    x = field(2, 4)
+
+    @qd.kernel
+    def k():
+        for i in range(4):
+            qd.atomic_min(x[0, 0], x[1, i] * x[1, i])
+            x[1, i] = qd.sin(x[1, i])
+
+    k.grad()
 
 
 def iterations_that_race():

@@ -409,3 +409,10 @@ def test_a_process_imports_no_compiler(tmp_path: Path) -> None:
     assert "quadrants_lab.frontend.lower" in first
     assert "autodiff" not in first  # and no derivatives, which this kernel has not
     assert second == f"{[4.0] * 8} []\n"
+
+
+def test_the_key_has_every_folder_that_makes_ir() -> None:
+    package = Path(qd.__file__).parent
+    makers = ("ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "frontend")
+    found = {p.parent.relative_to(package) for folder in makers for p in (package / folder).rglob("*.py")}
+    assert {str(folder) for folder in found} <= set(sources._OF_IR)
