@@ -117,17 +117,17 @@ class GradientPlan(Plan):
 
     def take_kept(self, args: Sequence[Any]) -> bool:
         """Binds the overwritten values that the forward launch kept; an error where it did not."""
-        needs = {b.name for b in self.scratch.buffers if b.role == "kept"}
-        if self.owner.kept is None and needs:
+        kept, needs = self.given(), self.scratch.keeps
+        if needs and self.owner.kept is None:
             forward = self.forward_plan()
             if forward is None:
                 raise nothing_kept(self.kernel, "and it was not launched")
-            if not needs <= forward.scratch.kept().keys():
+            if not needs <= kept.keys():
                 how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
                 raise nothing_kept(self.kernel, f"and its last launch, {how}, kept none of them")
             if forward.scratch.last[0] != self.scratch.identity(args):
                 raise nothing_kept(self.kernel, "and its last launch was one with other arguments")
-        self.scratch.give(self.given())
+        self.scratch.give(kept)
         return True
 
     def given(self) -> KeptBuffers:
