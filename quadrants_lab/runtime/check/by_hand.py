@@ -120,7 +120,7 @@ def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
     writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box, the next launch that writes it
     for m in reversed(made):
         memories = m.plan.memories(m.args)
-        for name in reversed(sorted(_read_by_gradient(m) & set(memories))):
+        for name in sorted(_read_by_gradient(m) & set(memories), reverse=True):
             later = writers.get(id(memories[name]), {})
             mine = footprint(m.plan, name, writes=False) if later else None
             box = () if mine is None else mine.of(m.args)

@@ -45,10 +45,10 @@ class Scratch:
         """`Plan.prepare` for a kernel with scratch buffers, on top of its own ``prepare``."""
 
         def prepare_scratch(*args: Any) -> bool:
+            self.last = self.identity(args), {}  # before there is memory for this launch
             self.bind(args)
             if self.marks:
                 self.bind_marks(args)
-            self.last = self.identity(args), {}
             if self.changes_memory:
                 self.args = args
             return prepare is None or prepare(*args)
