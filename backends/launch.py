@@ -256,6 +256,10 @@ class Frame(ABC):
     def launch_number(self) -> int:
         """The number of the last launch on its device. Random draws depend on it and on the device's seed."""
 
+    @launch_number.setter
+    @abstractmethod
+    def launch_number(self, number: int) -> None: ...
+
     @abstractmethod
     def replay(self, launch_number: int) -> None:
         """Launches from now on repeat the draws of the launch with that number; 0 ends this."""

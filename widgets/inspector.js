@@ -36,8 +36,8 @@ export function mount(host, shape, ask) {
     panel.before(list);
   }
 
-  /** The element inside the slot that has the focus, else null. */
   const named = (x) => x.getAttribute("aria-label") ?? x.textContent;
+  /** The element inside the slot that has the focus, else null. */
   const focusIn = (into) => { const x = document.activeElement; return into !== x && into.contains(x) ? x : null; };
 
   /** Fills the slot with the answer, or with its difference from the answer of `to`. A focus inside stays there. */

@@ -131,6 +131,10 @@ class GpuFrame(Frame):
     def launch_number(self) -> int:
         return self._number
 
+    @launch_number.setter
+    def launch_number(self, number: int) -> None:
+        self._number = number
+
     def replay(self, launch_number: int) -> None:
         self._replay = launch_number
 

@@ -173,6 +173,10 @@ class CpuFrame(Frame):
     def launch_number(self) -> int:
         return self._block.word(L.LAUNCH)
 
+    @launch_number.setter
+    def launch_number(self, number: int) -> None:
+        self._block.set_word(L.LAUNCH, number)
+
     def replay(self, launch_number: int) -> None:
         self._block.set_word(L.REPLAY, launch_number)
 

@@ -156,7 +156,8 @@ class Dense:
         if not self._memory.session.unobserved:
             self._live()
             if key.__class__ is not slice:
-                return read(self._read(self._index(key)), self)
+                at = key if key.__class__ is int and 0 <= key < self._length else self._index(key)
+                return read(self._read(at), self)
         if key.__class__ is int and 0 <= key < self._length:
             return self._read(key)
         if key.__class__ is slice:

@@ -7,6 +7,7 @@ import pytest
 from check.bench import Bench
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 
 @pytest.fixture
@@ -330,3 +331,26 @@ def test_python_writes_after_the_last_launch(b) -> None:
     report = qd.ad.check(run, y, x)
     assert report["x"].kind == "wrong"
     assert report["x"].causes[-1].says.endswith(": to y, which Python writes before launch 2")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_many_launches_are_looked_at_once(b, monkeypatch) -> None:
+    x, y, w = b.x, b.y, b.w
+    finds, find = [], Dispatcher.plan_for
+
+    @qd.kernel
+    def add(k: int):
+        for i in x:
+            w[i] = x[i] * k
+            y[None] += w[i]
+
+    def run():
+        for k in range(40):
+            add(k)
+        begin(b, 3.0)
+        for k in reversed(range(40)):
+            add.grad(k)
+
+    monkeypatch.setattr(Dispatcher, "plan_for", lambda *given: finds.append(given) or find(*given))
+    assert cause_of(run, b).kind == "seed"
+    assert len(finds) < 200  # of pairs there are 780

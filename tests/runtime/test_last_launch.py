@@ -79,6 +79,42 @@ def test_the_last_launch_was_repeated_for_a_checkpoint() -> None:
     assert slope(k, x, y) == pytest.approx(at(0.25))
 
 
+def test_draws_and_reads_are_not_those_of_a_repeated_launch() -> None:
+    x, y, drawn = numbers(3), numbers(), qd.field(qd.f64, shape=3)
+
+    @qd.kernel
+    def weigh():
+        for i in x:
+            w = qd.random(qd.f64)
+            drawn[i] = w
+            y[None] += w * x[i] ** 2
+
+    @qd.kernel
+    def halve():
+        for i in x:
+            x[i] = x[i] / 2
+
+    @qd.ad.checkpoint
+    def both():
+        weigh()
+        halve()
+
+    x.fill(0.5)
+    with qd.ad.Tape(y):
+        both()
+        weigh()
+    slope(weigh, x, y)  # without a warning that halve wrote x since
+    np.testing.assert_allclose(x.grad.to_numpy(), 2 * 0.25 * drawn.to_numpy())
+
+
+def test_the_last_launch_is_not_one_of_a_check_of_gradients() -> None:
+    k, x, y = in_place()
+    x.fill(0.5)
+    with qd.ad.Tape(y, grad_check=[x]):
+        k()
+    assert slope(k, x, y) == pytest.approx(at(0.5), rel=1e-14)
+
+
 def test_no_gradient_ran_under_the_tape() -> None:
     k, x, y = in_place()
     x.fill(0.5)

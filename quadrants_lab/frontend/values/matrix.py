@@ -83,7 +83,7 @@ def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr]
 
 def cast(cx: Context, value: Matrix, dtype: DType) -> Matrix:
     """The matrix with every element cast to ``dtype``."""
-    return build(cx, value.shape, value.elements, dtype)  # type: ignore[arg-type]  # it is read
+    return build(cx, value.shape, value.elements, dtype)  # type: ignore[arg-type]  # a matrix that is read holds numbers
 
 
 def transposed(a: Matrix) -> Matrix:

@@ -3,7 +3,8 @@ too early, with other arguments, or on memory that a later launch has overwritte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -54,10 +55,10 @@ def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable
             says = f"{beside}: Python wrote to it after gradient {n} of {len(ran)}, so what was there by then is gone"
             return Cause("filled", says, help="clear gradients before the first one runs; of a loop that trains, check "
                          "one turn")  # fmt: skip
+    launched, differentiated = Counter(m.plan.owner for m in made), Counter(g.plan.owner.forward for g in ran)
     for each in made:
         name, owner = each.plan.kernel.name, each.plan.owner
-        wanted = sum(m.plan.owner is owner for m in made)
-        got = sum(g.plan.owner.forward is owner for g in ran)
+        wanted, got = launched[owner], differentiated[owner]
         if got < wanted:
             says = f"the gradient of launch {each.number}, kernel {name}, did not run"
             if got:
@@ -67,8 +68,7 @@ def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable
         if got > wanted:
             says = f"the gradient of {name} ran {got} times, for {wanted} launch{'es' * (wanted > 1)}"
             return each.cause("added", f"{beside}: {says}", "its gradient adds to gradients each time")
-    expected = [m for m in reversed(made) if any(g.plan.owner.forward is m.plan.owner for g in ran)]
-    for m, g in zip(expected, ran, strict=False):
+    for m, g in zip(reversed(made), (g for g in ran if g.plan.owner.forward in launched), strict=False):
         if g.plan.owner.forward is not m.plan.owner:
             says = f"the gradient of {g.plan.kernel.name} ran before that of {m.plan.kernel.name}, launch {m.number}"
             return m.cause("order", f"{beside}: {says}", "the gradient of the last launch has to run first")
@@ -77,12 +77,11 @@ def misplaced(beside: str, launches: Forward, grad: Memory, loss: Differentiable
             says = f"launch {m.number} had {arg} = {old[arg]}, and its gradient {new[arg]}"
             return m.cause("order", f"{beside}: {says}", f"{arg} is an argument here",
                            "launch gradients with the arguments of their launches, last launch first")  # fmt: skip
-    for n, m in enumerate(made):
-        for later in made[n + 1 :]:
-            if name := _overwritten(m, later):
-                says = (f"the gradient of launch {m.number} reads {name}, which launch {later.number} overwrote: "
-                        "kernel.grad() finds memory as the last launch left it")  # fmt: skip
-                return m.cause("changed value", f"{beside}: {says}", f"its gradient reads {name}")
+    if (changed := _overwritten(made)) is not None:
+        m, name, later = changed
+        says = (f"the gradient of launch {m.number} reads {name}, which launch {later.number} overwrote: "
+                "kernel.grad() finds memory as the last launch left it")  # fmt: skip
+        return m.cause("changed value", f"{beside}: {says}", f"its gradient reads {name}")
     return _begun(beside, launches, loss)
 
 
@@ -115,15 +114,27 @@ def _differentiable(launches: Forward) -> Iterator[Launch]:
                 yield Launch(number, plan, args)
 
 
-def _overwritten(m: Launch, later: Launch) -> str:
-    """The name of what the gradient of a launch reads, and a later one overwrote; "" if there is none."""
+def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
+    """The first launch whose gradient reads what a later one overwrote, the name of that, and the first later one."""
+    found = None
+    writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box, the next launch that writes it
+    for m in reversed(made):
+        memories = m.plan.memories(m.args)
+        for name in sorted(_read_by_gradient(m) & set(memories), reverse=True):
+            later = writers.get(id(memories[name]), {})
+            mine = footprint(m.plan, name, writes=False) if later else None
+            box = () if mine is None else mine.of(m.args)
+            over = [w for its, w in later.items() if mine is not None and overlap(box, its)]
+            if over:
+                found = m, name, min(over, key=lambda w: w.number)
+        for name in m.plan.writes & set(memories):
+            its = footprint(m.plan, name, writes=True)
+            if its is not None:
+                writers.setdefault(id(memories[name]), {})[its.of(m.args)] = m
+    return found
+
+
+def _read_by_gradient(m: Launch) -> frozenset[str]:
     assert m.plan.owner.gradient is not None
     reverse = m.plan.owner.gradient.plan_for(m.plan.session, m.args)
-    reads, writes = m.plan.memories(m.args), later.plan.memories(later.args)
-    for name in sorted(reverse.primal_reads & set(reads)):
-        for other in sorted(later.plan.writes):
-            if writes.get(other) is reads[name]:
-                mine, its = footprint(m.plan, name, writes=False), footprint(later.plan, other, writes=True)
-                if mine is not None and its is not None and overlap(mine.of(m.args), its.of(later.args)):
-                    return name
-    return ""
+    return reverse.primal_reads

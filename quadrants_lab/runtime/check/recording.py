@@ -29,7 +29,8 @@ class Forward(Launches):
         self.at_first: dict[int, float] = {}
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        if any(step.launch is not None and step.launch[0].session is not plan.session for step in self.leaves()):
+        first = next((step.launch for step in self.leaves() if step.launch is not None), None)
+        if first is not None and first[0].session is not plan.session:
             self.clear()
         if plan.owner.mode == "reverse" and not self.gradients:
             for _, grad in gradients(self).values():

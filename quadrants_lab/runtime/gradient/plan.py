@@ -22,6 +22,7 @@ from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
+from quadrants_lab.runtime.launch.dispatch import Launched
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import field_memories
 from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
@@ -56,6 +57,7 @@ class GradientPlan(Plan):
     def preparation(self) -> Callable[..., bool] | None:
         """Sets depths that never change, and returns what each launch has to do: find the buffers that its forward
         launch kept, evaluate the other depths, set draws and gradients."""
+        self.forward = Launched() if self.compiled.mode == BOTH else self.last_launched  # what this is the gradient of
         prepare = self.stack_preparation()
         if not self.scratch:
             return prepare
@@ -111,37 +113,33 @@ class GradientPlan(Plan):
         depends_on_data = bool(self.data_read) or self.counting is not None or self.device_sizes is not None
         return not self.scratch and not depends_on_data and self.replay_number is None
 
-    def forward_plan(self) -> Plan | None:
-        """The plan of the kernel's last launch, in whatever mode; None where there is none, or by this plan."""
-        return None if self.compiled.mode == BOTH else self.last_launched.plan
-
     def take_kept(self, args: Sequence[Any]) -> bool:
         """Binds the overwritten values that the forward launch kept; an error where it did not."""
-        needs = {b.name for b in self.scratch.buffers if b.role == "kept"}
-        if self.owner.kept is None and needs:
-            forward = self.forward_plan()
+        kept, needs = self.given(), self.scratch.keeps
+        if needs and self.owner.kept is None:
+            forward = self.forward.plan
             if forward is None:
                 raise nothing_kept(self.kernel, "and it was not launched")
-            if not needs <= forward.scratch.kept().keys():
+            if not needs <= kept.keys():
                 how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
                 raise nothing_kept(self.kernel, f"and its last launch, {how}, kept none of them")
             if forward.scratch.last[0] != self.scratch.identity(args):
                 raise nothing_kept(self.kernel, "and its last launch was one with other arguments")
-        self.scratch.give(self.given())
+        self.scratch.give(kept)
         return True
 
     def given(self) -> KeptBuffers:
         """The buffers that the forward launch kept."""
         if self.owner.kept is not None:
             return self.owner.kept
-        forward = self.forward_plan()
+        forward = self.forward.plan
         return {} if forward is None else forward.scratch.kept()
 
     def launch_number(self) -> int:
         """The number of the launch whose random draws are repeated; 0 where there was none."""
         if self.owner.replays:
             return self.owner.replays
-        plan = self.forward_plan()
+        plan = self.forward.plan
         return 0 if plan is None else plan.frame.launch_number
 
     def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
@@ -173,7 +171,7 @@ class GradientPlan(Plan):
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
-            forward = self.forward_plan()
+            forward = self.forward.plan
             if forward is not None and forward.launched and forward.launched != forward.read_versions.now(*args):
                 self.compare_reads(forward, args)
             if self.seeds.looks and not self.seeds.given(args):

@@ -139,7 +139,7 @@ class Dispatcher:
             asked = MODE.get(), CONSTANT.get()
             if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
-            if tape_numbers.GIVEN and TapeNumber in map(type, args):
+            if TapeNumber in map(type, args):
                 return self._with_numbers(args)
             observers = OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
@@ -349,12 +349,13 @@ class Dispatcher:
         return self._first().launched.setdefault((arguments, placements, state(reads)), Launched())
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
-        """For calls that the plan's closure refused: tries again with numpy's numbers as Python's and other libraries'
-        arrays as ours, and resolves the call if that is refused, too."""
+        """For calls that the plan's closure refused: tries again with numpy's and Tapes' numbers as Python's and other
+        libraries' arrays as ours, and resolves the call if that is refused, too."""
 
         def call(*args: Any) -> Any:
             with plan.session.lock:
-                ours = [a.item() if isinstance(a, np.generic) else a for a in self.adopted(args, plan.session)]
+                numbers = tape_numbers.plain(self.adopted(args, plan.session))
+                ours = [a.item() if isinstance(a, np.generic) else a for a in numbers]
                 value = self._launch(plan, ours, refuse)
             return self.resolve(*args) if value is NotImplemented else value
 

@@ -30,14 +30,14 @@ class LaunchGuard:
     def keep(self, args: Sequence[Any]) -> None:
         """To be called when a launch has been prepared."""
         plan = self.plan
-        forward, seed = plan.forward_plan(), plan.seeds.seed
+        forward, seed = plan.forward.plan, plan.seeds.seed
         if forward is None or forward.read_versions.of_arguments or (seed is None and plan.seeds.looks):
             self.then = None
             return
         if self._made_for != (seed, plan.dependencies_of, forward):
             self._made_for = seed, plan.dependencies_of, forward
             fields = [*plan.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
-            self.now = dependencies_of(len(plan.slots), fields, plan.depends_on_args, plan.last_launched)
+            self.now = dependencies_of(len(plan.slots), fields, plan.depends_on_args, plan.forward)
         self.then = self.now(*args)
 
 

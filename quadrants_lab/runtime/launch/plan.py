@@ -285,6 +285,15 @@ class Plan:
         """Whether two launches with the same arguments differ only in the content of memory."""
         return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
 
+    @property
+    def last_launch(self) -> tuple[Any, ...]:
+        """What a gradient by hand has to know of the last launch; to be set again after one that repeats another."""
+        return self.scratch.last, self.launched, self.frame.launch_number
+
+    @last_launch.setter
+    def last_launch(self, last: tuple[Any, ...]) -> None:
+        self.scratch.last, self.launched, self.frame.launch_number = last
+
     def wrote(self, args: Sequence[Any]) -> None:
         """Counts the writes of a launch that does not go through ``call``."""
         memories = self.memories(args)
@@ -346,6 +355,20 @@ class Plan:
     def differentiable(self) -> bool:
         """Whether the kernel touches anything that has a gradient."""
         return any(b.grad and not b.passing for b in self.compiled.lowered.kernel.buffers.values())
+
+    @forks.lazy
+    def derivatives_read(self) -> frozenset[str]:
+        """Which derivatives, "grad" or "dual", anything has that the kernel reads."""
+        return self._derivatives_of(self.reads)
+
+    @forks.lazy
+    def derivatives_written(self) -> frozenset[str]:
+        """Which derivatives anything has that the kernel writes."""
+        return self._derivatives_of(self.writes)
+
+    def _derivatives_of(self, names: frozenset[str]) -> frozenset[str]:
+        buffers = [b for b in self.compiled.lowered.kernel.buffers.values() if b.name in names]
+        return frozenset(which for which in ("grad", "dual") if any(getattr(b, which) for b in buffers))
 
     @property
     def primal_reads(self) -> frozenset[str]:

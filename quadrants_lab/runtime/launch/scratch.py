@@ -31,6 +31,7 @@ class Scratch:
         found = [b for b in plan.kernel.buffers.values() if b.kind == "scratch"]
         self.buffers = [b for b in found if b.role != "marks"]
         self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
+        self.keeps = frozenset(b.name for b in self.buffers if b.role == "kept")
         self.memories: dict[str, Memory] = {}
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed = not _depend_on_arguments(self.buffers)
@@ -44,10 +45,10 @@ class Scratch:
         """`Plan.prepare` for a kernel with scratch buffers, on top of its own ``prepare``."""
 
         def prepare_scratch(*args: Any) -> bool:
+            self.last = self.identity(args), {}  # before there is memory for this launch
             self.bind(args)
             if self.marks:
                 self.bind_marks(args)
-            self.last = self.identity(args), {}
             if self.changes_memory:
                 self.args = args
             return prepare is None or prepare(*args)
@@ -112,14 +113,13 @@ class Scratch:
 
     def kept(self) -> KeptBuffers:
         """The buffers that the last launch kept for its gradient."""
-        kept = {**self.last[1], **self.memories}
-        return {b.name: kept[b.name] for b in self.buffers if b.role == "kept" and b.name in kept}
+        return self.last[1] or {name: self.memories[name] for name in self.keeps if name in self.memories}
 
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""
         kept = self.kept()
         for name in kept:
-            del self.memories[name]
+            self.memories.pop(name, None)
         self.last = self.last[0], kept
         return kept
 

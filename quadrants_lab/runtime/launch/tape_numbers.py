@@ -7,9 +7,10 @@ number goes back into a kernel or a field.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from quadrants_lab.errors import render, warn
 from quadrants_lab.runtime.launch.observe import differentiating
@@ -17,8 +18,6 @@ from quadrants_lab.runtime.launch.observe import differentiating
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
-
-GIVEN: list[bool] = []  # not empty once there was a `TapeNumber`
 
 
 class Recording:
@@ -51,21 +50,24 @@ def begin(what: str, which: str, now: Session, until: ExitStack) -> None:
 
 def _end(token: Token[Recording | None], now: Session) -> None:
     now.notice_reads(-1)
-    RECORDING.reset(token)
+    with suppress(ValueError):  # the token belongs to another context, which has ended
+        RECORDING.reset(token)
 
 
 class TapeNumber(float):
-    """A number and where it came from. Sums, products and powers with one are such numbers, too; `float(x)` is a plain
-    one."""
+    """A number and where it came from. Until its with ends, sums, products and powers with one are such numbers, too;
+    `float(x)` is a plain one. For numpy it is a plain one: results have the dtype that a float would give them."""
 
     __slots__ = ("origin", "recording")
-    origin: str
+    origin: str | ref[Any]  # a kernel's name, or the field or ndarray
     recording: Recording
 
     def passed_on(self, how: str) -> float:
         """The plain number; with a warning where its with has not ended."""
         if self.recording is RECORDING.get() and differentiating():
-            where = f"came from {self.origin} under this {self.recording.what}"
+            of = self.origin if isinstance(self.origin, str) else self.origin()
+            came = f"kernel {of}, which returned it" if isinstance(of, str) else f"{_field(of)}, which Python read"
+            where = f"came from {came} under this {self.recording.what}"
             cure = "leave it in a field, for kernels to read; if a constant is meant, write float(...) around it"
             text = f"{how} a number that {where}: it counts as a constant"
             warn(render("QL0421", text, (), cure, kind="warning"))
@@ -75,21 +77,36 @@ class TapeNumber(float):
         """The plain number, for a field or ndarray."""
         if to.grad is None and to.dual is None:
             return float(self)
-        return self.passed_on(f"Python writes to {to.name or repr(to)}")
+        return self.passed_on(f"Python writes to {_field(to)}")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return getattr(ufunc, method)(*plain(inputs), **options)
 
     def __reduce__(self) -> tuple[type[float], tuple[float]]:
         return float, (float(self),)
 
 
+def _field(of: Any) -> str:
+    return "a field" if of is None else of.name or repr(of)
+
+
+TapeNumber.__name__ = "float"  # so that messages about types say what the program knows of
+
+
 def _kept(name: str) -> Callable[..., Any]:
-    plain = getattr(float, name)
+    of_float = getattr(float, name)
 
     def operation(self: TapeNumber, *others: Any) -> Any:
-        value = plain(self, *others)
-        return _made(value, self.origin, self.recording) if value.__class__ is float else value
+        if others and isinstance(others[0], float) and others[0].__class__ not in _OURS:
+            return NotImplemented  # numpy's f64, which has operations of its own
+        value = of_float(self, *others)
+        ended = self.recording is not RECORDING.get()
+        return value if ended or value.__class__ is not float else _made(value, self.origin, self.recording)
 
     return operation
 
+
+_OURS = (float, TapeNumber)
 
 for _name in ("add", "sub", "mul", "truediv", "pow", "mod"):
     setattr(TapeNumber, f"__{_name}__", _kept(f"__{_name}__"))
@@ -98,14 +115,13 @@ for _name in ("__neg__", "__pos__", "__abs__"):
     setattr(TapeNumber, _name, _kept(_name))
 
 
-def _made(value: float, origin: str, recording: Recording) -> TapeNumber:
+def _made(value: float, origin: str | ref[Any], recording: Recording) -> TapeNumber:
     number = TapeNumber(value)
-    GIVEN[:] = [True]
     number.origin, number.recording = origin, recording
     return number
 
 
-def _from(value: Any, origin: str, recording: Recording) -> Any:
+def _from(value: Any, origin: str | ref[Any], recording: Recording) -> Any:
     if value.__class__ in (tuple, list):
         return value.__class__(_from(x, origin, recording) for x in value)
     return _made(value, origin, recording) if value.__class__ is float else value
@@ -114,20 +130,17 @@ def _from(value: Any, origin: str, recording: Recording) -> Any:
 def read(value: Any, of: Any) -> Any:
     """A number of a field or ndarray, or all those of an element in lists, as Python gets it."""
     now = RECORDING.get()
-    if now is None or getattr(of, now.which) is None:
+    if now is None or value.__class__ not in (float, list) or getattr(of, now.which) is None:
         return value
-    return _from(value, f"{of.name or repr(of)}, which Python read", now)
+    return _from(value, ref(of), now)
 
 
 def returned(value: Any, plan: Plan | None) -> Any:
     """What a launch returned, as Python gets it."""
     now = RECORDING.get()
-    if now is None or plan is None:
+    if now is None or plan is None or now.which not in plan.derivatives_read:
         return value
-    buffers = plan.compiled.lowered.kernel.buffers
-    if not any(getattr(buffers.get(name), now.which, "") for name in plan.reads):
-        return value
-    return _from(value, f"kernel {plan.kernel.name}, which returned it", now)
+    return _from(value, plan.kernel.name, now)
 
 
 def plain(args: Sequence[Any]) -> tuple[Any, ...]:
@@ -137,7 +150,7 @@ def plain(args: Sequence[Any]) -> tuple[Any, ...]:
 def check(args: Sequence[Any], plan: Plan) -> None:
     """Warns of the arguments of a launch that have lost their derivative."""
     now = RECORDING.get()
-    if now is None or not any(getattr(b, now.which) for b in plan.compiled.lowered.kernel.buffers.values()):
+    if now is None or now.which not in plan.derivatives_written:
         return
     for slot, x in zip(plan.slots, args, strict=True):
         if x.__class__ is TapeNumber:

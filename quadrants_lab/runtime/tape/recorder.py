@@ -151,7 +151,7 @@ class Launches(Keeper):
     def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int = 0) -> Any:
         """Launches and records. ``number``: the launch number that is repeated, 0 for a new launch."""
         plan, failed, value = summary.plan, True, None
-        last = plan.scratch.last
+        last = plan.last_launch if number else None
         with plan.session.lock:  # another thread may launch the same kernel, which has one frame
             record_python_writes(self)
             self._begin_auto_segment(summary)
@@ -162,8 +162,8 @@ class Launches(Keeper):
             finally:
                 if value is not NotImplemented:
                     self.add(self._ended(summary, args, pending, failed))
-                    if number:  # a gradient by hand is that of the last launch, and not of the last repeated one
-                        plan.scratch.last = last
+                    if last is not None:  # a gradient by hand is that of the last launch, and not of a repeated one
+                        plan.last_launch = last
                 else:  # nothing was launched
                     for write in pending:
                         write.tracked.version = write.tracked.memory.version
@@ -207,7 +207,7 @@ class Launches(Keeper):
             step.inner_launch, step.launch, step.summary = step.launch, None, None
         elif not failed:
             number = plan.frame.launch_number
-            step.repeat = partial(_again, plan.owner.launch_by, plan, args, number)
+            step.repeat = partial(_repeated, plan.owner.launch_by, plan, args, number)
             if not summary.recomputable:
                 step.summary = None
                 if summary.reverse is not None:
@@ -267,7 +267,7 @@ class Launches(Keeper):
                 plan, args, number = step.launch
                 last = plan.owner.last
                 try:
-                    _again(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
+                    _repeated(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
                 finally:
                     plan.owner.last = last
             elif step.repeat is not None:
@@ -414,6 +414,15 @@ def _again(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number
             return launch(plan, args)
         finally:
             plan.frame.replay(0)
+
+
+def _repeated(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:
+    """`_again`, after which the last launch is what it was."""
+    last = plan.last_launch
+    try:
+        return _again(launch, plan, args, number, quiet)
+    finally:
+        plan.last_launch = last
 
 
 def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
