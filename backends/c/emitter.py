@@ -66,7 +66,7 @@ def emitted(kernel: N.Kernel, options: CompileOptions) -> list[tuple[str, int]]:
         out.put(f"  {name}(frame);")
     out.put("}")
     text = "\n".join((*unit.frame, "", _RUNTIME, *unit.functions.values(), ""))
-    half = any("_Float16" in line for line in (text, *out.lines))  # which not every compiler has
+    half = any("_Float16" in line or ".f16" in line for line in (text, *out.lines))  # which not every compiler has
     word = " ".join(f"{t} {name};" for name, t in TYPES.items() if name != "u1" and (half or name != "f16"))
     head = (*_INCLUDES, "", f"typedef union {{ {word} }} Word;", "", *text.split("\n"))
     return [*((line, N.NO_ID) for line in head), *zip(out.lines, out.ids, strict=True)]

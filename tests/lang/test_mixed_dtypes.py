@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import quadrants_lab as qd
 f32, f64 = np.float32, np.float64
 THIRD = {fp: float(fp(7) / fp(3)) for fp in (f32, f64)}
 
-Pair = qd.types.struct(v=qd.types.vector(2, qd.i64))
+Two = qd.types.vector(2, qd.i64)
+Pair = qd.types.struct(v=Two)
 
 # (default_fp, expression of p and q, dtype and value of p, of q, the result as f64)
 ROWS: list[tuple[str, str, Any, Any, float]] = [
@@ -32,6 +34,8 @@ ROWS: list[tuple[str, str, Any, Any, float]] = [
     # a dtype that is given is that of each element, not of what they have in common
     ("f64", "qd.Vector([p, q], dt=qd.i64)[1]", ("u32", 5), ("i32", -3), -3),
     ("f64", "qd.Matrix([[p, 1], [q, 1]], dt=qd.i64)[1, 0]", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.Matrix([[p, q], [1, qd.i64(2)]])[0, 1]", ("u32", 5), ("i32", -3), -3),
+    ("f64", "qd.Matrix([qd.Vector([p, p]), [q, qd.i64(2)]])[1, 0]", ("u32", 5), ("i32", -3), -3),
     ("f64", "qd.math.vec2(p, q).y", ("u32", 5), ("i32", -3), -3),
     ("f64", "qd.math.vec3([p, q], 1).y", ("u32", 5), ("i32", -3), -3),
     ("f64", "qd.types.vector(n=2, dtype=qd.i64)([p, q])[1]", ("u32", 5), ("i32", -3), -3),
@@ -86,6 +90,90 @@ def test_value(fp: str, expression: str, p: Any, q: Any, want: float) -> None:
     qd.kernel(define(text, a=a, b=b, y=y, Pair=Pair)["k"])()
     real = 2e-7 if fp == "f32" and expression != "p / q" else 1e-14
     assert y[None] == pytest.approx(want, rel=real if isinstance(want, float) else 0)
+
+
+def test_each_number_of_a_list_is_cast_to_what_its_target_holds() -> None:
+    """And not to what it has in common with the others first: -3 as the u32 of its neighbour is 4294967293."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    a, b = qd.field(qd.u32, ()), qd.field(qd.i32, ())
+    v, m, y = qd.Vector.field(2, qd.i64, 2), qd.Matrix.field(2, 2, qd.i64, 2), qd.field(qd.i64, 8)
+    a[None], b[None] = 5, -3
+
+    @qd.kernel
+    def assign() -> None:
+        p, q = a[None], b[None]
+        v[0] = [p, q]
+        v[1] += [p, q]
+        m[0] = [[p, q], [p, p]]
+        w, s = qd.Vector([0, 0], dt=qd.i64), Pair(0)
+        w = [p, q]
+        s.v = [p, q]
+        y[0], y[1], y[2], y[3], y[4] = w[1], s.v[1], v[0][1], v[1][1], m[0][0, 1]
+
+    assign()
+    assert y.to_numpy().tolist() == [-3] * 5 + [0] * 3
+
+
+def test_each_return_is_cast_to_what_the_signature_says() -> None:
+    """And not to what it has in common with other returns first."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    a, b, y = qd.field(qd.u32, ()), qd.field(qd.i32, ()), qd.field(qd.i64, 4)
+    a[None], b[None] = 5, -3
+
+    @qd.func
+    def branching(n: qd.i32) -> qd.i64:
+        if n == 0:
+            return a[None]
+        return b[None]
+
+    @qd.func
+    def looping(n: qd.i32) -> qd.i64:
+        for k in range(3):
+            if k == n:
+                return a[None]
+        return b[None]
+
+    @qd.func
+    def listed() -> Two:
+        return [a[None], b[None]]
+
+    @qd.kernel
+    def both() -> Two:
+        y[0], y[1], y[2] = branching(1), looping(7), listed()[1]
+        return [a[None], b[None]]
+
+    assert both().to_list() == [5, -3]
+    assert y.to_numpy().tolist() == [-3, -3, -3, 0]
+
+
+@pytest.mark.parametrize(
+    "op, dtype, old, value, given, want",
+    [
+        ("min", "u8", 200, 300, "i32", 200),
+        ("max", "u8", 200, -1, "i32", 200),
+        ("max", "u8", 200, 300, "i32", 255),
+        ("min", "u32", 7, 2**53 + 1, "i64", 7),
+        ("max", "u64", 7, -1, "i8", 7),
+        ("max", "i32", -5, 2**32 - 1, "u32", 2**31 - 1),
+        ("min", "i16", -5, -40000, "i32", -(2**15)),
+        ("max", "i64", -5, 2**63, "u64", 2**63 - 1),
+        ("min", "i8", 100, 7.9, "f32", 7),
+    ],
+)
+def test_an_extreme_beyond_the_range_of_the_element(
+    op: str, dtype: str, old: int, value: Any, given: str, want: int
+) -> None:
+    """Cast like other values it would wrap to the other end of the range, and win where it must not."""
+    qd.init(arch=qd.cpu, offline_cache=False)
+    x, v = qd.field(getattr(qd, dtype), 2), qd.field(getattr(qd, given), ())
+    x.fill(old)
+    v[None] = value
+    literal = f"qd.{given}({value})"
+    text = f"def k():\n    qd.atomic_{op}(x[0], v[None])\n    qd.atomic_{op}(x[1], {literal})\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a float is truncated
+        qd.kernel(define(text, x=x, v=v)["k"])()
+    assert x.to_numpy().tolist() == [want, want]
 
 
 @pytest.mark.parametrize("fp, ip", [("f32", "i32"), ("f32", "u32"), ("f32", "i64"), ("f64", "i64"), ("f16", "u16")])

@@ -96,9 +96,10 @@ def inline(
     inlining = [*cx.inlining, (source, known)]
     with cx.setting(frame=frame, top=procedure, static=0, serialize=False, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
-        values = handed_out(_run(cx, body) or (), [*args, *keywords.values()])
+        values: tuple[Value, ...] = handed_out(_run(cx, body) or (), [*args, *keywords.values()])
         values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
-        values = _as_declared(cx, values)
+        if frame.returns is not None and not values:
+            raise cx.fail("QL1803", source.node.returns, name=source.name)
     for (name, (place, at)), before, after in zip(references.items(), given, changed, strict=True):
         if differ(before, after):
             check_no_alias(cx, name, references, same.get(name, ()), source.name)
@@ -179,7 +180,7 @@ def _parameter(
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     """The values of a return statement, then the current values of the parameters by reference."""
-    return (*_values(cx, node), *(cx.frame.env[name] for name in cx.frame.references))
+    return (*_as_declared(cx, _values(cx, node), node), *(cx.frame.env[name] for name in cx.frame.references))
 
 
 def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
@@ -196,8 +197,8 @@ def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
 
 
 def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
-    if isinstance(value, (List, Dict)) and cx.frame.returns is None:
-        return value
+    if isinstance(value, (List, Dict) if cx.frame.returns is None else tuple):
+        return value  # the numbers of a list are cast to what is declared, by `_as_declared`
     if isinstance(value, tuple):
         if only and any(isinstance(v, Matrix) for v in value):
             return tuple(_returned(cx, v, node, only) for v in value)
@@ -205,18 +206,16 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
     return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
 
 
-def _as_declared(cx: Context, values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """The returned values cast to the types of the signature, if it has any."""
+def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:
+    """The values of one return cast to the types of the signature, if it has any: each from its own dtype, and not from
+    the one that it has in common with those of other returns."""
     want = cx.frame.returns
-    if want is None:
+    if want is None or not values:
         return values
-    node = cx.frame.source.node
     if len(want) != len(values):
-        if not values:
-            raise cx.fail("QL1803", node.returns, name=cx.frame.source.name)
-        raise cx.fail("QL1804", node.returns, got=count(len(values), "value"), want=len(want))
-    assert node.returns is not None
-    return tuple(as_type(cx, v, t, node.returns) for v, t in zip(values, want, strict=True))
+        raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
+    assert node.value is not None
+    return tuple(as_type(cx, v, t, node.value) for v, t in zip(values, want, strict=True))
 
 
 def _run(cx: Context, body: Sequence[ast.stmt]) -> tuple[Value, ...] | None:

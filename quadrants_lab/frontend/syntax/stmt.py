@@ -14,7 +14,6 @@ from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import leaves
-from quadrants_lab.frontend.values.struct import as_type
 from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 
@@ -60,10 +59,7 @@ def _return(cx: Context, node: ast.Return) -> None:
     want = frame.returns or ()
     if len(values) != len(want):
         raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
-    numbers: list[Num] = []
-    for value, declared in zip(values, want, strict=True):
-        assert node.value is not None
-        numbers += leaves(as_type(cx, value, declared, node.value))
+    numbers: list[Num] = [number for value in values for number in leaves(value)]
     for k, number in enumerate(numbers):
         buffer = N.Buffer(f"ret{k}", "ret", number.type, 0, ())
         cx.buffers[buffer.name] = buffer

@@ -36,14 +36,20 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype
 def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = None) -> Matrix | None:
     """A matrix, of ``dtype`` if that is given, from a matrix, from a list of numbers (a vector) or from a list of lists
     or vectors (its rows); None for anything else."""
+    found = _uncast(cx, value, node)
+    return found if found is None or (found is value and dtype is None) else cast(cx, found, dtype)
+
+
+def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
+    """What `as_matrix` makes, but each number of a list keeps its own dtype."""
     if isinstance(value, Matrix):
-        return value if dtype is None else cast(cx, value, dtype)
+        return value
     parts = entries(cx, value)
     if parts is None or not parts:
         return None
     if all(isinstance(p, (Num, Lit)) for p in parts):
-        return build(cx, (len(parts),), [p for p in parts if isinstance(p, (Num, Lit))], dtype)
-    found = [as_matrix(cx, p, node, dtype) for p in parts]
+        return Matrix((len(parts),), tuple(parts))
+    found = [_uncast(cx, p, node) for p in parts]
     rows = [r for r in found if r is not None and len(r.shape) == 1]
     if len(rows) < len(parts):
         return None
@@ -53,14 +59,15 @@ def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = N
         if r.shape != first.shape:
             raise cx.fail("QL1416", node, left=describe(first), right=describe(r))
         flat += r.elements
-    return build(cx, (len(rows), *first.shape), flat, dtype)
+    return Matrix((len(rows), *first.shape), tuple(flat))
 
 
-def number_or_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = None) -> Number | Matrix:
-    """``value`` as a number, or as a matrix, of ``dtype`` if that is given; an error if it is neither."""
+def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
+    """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
+    dtype, for what is cast to given dtypes next."""
     if isinstance(value, (Num, Lit)):
         return value
-    found = as_matrix(cx, value, node, dtype)
+    found = _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
     return cx.number(value, node) if found is None else found
 
 
@@ -81,8 +88,8 @@ def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr]
     return build(cx, first.shape, out)
 
 
-def cast(cx: Context, value: Matrix, dtype: DType) -> Matrix:
-    """The matrix with every element cast to ``dtype``."""
+def cast(cx: Context, value: Matrix, dtype: DType | None) -> Matrix:
+    """The matrix with every element cast to ``dtype``, or to what they have in common."""
     return build(cx, value.shape, value.elements, dtype)  # type: ignore[arg-type]  # a matrix that is read holds numbers
 
 
@@ -108,7 +115,7 @@ def construct(
     cx.at(call)
     flat: list[Any] = []
     for a, n in zip(args, [*call.args, *([call] * len(args))], strict=False):
-        value = number_or_matrix(cx, a, n, dtype)
+        value = number_or_matrix(cx, a, n, uncast=True)
         flat += value.elements if isinstance(value, Matrix) else [value]
     want = prod(shape)
     if len(flat) == 1:

@@ -95,9 +95,9 @@ def _fits(shape: tuple[int, ...], want: tuple[int | None, ...]) -> bool:
 
 def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     shape = tuple(want.shape)
-    found = matrix.number_or_matrix(cx, value, node, want.dtype)
+    found = matrix.number_or_matrix(cx, value, node, uncast=True)
     if not isinstance(found, Matrix) and None not in shape:
-        found = matrix.build(cx, shape, (found,) * math.prod(shape), want.dtype)
+        found = Matrix(shape, (found,) * math.prod(shape))
     if not isinstance(found, Matrix) or not _fits(found.shape, shape):
         raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
-    return found
+    return matrix.cast(cx, found, want.dtype)

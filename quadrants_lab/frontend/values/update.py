@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
@@ -48,7 +49,7 @@ def paired_leaves(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterat
     if isinstance(old, Element) and old.shape:
         old = all_cells(cx, old, node)
     if isinstance(old, Matrix):
-        value = matrix.number_or_matrix(cx, new, node)
+        value = matrix.number_or_matrix(cx, new, node, uncast=True)
         if isinstance(value, Matrix) and value.shape != old.shape:
             raise cx.fail("QL1417", node, what=describe(value), target=describe(old))
         for k, leaf in enumerate(old.elements):
@@ -237,14 +238,35 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
     for cell, number in paired_leaves(cx, target, value, source):
         t = cell.mem.buffer.dtype
         check_atomic(cx, op, t, stmt)
-        warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
+        given = cx.type_of(number)
+        if op in _BITWISE and given.is_float:
+            text, same = ast.unparse(source), f"i{given.bits}"
+            raise cx.fail("QL1404", source, op=f"atomic {op}", dtype=given, text=text, same=same)
         cx.at(stmt)
+        if op in ("min", "max") and given.is_int and t.is_int:
+            number = _saturated(cx, number, t)
+        warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
         index = (*cell.index, *cell.at)
         old.append(Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
     _activate(cx, target)
     if isinstance(target, Element) and target.shape:
         return Matrix(target.shape, tuple(old))
     return with_leaves(target, old)  # type: ignore[no-any-return]
+
+
+_BITWISE = ("and", "or", "xor")
+
+
+def _saturated(cx: Context, number: Any, t: DType) -> Number:
+    """The integer, or the end of the range of ``t`` beyond which it lies: a cast would wrap it to the other end, where
+    it would be an extreme that it is not."""
+    given = cx.type_of(number)
+    for k, (prim, end) in enumerate(zip(("max", "min"), t.limits, strict=True)):
+        if isinstance(number, Lit):
+            number = replace(number, value=(max, min)[k](number.value, end))
+        elif given.holds(end) and end != given.limits[k]:
+            number = Num(cx.b.op(prim, number.id, cx.const(end, given)), given)
+    return number  # type: ignore[no-any-return]  # it is a Number
 
 
 def differ(before: Value, after: Value) -> bool:
@@ -328,7 +350,7 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
 
 def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
     """Raises QL1411 if there is no such atomic on the dtype."""
-    if op in ("and", "or", "xor") and dtype.is_float:
+    if op in _BITWISE and dtype.is_float:
         raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="bits of real numbers cannot be combined")
     if dtype is u1 and op not in ("and", "or", "xor", "exchange"):
         raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")

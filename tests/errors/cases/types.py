@@ -142,3 +142,7 @@ def constant_beyond_integer_field():
 def exact_literal():
     k = 1
     k = 2.0
+
+
+def bits_of_element_and_real():
+    a[0] |= x[0]
