@@ -139,8 +139,9 @@ class Dispatcher:
             asked = MODE.get(), CONSTANT.get()
             if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
-            if TapeNumber in map(type, args):
-                return self._with_numbers(args)
+            for arg in args:
+                if arg.__class__ is TapeNumber:
+                    return self._with_numbers(args)
             observers = OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
             if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
@@ -186,7 +187,9 @@ class Dispatcher:
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
         kernel reads have changed since. The caller holds the session's lock."""
-        self.remember(plan)
+        self.last = plan
+        if self.mode != "reverse":
+            self.remember(plan)
         return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
 
     def remember(self, plan: Plan) -> None:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import memory_at
-from quadrants_lab.runtime.compile.compiled import REVERSE
+from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, REVERSE
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
@@ -143,7 +143,9 @@ class Launches(Keeper):
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
         if summary is None or any(memory_at(p, args).serial in self.dead_paths.open for p in summary.constants):
             return NotImplemented
-        dispatcher.remember(summary.plan)
+        plan = dispatcher.last = summary.plan
+        if dispatcher.mode in (FORWARD, DUAL):
+            plan.last_launched.plan = plan
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
         return self.launch(summary, args)
@@ -325,7 +327,8 @@ class Launches(Keeper):
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> list[PendingWrite]:
         """Copies the values that the launch will overwrite and that will be read again."""
-        self.overwritten.launched(summary.plan, args)
+        if self.overwritten.names:
+            self.overwritten.launched(summary.plan, args)
         if self.recomputes and not self.fully_tracked.get(summary):
             for name, place, elements in summary.own_reads:
                 add(self._read(memory_at(place, args), name, summary.plan, N.Read).regions, elements(args))
