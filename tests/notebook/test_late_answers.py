@@ -84,11 +84,11 @@ def test_a_long_press_of_stop_is_not_lost(page: Page):
 
 
 def test_an_answer_goes_where_it_was_asked_and_a_lost_one_is_asked_again(page: Page):
+    page.clock.install()  # before anything is asked: it cannot end an interval that began without it
     open_tab(page, "Code")
     open_tab(page, "Steps")
     answer(page, "0/code", "code")
     expect(page.get_by_role("tabpanel")).not_to_contain_text("code")
-    page.clock.install()
     page.clock.fast_forward(3000)
     open_tab(page, "Run")
     open_tab(page, "Steps")
