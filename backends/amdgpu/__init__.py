@@ -10,7 +10,7 @@ from functools import cache
 
 from quadrants_lab.backends._simt.backend import SimtBackend
 from quadrants_lab.backends.capabilities import Capabilities
-from quadrants_lab.backends.lazily import lazily
+from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "llvm-opt", "isa", "hsaco")
 CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True)
@@ -18,7 +18,7 @@ CAPABILITIES = Capabilities(ad_unroll=(2, 1), many=True)
 _backend = SimtBackend("amdgpu", "hip", "an AMD device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
 open_device, load, stages = _backend.open_device, _backend.load, _backend.stages
-lowering = lazily("amdgpu.gcn", "lowering")
+lowering = lazily("backends.amdgpu.gcn", "lowering")
 
 
 def devices() -> list[str]:

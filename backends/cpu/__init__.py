@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.lazily import lazily
-from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.importing import importing, lazily
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.device import CpuDevice
 
 STAGES = ("llvm", "llvm-opt", "asm")  # as emitted; after optimisation; the machine code, with its size
 CAPABILITIES = Capabilities(on_host=True, suspects_races=True)
-stages, lowering = lazily("cpu.listings", "stages"), lazily("cpu.tasks", "lowering")
-load = lazily("cpu.executable", "load")
+stages, lowering = lazily("backends.cpu.listings", "stages"), lazily("backends.cpu.tasks", "lowering")
+load = lazily("backends.cpu.executable", "load")
 
 
 def probe() -> str:

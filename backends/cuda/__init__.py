@@ -10,7 +10,7 @@ from functools import cache
 from quadrants_lab.backends._simt.backend import SimtBackend
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.cuda import toolkit
-from quadrants_lab.backends.lazily import lazily
+from quadrants_lab.ir.importing import lazily
 
 STAGES = ("llvm", "ptx")
 CAPABILITIES = Capabilities(ad_unroll=(2, 1), dlpack=2, many=True)
@@ -20,7 +20,7 @@ if toolkit.tool("ptxas") and toolkit.tool("nvdisasm"):
 _backend = SimtBackend("cuda", "driver", "a CUDA device")
 probe, probe_simulation = _backend.probe, _backend.probe_simulation
 open_device, load, stages = _backend.open_device, _backend.load, _backend.stages
-lowering = lazily("cuda.nvptx", "lowering")
+lowering = lazily("backends.cuda.nvptx", "lowering")
 
 
 def devices() -> list[str]:

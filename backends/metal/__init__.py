@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.lazily import lazily
+from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.metal.device import Device
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 STAGES = ("msl",)  # the source
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
-probe, probe_simulation = lazily("metal.apple", "probe"), lazily("metal.simulator", "probe")
-lowering, stages = lazily("_msl.kernel", "lowering"), lazily("metal.executable", "stages")
-load = lazily("metal.executable", "Executable")
+probe, probe_simulation = lazily("backends.metal.apple", "probe"), lazily("backends.metal.simulator", "probe")
+lowering, stages = lazily("backends._msl.kernel", "lowering"), lazily("backends.metal.executable", "stages")
+load = lazily("backends.metal.executable", "Executable")
 
 
 def devices() -> list[str]:

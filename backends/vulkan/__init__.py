@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from quadrants_lab.backends.capabilities import Capabilities
 from quadrants_lab.backends.disk_cache import DiskCache
-from quadrants_lab.backends.lazily import lazily
+from quadrants_lab.ir.importing import lazily
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.vulkan.device import Device
 
 STAGES = ("spirv",)  # the module as text, with the size of its binary
 CAPABILITIES = Capabilities(ad_unroll=(4, 4))
-stages, lowering = lazily("vulkan.listings", "stages"), lazily("vulkan.listings", "lowering")
-load = lazily("vulkan.executable", "load")
+stages, lowering = lazily("backends.vulkan.listings", "stages"), lazily("backends.vulkan.listings", "lowering")
+load = lazily("backends.vulkan.executable", "load")
 
 
 def probe() -> str:

@@ -1,11 +1,13 @@
-"""Imports of many modules without runs of Python's garbage collector."""
+"""Imports of many modules: without runs of Python's garbage collector, and by the first call of a function in them."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 
 @contextmanager
@@ -23,3 +25,14 @@ def importing() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
+
+
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """The function ``name`` of a module of this package, such as "backends.cpu.jit", which its first call imports."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        with importing():
+            found = import_module(f"quadrants_lab.{module}")
+        return getattr(found, name)(*args, **named)
+
+    return call

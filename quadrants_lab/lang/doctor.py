@@ -30,7 +30,7 @@ from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.checked_run import checked_run
 from quadrants_lab.runtime.check.differences import Differentiable, initial, loss_at, restore, saved
 from quadrants_lab.runtime.check.dot_product import seed_gradients
-from quadrants_lab.runtime.check.recording import Forward, leak, touched, why_not_ours
+from quadrants_lab.runtime.check.recording import Forward, beside_launches, touched, why_not_ours
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import unwatched, watch
 from quadrants_lab.runtime.tape.python_writes import record_python_writes
@@ -90,7 +90,7 @@ def _checked(
             say("whether a value goes through Python")
             by_launches = {name: x for name, x in fields.items() if id(x._memory) not in from_python}
             lost = _through_python(program, launches, loss, by_launches)
-            report = replace(report, verdicts=tuple(v.without(lost.get(v.field)) for v in report.verdicts))
+            report = replace(report, verdicts=tuple(v.beside(lost.get(v.field)) for v in report.verdicts))
         causes.append(None if unsafe is None else because(unsafe))
     return replace(report, causes=tuple(c for c in causes if c is not None), warnings=tuple(warned))
 
@@ -168,7 +168,7 @@ def _through_python(
                     record_python_writes(rerun)
                 by_program = float(memory.values().reshape(-1)[0])
                 if abs(by_program - by_launches) > noise + 1e-3 * abs(by_program - was):
-                    found[name] = leak(name, launches, rerun)
+                    found[name] = beside_launches(name, launches, rerun)
             except QuadrantsAssertionError:  # the program rejects these values
                 continue
             finally:

@@ -46,7 +46,8 @@ class _UsedFields(Writes):
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         self.clear_tangents()
-        self.overwritten.launched(plan, args)
+        if self.overwritten.names:
+            self.overwritten.launched(plan, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         super().after(plan, args, token, failed)

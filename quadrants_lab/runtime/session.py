@@ -95,13 +95,16 @@ class Session:
         finally:
             with self.lock:
                 self.field_observers = tuple(o for o in self.field_observers if o is not observer)
-                self.unobserved = self.alive and not self.field_observers and not self.tapes
+                self._set_unobserved()
 
     def notice_reads(self, more: int) -> None:
         """Adds to ``tapes``."""
         with self.lock:
             self.tapes += more
-            self.unobserved = not self.tapes and not self.field_observers and self.alive
+            self._set_unobserved()
+
+    def _set_unobserved(self) -> None:
+        self.unobserved = self.alive and not self.field_observers and not self.tapes
 
     @property
     def device(self) -> Device:

@@ -34,6 +34,18 @@ def two(b):
     return one, total
 
 
+def sums(b):
+    """A kernel that sums up the input."""
+    x, y = b.x, b.y
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += x[i]
+
+    return total
+
+
 def begin(b, seed: float = 1.0) -> None:
     qd.ad.clear_all_gradients()
     b.y.grad[None] = seed
@@ -77,12 +89,7 @@ def test_gradients_of_two_launches(b, gradients, seed, found, says) -> None:
 
 
 def test_one_gradient_for_three_launches(b) -> None:
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def total():
-        for i in x:
-            y[None] += x[i]
+    total = sums(b)
 
     def run():
         for _ in range(3):
@@ -111,17 +118,14 @@ def test_a_gradient_with_other_arguments(b) -> None:
 
 
 def test_steps_in_place(b) -> None:
-    x, y = b.x, b.y
+    x = b.x
 
     @qd.kernel
     def step():
         for i in x:
             x[i] = qd.sin(x[i])
 
-    @qd.kernel
-    def total():
-        for i in x:
-            y[None] += x[i]
+    total = sums(b)
 
     def run():
         for _ in range(2):
@@ -183,12 +187,7 @@ def test_a_gradient_that_is_not_cleared_on_the_way(b) -> None:
 
 
 def test_a_gradient_that_is_cleared_between(b) -> None:
-    x, y = b.x, b.y
-
-    @qd.kernel
-    def total():
-        for i in x:
-            y[None] += x[i]
+    total = sums(b)
 
     def run():
         for _ in range(2):

@@ -200,3 +200,38 @@ def one_gradient(term, at) -> str:
 
     (verdict,) = qd.ad.check(run, loss, v).verdicts
     return verdict.kind
+
+
+@pytest.mark.parametrize("counts", ["launches", "an argument"])
+def test_python_that_decides_by_an_input_leaves_its_gradient_right(counts) -> None:
+    """A loop that ends when something is small enough: moved inputs end it earlier or later."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    x, y = qd.field(qd.f64, 4, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+    u = qd.field(qd.f64, (12, 4), needs_grad=True)
+
+    @qd.kernel
+    def step(first: qd.i32, end: qd.i32):
+        for i in x:
+            for t in range(first, end):
+                u[t, i] = x[i] if t == 0 else 0.5 * u[t - 1, i]
+
+    @qd.kernel
+    def total():
+        for i in x:
+            for t in range(12):
+                y[None] += u[t, i] ** 2
+
+    def run():
+        enough = 3 + (x[0] < 1.0)
+        if counts == "launches":
+            for t in range(enough):
+                step(t, t + 1)
+        else:
+            step(0, enough)
+        total()
+
+    x.fill(0.98)
+    u.fill(0.0)
+    report = qd.ad.check(run, y, x)
+    assert report.right, report
+    assert [c.kind for c in report.verdicts[0].causes] == ["decision"]

@@ -65,6 +65,20 @@ def test_the_last_launch_was_under_a_tape(options, launches: int) -> None:
     assert slope(k, x, y) == pytest.approx(at(0.5**launches))
 
 
+def weighing():
+    """A kernel that adds the squares of x, each times a random number, to y, and stores these numbers."""
+    x, y, drawn = numbers(3), numbers(), qd.field(qd.f64, shape=3)
+
+    @qd.kernel
+    def weigh():
+        for i in x:
+            w = qd.random(qd.f64)
+            drawn[i] = w
+            y[None] += w * x[i] ** 2
+
+    return weigh, x, y, drawn
+
+
 def test_the_last_launch_was_repeated_for_a_checkpoint() -> None:
     k, x, y = in_place()
     x.fill(0.5)
@@ -80,14 +94,7 @@ def test_the_last_launch_was_repeated_for_a_checkpoint() -> None:
 
 
 def test_draws_and_reads_are_not_those_of_a_repeated_launch() -> None:
-    x, y, drawn = numbers(3), numbers(), qd.field(qd.f64, shape=3)
-
-    @qd.kernel
-    def weigh():
-        for i in x:
-            w = qd.random(qd.f64)
-            drawn[i] = w
-            y[None] += w * x[i] ** 2
+    weigh, x, y, drawn = weighing()
 
     @qd.kernel
     def halve():
@@ -164,20 +171,13 @@ def test_no_warning_where_the_last_launch_read_what_is_there(by: str) -> None:
 
 @pytest.mark.parametrize("by", ["FwdMode", "Tape"])
 def test_random_draws_are_those_of_the_last_launch(by: str) -> None:
-    x, y, drawn = numbers(3), numbers(), qd.field(qd.f64, shape=3)
-
-    @qd.kernel
-    def weigh():
-        for i in x:
-            w = qd.random(qd.f64)
-            drawn[i] = w
-            y[None] += w * x[i]
-
+    weigh, x, y, drawn = weighing()
+    x.fill(0.5)
     weigh()
     with qd.ad.FwdMode(y, x, [1.0, 0.0, 0.0]) if by == "FwdMode" else qd.ad.Tape(y, validation=True):
         weigh()
     slope(weigh, x, y)
-    np.testing.assert_array_equal(x.grad.to_numpy(), drawn.to_numpy())
+    np.testing.assert_array_equal(x.grad.to_numpy(), drawn.to_numpy())  # times 2 x, which is 1
 
 
 def test_the_last_launch_was_that_of_value_and_grad() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,29 +82,33 @@ def why_not_ours(
     ]  # fmt: skip
 
 
-def leak(name: str, launches: Launches, moved: Launches) -> Cause:
-    """Where a program passes what it computes from an input through Python: the first launch that got another scalar,
-    or the first write that wrote other values, when the input was ``moved``."""
+def beside_launches(name: str, launches: Launches, moved: Launches) -> Cause:
+    """What a program does in Python with what it computes from an input: it passes that on, to the first launch that
+    got another real number, or the first write that wrote other values, when the input was ``moved``; or it decides by
+    it which launches there are, or what integers they get."""
     says = f"what is computed from {name} goes through Python, where no derivative flows"
     help = "hand it on from kernel to kernel, in a field with needs_grad=True"
+    decided = f"Python decides by {name} what launch {{}} is, which a derivative does not show"
     number = 0
-    for a, b in zip(launches.leaves(), moved.leaves(), strict=False):
-        if a.write is not None and b.write is not None:
+    for a, b in zip_longest(launches.leaves(), moved.leaves()):
+        if a is not None and b is not None and a.write is not None and b.write is not None:
             if any(not np.array_equal(u, v) for (_, u), (_, v) in zip(a.write[1], b.write[1], strict=False)):
                 to = launches.names.get(id(a.write[0]), "a field")
                 says += f": to {to}, which Python writes before launch {number + 1}"
                 return Cause("python", says, help=help, launch=number + 1)
             continue
-        (one, two), number = (a.launch or a.inner_launch, b.launch or b.inner_launch), number + 1
+        (one, two), number = (None if x is None else x.launch or x.inner_launch for x in (a, b)), number + 1
         if one is None or two is None or one[0].owner is not two[0].owner:
-            break
+            return Cause("decision", decided.format(number), launch=number)
         plan = one[0]
-        old, new = plan.scalars(one[1]), plan.scalars(two[1])
+        old, new, span = plan.scalars(one[1]), plan.scalars(two[1]), plan.compiled.lowered.kernel.span
         for arg in (n for n in old if old[n] != new[n]):
-            says += f": as the argument {arg} of {plan.kernel.name}"
-            values = ((arg, old[arg]), (f"{arg}, where {name} is moved", new[arg]))
-            span = plan.compiled.lowered.kernel.span
-            return Cause("python", says, span, f"{arg} is a number here", help, plan.kernel.name, number, (), values)
+            values, kernel = ((arg, old[arg]), (f"{arg}, where {name} is moved", new[arg])), plan.kernel.name
+            if isinstance(old[arg], int):
+                says = f"{decided.format(number)}: its argument {arg}"
+                return Cause("decision", says, span, "decided before this", "", kernel, number, (), values)
+            says += f": as the argument {arg} of {kernel}"
+            return Cause("python", says, span, f"{arg} is a number here", help, kernel, number, (), values)
     return Cause("python", says, help=help)
 
 

@@ -50,13 +50,13 @@ class Verdict:
     def good(self) -> bool:
         return self.kind in ("right", "noisy")
 
-    def without(self, lost: Cause | None) -> Verdict:
-        """The verdict where a part of the derivative is lost between the launches: a gradient that is good for them
-        is wrong for the program."""
-        if lost is None:
+    def beside(self, python: Cause | None) -> Verdict:
+        """The verdict where the program does more than its launches, see `recording.beside_launches`: if a part of the
+        derivative is lost in Python, a gradient that is good for the launches is wrong for the program."""
+        if python is None:
             return self
-        causes = (*self.causes, lost)
-        if not self.good:
+        causes = (*self.causes, python)
+        if not self.good or python.kind != "python":
             return replace(self, causes=causes)
         says = f"is WRONG: it lacks what goes through Python; of what the launches compute, it {self.says}"
         return replace(self, kind="wrong", says=says, moves=(), tangent=None, causes=causes)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from quadrants_lab.analysis.races import check_races
@@ -21,7 +20,7 @@ from quadrants_lab.frontend.values.context import FieldAccessHook
 from quadrants_lab.ir import deep_recursion
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
@@ -43,11 +42,11 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.backend import Backend
 
 
-def _derivatives() -> ModuleType:
-    """The module for derivatives, which a kernel without them does not import."""
-    with importing():
-        from quadrants_lab.runtime.compile import derivatives
-    return derivatives
+# a kernel without derivatives does not import what makes them
+_in_derivative_mode = lazily("runtime.compile.derivatives", "in_mode")
+_counting_ir = lazily("runtime.compile.derivatives", "counting_ir")
+_depth_counter = lazily("runtime.compile.derivatives", "depth_counter")
+_to_be_second = lazily("runtime.compile.derivatives", "to_be_second")
 
 
 def trace_of(compiled: Compiled) -> pipeline.Trace:
@@ -82,7 +81,7 @@ def _trace_again(compiled: Compiled) -> pipeline.Trace:
         made = compiled.lowered.kernel  # not the source: its names may mean other values by now
         kernel = make_ir(made, compiled.mode, compiled.options)
         if compiled.counter is not None:
-            _derivatives().counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
+            _counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
     return trace
 
 
@@ -124,7 +123,7 @@ def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     if mode == FORWARD and not any(b.grad or b.dual for b in kernel.buffers.values()):
         made = pipeline.run(kernel, primal(options), options.verify)
     else:
-        made = _derivatives().in_mode(kernel, mode, options)
+        made = _in_derivative_mode(kernel, mode, options)
     nested = options.on_host and any(b.role == "block" or counts_cells(b) for b in made.buffers.values())
     return pipeline.run(made, ON_HOST, options.verify) if nested else made
 
@@ -142,7 +141,7 @@ def lowered_kernel(
         b = Builder(lowered.kernel.next_id)
         body = without_derivatives(b, lowered.kernel.body, set(lowered.kernel.buffers))
         lowered = replace(lowered, kernel=replace(lowered.kernel, body=body, next_id=b.next_id))
-    return _derivatives().to_be_second(lowered) if second else lowered
+    return _to_be_second(lowered) if second else lowered
 
 
 def compile_kernel(
@@ -169,10 +168,10 @@ def compile_kernel(
             snapshot = None if fingerprint is None else fingerprint.snapshot()
             shared = SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
         kernel = _in_mode(tasks, mode, options)
-        counting = _derivatives().counting_ir(kernel, tasks, options) if mode == REVERSE else None
+        counting = _counting_ir(kernel, tasks, options) if mode == REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
-            counter = counting and _derivatives().depth_counter(counting, options, session)
+            counter = counting and _depth_counter(counting, options, session)
             key = ir_key(kernel, session)
             executable = load_cached(kernel, options, session, key)
         at.append(perf_counter())

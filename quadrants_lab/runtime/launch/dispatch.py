@@ -149,7 +149,7 @@ class Dispatcher:
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
-            self.remember(plan)
+            self.last = plan.noted.plan = plan
             if observers:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
@@ -187,16 +187,8 @@ class Dispatcher:
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
         kernel reads have changed since. The caller holds the session's lock."""
-        self.last = plan
-        if self.mode != "reverse":
-            self.remember(plan)
+        self.last = plan.noted.plan = plan
         return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
-
-    def remember(self, plan: Plan) -> None:
-        """To be called before a launch by another way than `call`: the plan is the last one."""
-        self.last = plan
-        if self.mode in ("forward", "dual"):
-            plan.last_launched.plan = plan
 
     def enter(self, now: S.Session) -> None:
         """Exchanges the attributes that belong to another session for those of ``now``. Slots are among them, because

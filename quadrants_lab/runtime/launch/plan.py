@@ -35,10 +35,10 @@ from quadrants_lab.runtime.arguments.signature import (
     memory_at,
     memory_of,
 )
-from quadrants_lab.runtime.compile.compiled import BOTH, Compiled
+from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
-from quadrants_lab.runtime.launch.dispatch import refuse
+from quadrants_lab.runtime.launch.dispatch import Launched, refuse
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from quadrants_lab.analysis.accesses import Accesses
     from quadrants_lab.autodiff.dead_paths import Cuts, Flows
     from quadrants_lab.backends.launch import Frame
-    from quadrants_lab.runtime.launch.dispatch import Dispatcher, Launched
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.regions import Footprint
 
 
@@ -89,6 +89,8 @@ class Plan:
     def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
         self.owner = owner
         self.last_launched = launched
+        # where launches of this plan are noted: those of a gradient are no launch of the kernel
+        self.noted = launched if compiled.mode in (FORWARD, DUAL) else Launched()
         self.session = session
         self.compiled = compiled
         self.kernel = compiled.kernel

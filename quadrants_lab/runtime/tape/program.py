@@ -78,11 +78,11 @@ class Recording:
         """Repeats the launches outside of a Tape."""
         if self.graph_capture.start(lambda: self._launch, []):
             for dispatcher, plan, args in self.calls:
-                dispatcher.remember(plan)
+                dispatcher.last = plan.noted.plan = plan
                 plan.wrote(args)
             return
         for dispatcher, plan, args in self.calls:
-            dispatcher.remember(plan)
+            dispatcher.last = plan.noted.plan = plan
             if plan.call(*args) is NotImplemented:  # the plan no longer takes these arguments
                 self.graph_capture.capture = None
                 dispatcher.call(*args)

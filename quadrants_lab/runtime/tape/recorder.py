@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import memory_at
-from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, REVERSE
+from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
@@ -143,9 +143,7 @@ class Launches(Keeper):
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
         if summary is None or any(memory_at(p, args).serial in self.dead_paths.open for p in summary.constants):
             return NotImplemented
-        plan = dispatcher.last = summary.plan
-        if dispatcher.mode in (FORWARD, DUAL):
-            plan.last_launched.plan = plan
+        dispatcher.last = summary.plan.noted.plan = summary.plan
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
         return self.launch(summary, args)

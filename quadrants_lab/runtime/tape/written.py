@@ -45,8 +45,8 @@ class Overwritten:
         self.names: dict[int, str] = {}  # by the id of the memory
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
-        """To be called before a launch."""
-        for name, memory in plan.memories(args).items() if self.names else ():
+        """To be called before a launch, if there are ``names``."""
+        for name, memory in plan.memories(args).items():
             known = self.names.pop(id(memory), "") if name in plan.reads | plan.writes else ""
             if known and name in plan.reads:
                 warn([overwrite_warning(known, self.which)])
