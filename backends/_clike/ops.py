@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
-from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.ir.nodes import Pass
 

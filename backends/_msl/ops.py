@@ -10,7 +10,7 @@ from collections.abc import Callable
 from quadrants_lab.backends._clike.ops import lowering
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends.lower.functions import MATH
+from quadrants_lab.backends.lower.math import MATH
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 

@@ -14,7 +14,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.functions import lower_math
+from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass

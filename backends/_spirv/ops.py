@@ -17,9 +17,9 @@ from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower_formulas
-from quadrants_lab.backends.lower.functions import MATH, lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.long_sums import SUMMED
+from quadrants_lab.backends.lower.math import MATH, lower_math
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow

@@ -15,20 +15,22 @@ from quadrants_lab.backends.cpu import colours, copies, jit, shares
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function, large
 from quadrants_lab.backends.cpu.colours import coloured
-from quadrants_lab.backends.cpu.lanes import task as in_lanes
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
-from quadrants_lab.backends.cpu.lanes.functions import lower_divergent_math
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.casts import ESTIMATED, lower_formulas
-from quadrants_lab.backends.lower.functions import lower_math
+from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, u64
 from quadrants_lab.ir.walk import walk
+
+_emit_in_lanes, _groups = lazily("backends.cpu.lanes.task", "emit"), lazily("backends.cpu.lanes.task", "groups")
+_lower_divergent_math = lazily("backends.cpu.lanes.functions", "lower_divergent_math")
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
@@ -112,9 +114,9 @@ class _Maker:
         grain, timed = self.grains[number]
         rows = self.plan.rows.get(number)
         if width:
-            in_lanes.emit(self._chunk(number), self.unit, task, number, width, rows is not None, targets)
+            _emit_in_lanes(self._chunk(number), self.unit, task, number, width, rows is not None, targets)
             if rows is None:
-                total = in_lanes.groups(fn, self.kernel, task, total, width)
+                total = _groups(fn, self.kernel, task, total, width)
                 grain = max(1, grain // width)
         else:
             steps = self.plan.steps.get(number, (task.body,))
@@ -222,7 +224,7 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
 
     def lower_lanes(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that elementary functions of divergent values are calls; others are left to the C library."""
-        return lower_divergent_math(kernel, found)
+        return _lower_divergent_math(kernel, found) if any(found) else kernel
 
     roots = (lower_formulas(own=ESTIMATED),) if options.fast_math else ()
     return (lower_adstacks(layouts), lower_lanes, lower_math(), *roots, *LOWERING)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import UNSIGNED, DType, f64, i32, i64
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 def _method(prim: str) -> Callable[..., X]:

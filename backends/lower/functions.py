@@ -18,10 +18,9 @@ from math import factorial
 from typing import Any
 
 from quadrants_lab.backends.lower.expression import Scope, X
-from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
+from quadrants_lab.backends.lower.math import CIRCULAR
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.nodes import Pass
-from quadrants_lab.ir.types import DType, f16, f32, f64, i32, u32, u64
+from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
 
 
 @lru_cache(maxsize=256)
@@ -40,39 +39,6 @@ def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Fu
         s.b.yield_((result := make(s, *args)).id)
     symbol = f"{name}.{t}" + (".unit" if unit else ".wide" if wide and name in CIRCULAR else "")
     return N.Function(symbol, params, s.b.types[result.id], tuple(block))
-
-
-CIRCULAR = ("sin", "cos", "tan")
-
-
-def lower_math(*own: str, near: bool = False, unit: bool = False) -> Pass:
-    """``own``: the primitives on floats that are functions of this file. ``near``: circular functions are those of a
-    number within half a unit in the last place of a large argument, and those of 0 where units are halves or more.
-    ``unit``: where they are, sine and cosine of f32 are the device's own between -pi and pi."""
-
-    def function_of(s: Site, *args: X) -> X | None:
-        if not s.t.is_float:
-            return None
-        if s.t is f16:
-            wide = [a.cast(f32) for a in args]
-            value = called(s, *wide) or X(s.b, s.b.op(s.prim, *(a.id for a in wide)))
-            return value.cast(f16)
-        return called(s, *args)
-
-    def called(s: Site, *args: X) -> X | None:
-        if s.prim not in own:
-            return None
-        t, close = args[0].type, near and s.prim in CIRCULAR
-        return s.call(function(s.prim, t, not close, unit and close and t is f32 and s.prim != "tan"), *args)
-
-    rules: dict[str, Rule] = dict.fromkeys(MATH, function_of)
-
-    def lower_math(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that elementary functions are of f32 and f64, f16 being computed in f32, and that those which the
-        device lacks, or gives inaccurately, are calls."""
-        return rewrite(kernel, rules)
-
-    return lower_math
 
 
 # --- numbers --------------------------------------------------------------------------------------------------
@@ -496,4 +462,3 @@ FUNCTIONS: dict[str, tuple[Any, int]] = {
     "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1), "log1p": (log1p, 1), "pow": (pow, 2), "raw_mod": (raw_mod, 2),
     "pow_int": (pow_int, 2), "mix_int": (mix_int, 2),
 }  # fmt: skip
-MATH = tuple(name for name in FUNCTIONS if not name.endswith("_int"))  # those of primitives on floats

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.backends.lower.expression import X
-from quadrants_lab.backends.lower.functions import function
+from quadrants_lab.backends.lower.math import function
 from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned

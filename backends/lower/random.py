@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from quadrants_lab.backends.lower.expression import X
-from quadrants_lab.backends.lower.functions import function
+from quadrants_lab.backends.lower.math import function
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive

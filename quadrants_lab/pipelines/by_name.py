@@ -21,9 +21,9 @@ from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
-from quadrants_lab.backends.lower.functions import lower_math
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.tasks import lower_tasks

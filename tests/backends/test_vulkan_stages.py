@@ -18,7 +18,7 @@ from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.target import GENERIC, missing
 from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.functions import MATH
+from quadrants_lab.backends.lower.math import MATH
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.device import Device
 from quadrants_lab.ir import nodes as N

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quadrants_lab.backends.lower.casts import lower_formulas
-from quadrants_lab.backends.lower.functions import MATH
+from quadrants_lab.backends.lower.math import MATH
 from quadrants_lab.backends.lower.rewrite import rewrite
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder

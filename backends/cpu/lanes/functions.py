@@ -11,7 +11,8 @@ from quadrants_lab.backends._llvm.body import HANDLERS, Unit
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.lower.expression import Scope, X
-from quadrants_lab.backends.lower.functions import CIRCULAR, FUNCTIONS, NEAR, function
+from quadrants_lab.backends.lower.functions import FUNCTIONS, NEAR, function
+from quadrants_lab.backends.lower.math import CIRCULAR
 from quadrants_lab.backends.lower.rewrite import Site, rewrite
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS

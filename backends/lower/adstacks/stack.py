@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from itertools import pairwise
 
+from quadrants_lab.backends.lower.adstacks.layout import Layout
 from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, Segment, chunks, in_lockstep
 from quadrants_lab.backends.lower.adstacks.loops import EarlyCheck, Trips, by_trips, early_check
 from quadrants_lab.ir import nodes as N
@@ -13,19 +14,6 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1, u32
 from quadrants_lab.ir.walk import types_of, walk
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a backend lays stacks out. ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots are indexed
-    [slot][lane], because many iterations run at a time; else [slot]. ``lockstep``: stacks that are pushed and popped
-    together share a counter and lie beside each other, so that an access may move up to four of a dtype. ``numbered``:
-    there is no counter where the trips of loops number the slots."""
-
-    counter: DType = u32
-    lanes: bool = True
-    lockstep: bool = False
-    numbered: bool = False
 
 
 @dataclass(slots=True, eq=False)
