@@ -198,6 +198,15 @@ def real_functions(x, y, n, g):
 
 X = np.array([-1.0, 0.5, 2.0, 3.0], np.float32)
 N = np.arange(4)
+def numbers_in_strings(x, y, n, g):
+    for i in y:
+        least = float("inf")
+        for j in range(3):
+            least = min(least, x[j] - i)
+        y[i] = least
+    y[3] = -float("inf") if int("7") == 7 else float("nan")
+
+
 KERNELS = {
     plain_functions: {"y": np.where(X > 0, 2 * X, 0) + N * 0.5 + 6.0 * N},
     lambdas_and_partials: {"y": 4 * N + 1 + 100 * (np.where(N > 1, 4, N) + 1) + N - 1 + N},
@@ -213,6 +222,7 @@ KERNELS = {
     vectors_in_logic: {"n": [10, 100, 11, 0], "y": [5, 5, 0, 0], "g": [[1, 9, 9], [0, 0, 0]]},
     boxes: {"y": [1, 0, 0, 0], "n": [0, 1, 1, 0], "g": [[0, 210, 410], [101, 311, 510]]},
     real_functions: {"y": X / 2 + 4},
+    numbers_in_strings: {"y": [*(min(X[:3]) - N)[:3], -np.inf]},
 }
 
 

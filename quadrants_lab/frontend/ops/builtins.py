@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import is_shared
 from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
-from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Struct, Value
+from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, promote, u1
@@ -100,9 +101,12 @@ def _bit_cast(cx: Context, call: ast.Call, x: Value, dtype: Value) -> Value:
 
 
 def _python_number(dtype: Callable[[Context], DType], meaning: Callable[[Any], Any]) -> Lower:
-    """int(x), float(x) and bool(x)."""
+    """int(x), float(x) and bool(x). A string such as "inf" is read when the kernel is compiled."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
+        if isinstance(x, Obj) and isinstance(x.raw, str) and meaning is not bool:
+            with suppress(ValueError):
+                return Lit(meaning(x.value), call)
         number = cx.argument(call, 0, x)
         folded = arith.fold(meaning, number, node=call)
         if folded is not None:
