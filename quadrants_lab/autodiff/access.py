@@ -15,9 +15,9 @@ from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.overwrites import may_be_lost, may_lose_reads
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
 from quadrants_lab.autodiff.refusals import refusal, shown
-from quadrants_lab.autodiff.reverse import has_gradients
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
@@ -40,12 +40,9 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
     ``gradient(keeps)`` makes that gradient, after dead-code elimination. The writes that it repeats may need further
     values, so this is a fixed point.
     """
-    if not has_gradients(kernel):
+    if not may_lose_reads(kernel):
         return NOTHING
     info = accesses_of(kernel)
-    reads = [a for a in info.of.values() if _may_repeat(a.stmt) and not kernel.buffers[a.stmt.buffer].passing]
-    if not any(_may_be_lost(info, r, w) for r in reads for w in _writes(info, r.stmt.buffer)):
-        return NOTHING
     saved: dict[tuple[str, int], Conflict] = {}
     before: set[tuple[int, str]] = set()
     repeated: set[tuple[int, str]] = set()
@@ -82,11 +79,6 @@ def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
         raise refusal("QL0404", c.read.stmt.span, c.write.stmt.span, cure=cure, name=buffer.name)
 
 
-def _may_repeat(s: N.Access) -> bool:
-    """Whether a gradient may read what this statement read."""
-    return isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op in N.MINMAX)
-
-
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
     buffer, number = c.write.stmt.buffer, c.write.number
     box = box_of(info, (w for w in _writes(info, buffer) if w.number == number))
@@ -121,15 +113,8 @@ def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None =
             if isinstance(read.stmt, N.Atomic) and not (compared and read.stmt.op in N.MINMAX):
                 raise refusal("QL0403", read.stmt.span, name=shown(info.kernel.buffers[read.stmt.buffer]))
             for write in _writes(info, read.stmt.buffer):
-                if _may_be_lost(info, read, write):
+                if may_be_lost(info, read, write):
                     yield Conflict(read, write, task if primal else None)
-
-
-def _may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
-    """Whether the write may go to the element after the read. The result of an atomic is that of its whole task."""
-    if isinstance(read.stmt, N.Atomic):
-        return write.number > read.number
-    return may_follow(info, read, write)
 
 
 def check_data_access(kernel: N.Kernel, gradient: N.Kernel, keeps: Keeps = NOTHING) -> None:

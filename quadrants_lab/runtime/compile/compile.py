@@ -10,6 +10,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from quadrants_lab.analysis.overwrites import may_lose_reads
 from quadrants_lab.analysis.races import check_races
 from quadrants_lab.errors import WARNED
 from quadrants_lab.frontend.lower import lower
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.backend import Backend
 
 
-# a kernel without derivatives does not import what makes them
+# a launch that keeps nothing for a gradient does not import what makes gradients
 _in_derivative_mode = lazily("runtime.compile.derivatives", "in_mode")
 _counting_ir = lazily("runtime.compile.derivatives", "counting_ir")
 _depth_counter = lazily("runtime.compile.derivatives", "depth_counter")
@@ -120,7 +121,8 @@ def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 
 @deep_recursion.deeply_recursive
 def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
-    if mode == FORWARD and not any(b.grad or b.dual for b in kernel.buffers.values()):
+    tangents = any(b.dual for b in kernel.buffers.values())  # a launch of second derivatives is itself a derivative
+    if mode == FORWARD and not tangents and not may_lose_reads(kernel):
         made = pipeline.run(kernel, primal(options), options.verify)
     else:
         made = _in_derivative_mode(kernel, mode, options)
