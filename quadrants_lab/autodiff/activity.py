@@ -14,17 +14,6 @@ def flows(stmt: N.Op) -> tuple[int, ...]:
     return tuple(a for n, a in enumerate(stmt.args) if share(stmt.prim, n) is not None)
 
 
-def computed_from(block: N.Block) -> dict[int, list[int]]:
-    """For each value in the block, at any depth, the values that it is computed or merged from."""
-    found: dict[int, list[int]] = {}
-    for s in walk(block):
-        if isinstance(s, N.Value):
-            found.setdefault(s.id, []).extend(s.operands())
-        for a, b in merges(s):
-            found.setdefault(b, []).append(a)
-    return found
-
-
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
     """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
     ``with_derivative`` (by default those with an adjoint). A derivative does not begin or end in a launch temporary: it

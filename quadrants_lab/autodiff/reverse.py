@@ -8,7 +8,7 @@ from functools import wraps
 
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.autodiff.activity import active_values, computed_from
+from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
 from quadrants_lab.autodiff.collisions import colliding_stores
@@ -22,6 +22,7 @@ from quadrants_lab.autodiff.temporaries import temporaries
 from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import reached, rename, types_of, walk

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
-from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, While, Yield
+from quadrants_lab.ir.nodes import Block, Break, Exit, For, If, Loop, Params, Stmt, Value, While, Yield
 from quadrants_lab.ir.types import u1
-from quadrants_lab.ir.walk import end_of, rewrite
+from quadrants_lab.ir.walk import end_of, rewrite, walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.ir.build import Builder
 
 T = TypeVar("T")
 
@@ -108,3 +110,14 @@ def tested_inside(b: Builder, loop: While) -> While:
     with b.block() as test:
         b.add(If(b.fresh(), cond, b.nothing(), tuple(left), ()))
     return replace(loop, cond=tuple(always), body=(*loop.cond[:-1], *test, *loop.body))
+
+
+def computed_from(block: Block) -> dict[int, list[int]]:
+    """For each value in the block, at any depth, the values that it is computed or merged from."""
+    found: dict[int, list[int]] = {}
+    for s in walk(block):
+        if isinstance(s, Value):
+            found.setdefault(s.id, []).extend(s.operands())
+        for a, b in merges(s):
+            found.setdefault(b, []).append(a)
+    return found

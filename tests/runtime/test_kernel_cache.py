@@ -399,8 +399,8 @@ def k(scale: qd.f32):
         z[None] += y[i] * y[i]
 k(2.0)
 late = {"json", "llvmlite", *("quadrants_lab." + name for name in (
-    "passes", "pipelines", "autodiff", "adstack", "frontend.lower", "frontend.ops", "backends._llvm", "backends.lower",
-    "ir.text", "ir.prims", "runtime.compile.compile", "runtime.gradient"))}
+    "passes", "pipelines", "autodiff.reverse", "adstack", "frontend.lower", "frontend.ops", "backends.lower",
+    "backends._llvm", "ir.text", "ir.prims", "runtime.compile.compile", "runtime.gradient"))}
 print(x.to_numpy().tolist(), sorted(late & set(sys.modules)))
 """
 
@@ -410,7 +410,7 @@ def test_a_process_imports_no_compiler(tmp_path: Path) -> None:
     program.write_text(PROCESS)
     first, second = (in_a_process(sys.executable, program, tmp_path / "cache").stdout for _ in range(2))
     assert "quadrants_lab.frontend.lower" in first
-    assert "autodiff" not in first  # and no derivatives, for which this launch keeps nothing
+    assert "autodiff.reverse" not in first  # and no derivatives, for which this launch keeps nothing
     assert second == f"{[4.0] * 8} []\n"
 
 

@@ -18,7 +18,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:
-    from quadrants_lab.autodiff.trips import TripCount
+    from quadrants_lab.analysis.trips import TripCount
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
 
@@ -53,7 +53,7 @@ class ReadVersions:
         elements = [len(getattr(spec, "element_shape", ())) for spec in flat_specs(plan.compiled.specs)]
         found: list[TripCount] = []
         if plan.owner.gradient is not None and plan.differentiable:
-            from quadrants_lab.autodiff.trips import other_reads, trip_counts
+            from quadrants_lab.analysis.trips import other_reads, trip_counts
 
             found = trip_counts(plan.kernel)
             found += other_reads(plan.kernel, found)

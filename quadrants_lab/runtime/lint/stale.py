@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.autodiff.trips import TripCount
+from quadrants_lab.analysis.trips import TripCount
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.runtime.launch.regions import footprint, overlap

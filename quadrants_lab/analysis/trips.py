@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.autodiff.activity import computed_from
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import end_of, reached, walk
