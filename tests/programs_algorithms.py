@@ -226,3 +226,15 @@ def backwards_in_time():
             for j in range(t, t // 2, -2):
                 v *= 1.0 + 0.1 * w[j]
         y[None] += v * u[i, 0]
+
+
+@program({"x": F((4, 3)), "y": F((12,))})
+def energy_of_neighbours_in_a_flat_array():
+    """Elements of `y` are those of one iteration each, but by a product of sizes: its adjoints are exchanged."""
+    for i, j in qd.ndrange(4, 3):
+        e = 0.0
+        if j + 1 < 3:
+            e += x[i, j] * x[i, j + 1]
+        if i + 1 < 4:
+            e += x[i, j] * x[i + 1, j]
+        y[3 * i + j] = e

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from quadrants_lab.frontend.diagnostics import count, error
 from quadrants_lab.frontend.ops.builtins import OPS
@@ -93,4 +94,4 @@ def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
         cx.buffers[name] = buffer
         return Mem(with_adjoint(cx.buffers, buffer) if spec.grad else buffer, name, spec.element_shape)
     value = cx.wrap(spec.value, name)
-    return Lit(value.value, None, "a template argument") if isinstance(value, Lit) else value
+    return replace(value, fixed="a template argument") if isinstance(value, Lit) else value

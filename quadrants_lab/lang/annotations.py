@@ -35,13 +35,6 @@ template.__qd_template__ = True  # type: ignore[attr-defined]  # for annotations
 ref.__qd_template__ = True  # type: ignore[attr-defined]  # for annotations that are not evaluated
 
 
-class TensorType:
-    """The annotation of an argument that is a field, an array or None: `qd.Tensor`."""
-
-    def __repr__(self) -> str:
-        return "qd.Tensor"
-
-
 @dataclass(frozen=True, slots=True)
 class NdarrayType:
     """The annotation of a numpy array or a `qd.ndarray`; None for ``dtype`` or ``ndim`` allows any.
@@ -55,6 +48,22 @@ class NdarrayType:
 
     def __repr__(self) -> str:
         return f"qd.types.ndarray(dtype={self.dtype}, ndim={self.ndim})"
+
+    def __or__(self, other: None) -> TensorType:
+        return NotImplemented if other is not None else TensorType(self)
+
+    __ror__ = __or__
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """The annotation of an argument that is a field, an array or None: `qd.Tensor`. With ``array`` it is None or such
+    an array: ``array | None``."""
+
+    array: NdarrayType | None = None
+
+    def __repr__(self) -> str:
+        return "qd.Tensor" if self.array is None else f"{self.array} | None"
 
 
 def ndarray(

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from quadrants_lab.errors import Label, QuadrantsSyntaxError
 from quadrants_lab.frontend.source import FunctionSource
@@ -38,14 +39,16 @@ class Parameter:
         a = self.annotation
         if isinstance(a, A.Template):
             return TemplateSlot(self.name)
+        if isinstance(a, A.TensorType):
+            array = Parameter(self.name, a.array or A.NdarrayType(), None).slot()
+            assert isinstance(array, ArraySlot)
+            return TensorSlot(self.name, array, a.array is not None)
         if isinstance(a, A.NdarrayType):
             element = a.dtype if getattr(a.dtype, "__qd_type__", "") else None
             dtype = a.dtype if element is None else element.dtype
             shape = (a.element_shape or ()) if element is None else tuple(element.shape)
             dtype = None if dtype is None else as_dtype(dtype)
             return ArraySlot(self.name, dtype, a.ndim, a.needs_grad, shape)
-        if isinstance(a, A.TensorType):
-            return TensorSlot(self.name)
         if isinstance(a, type) and is_dataclass(a):
             members = member_annotations(a)
             slots = tuple((n, Parameter(f"{self.name}.{n}", member, None).slot()) for n, member in members)
@@ -65,7 +68,7 @@ def is_compound(annotation: Any) -> bool:
 
 
 def has_tensors(annotation: Any) -> bool:
-    """Whether it is `qd.Tensor`, or a Python dataclass with such a member."""
+    """Whether it is `qd.Tensor`, an array or None, or a Python dataclass with such a member."""
     if isinstance(annotation, type) and is_dataclass(annotation):
         with suppress(QuadrantsSyntaxError):  # a call raises it again
             return any(has_tensors(member) for _, member in member_annotations(annotation))
@@ -95,7 +98,14 @@ def member_annotations(cls: type) -> list[tuple[str, Any]]:
 
 
 def language_annotation(given: Any) -> Any:
-    """The annotation in its canonical form; None if it is not one of the language."""
+    """The annotation in its canonical form; None if it is not one of the language. Templates and tensors may be None
+    without saying so."""
+    if isinstance(given, UnionType) or get_origin(given) is Union:
+        inner = [language_annotation(part) for part in get_args(given) if part is not NoneType]
+        given = inner[0] if len(inner) == 1 else None
+        if isinstance(given, A.NdarrayType):
+            given = A.TensorType(given)
+        return given if isinstance(given, (A.Template, A.TensorType)) else None
     with suppress(TypeError):  # it is not hashable, so it is no shorthand
         given = _SHORTHANDS.get(given, given)
     if isinstance(given, type) and issubclass(given, Tensor):

@@ -34,7 +34,8 @@ class TensorVariants:
         self.tensors = any(has_tensors(p.annotation) for p in parameters)
         self._variants: dict[Kinds, tuple[Dispatcher, Dispatcher, ValueAndGrad]] = {}
         self.default = self._variant(())
-        self._tensors: list[int] | None = None  # positions of the tensors among the flattened arguments
+        # positions of the tensors among the flattened arguments, and whether they are arrays or None
+        self._tensors: list[tuple[int, bool]] | None = None
 
     def _variant(self, kinds: Kinds) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:
         variant = self._variants.get(kinds)
@@ -57,10 +58,13 @@ class TensorVariants:
         """The dispatchers for these flattened arguments."""
         if self._tensors is None:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
-            self._tensors = [n for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]
-        return self._variant(tuple([_is_array(flat[n]) for n in self._tensors]))
+            self._tensors = [(n, leaf.optional) for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]
+        return self._variant(tuple([_is_array(flat[n], optional) for n, optional in self._tensors]))
 
 
-def _is_array(value: Any) -> bool:
-    """Whether a parameter of `qd.types.ndarray` takes it; otherwise it is a field or None."""
+def _is_array(value: Any, optional: bool) -> bool:
+    """Whether it is one that a parameter of `qd.types.ndarray` takes or, if ``optional``, anything but None; otherwise
+    it is a field or None."""
+    if optional:
+        return value is not None
     return isinstance(value, np.ndarray) or getattr(value, "__qd_ndarray__", False) or is_foreign(value)

@@ -14,7 +14,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses, symbol
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import uses, walk
 
 # statements that each of the loops may repeat
 _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
@@ -29,6 +29,9 @@ def sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int
     number = {step: n for n, step in enumerate(dict.fromkeys(_along(info, a, last) for a in sums))}
     if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
         return {}
+    used = uses(task.body)
+    if any(isinstance(a.stmt, N.Atomic) and a.stmt.id in used for a in own):
+        return {}  # each loop that needs an old value would change the element again
     classes = memory_classes(info.kernel)
     near: dict[str, list[Access]] = {}
     for a in own:

@@ -5,6 +5,7 @@ A row of `KERNELS` is a kernel over the fields below and what they hold after a 
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import partial
 
 import numpy as np
@@ -434,6 +435,28 @@ def test_text_and_lists_at_compile_time(session, capfd):
     tell()
     qd.sync()
     assert capfd.readouterr().out == "--- rows: n=3\n"
+
+
+class Joint(IntEnum):
+    FIXED = 0
+    HINGE = 5
+
+
+def test_value_and_name_of_a_member_of_an_enumeration_of_integers(session):
+    @qd.kernel
+    def described(kind: qd.i32, known: qd.template()) -> qd.i32:
+        total = 1000 * known.value
+        if kind == Joint.HINGE.value:
+            total += 100
+        for joint in qd.static(list(Joint)):
+            if qd.static(joint.name == known.name):
+                total += 10 + joint
+        return total
+
+    assert described(5, Joint.HINGE) == 5115
+    assert described(5, Joint.FIXED) == 110
+    with pytest.raises(qd.QuadrantsNameError, match="QL1306.*'known' has no attribute 'value'"):
+        described(5, 5)
 
 
 def test_a_list_of_the_run_time_is_not_compared_at_compile_time(session):

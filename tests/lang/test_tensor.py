@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import pickle
+import typing
 
 import numpy as np
 import pytest
@@ -197,3 +198,60 @@ def test_copies_go_across():
     b.fill(2)
     a.copy_from(b)
     assert a.to_numpy().tolist() == [2, 2, 2]
+
+
+Array = qd.types.NDArray[qd.f32, 1]
+
+
+OPTIONAL = [Array | None, None | Array, qd.types.NDArray | None, qd.Tensor | None, typing.Optional[qd.Template]]  # noqa: UP045
+
+
+@pytest.mark.parametrize("annotation", OPTIONAL, ids=str)
+def test_an_argument_may_be_none(annotation):
+    y = qd.field(qd.f32, 3, needs_grad=True)
+
+    @qd.func
+    def shifted(v, by: annotation, i: int):
+        w = v
+        if qd.static(by is not None):
+            w *= by[i]
+        return w
+
+    @qd.kernel
+    def shift(x: Array, by: annotation):
+        for i in x:
+            y[i] = shifted(x[i], by, i)
+
+    x, by = qd.ndarray(qd.f32, 3, needs_grad=True), qd.ndarray(qd.f32, 3, needs_grad=True)
+    x.fill(2)
+    by.from_numpy(np.array([1, 2, 3], np.float32))
+    for given, want in ((None, [1, 1, 1]), (by, [1, 2, 3])):
+        shift(x, given)
+        assert y.to_numpy().tolist() == [2 * w for w in want]
+        y.grad.fill(1)
+        x.grad.fill(0)
+        shift.grad(x, given)
+        assert x.grad.to_numpy().tolist() == want
+
+
+def test_what_an_array_or_none_does_not_take():
+    @dataclasses.dataclass
+    class Given:
+        by: Array | None
+        n: qd.i32
+
+    @qd.kernel
+    def known(given: Given) -> qd.i32:
+        return given.n if qd.static(given.by is None) else given.by.shape[0]
+
+    assert known(Given(None, 5)) == 5
+    assert known(Given(np.zeros(3, np.float32), 5)) == 3
+    with pytest.raises(ValueError, match="QL2044.*'given.by' of known must be a numpy array .*it is a field"):
+        known(Given(qd.field(qd.f32, 3), 5))
+    with pytest.raises(ValueError, match="QL2045"):
+        known(Given(np.zeros(3, np.int32), 5))
+    with pytest.raises(qd.QuadrantsSyntaxError, match="QL2062"):
+
+        @qd.kernel
+        def unknown(x: int | None):
+            pass

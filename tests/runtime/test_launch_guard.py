@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -103,6 +104,25 @@ def test_no_seed(sines: Sines) -> None:
     sines.y.grad[None] = 0.0
     with pytest.warns(qd.QuadrantsWarning, match="QL0409"):
         assert sines.gradient() == 0.0
+
+
+def test_a_seed_that_one_of_several_iterations_takes(sines: Sines) -> None:
+    x, y, z = (qd.field(qd.f64, 4, needs_grad=True) for _ in range(3))
+
+    @qd.kernel
+    def swapped():
+        for i in x:
+            y[i] = 2.0 * x[i]
+        for i, j in qd.ndrange(2, 2):
+            z[2 * i + j] = y[2 * i + 1 - j]
+
+    swapped()
+    for seed in (1.0, 0.0):
+        x.grad.fill(0.0)
+        z.grad.fill(seed)
+        with pytest.warns(qd.QuadrantsWarning, match="QL0409.*y.grad, z.grad are 0") if not seed else nullcontext():
+            swapped.grad()
+        assert x.grad.to_numpy().tolist() == [2.0 * seed] * 4
 
 
 def test_no_seed_in_an_array(sines: Sines) -> None:

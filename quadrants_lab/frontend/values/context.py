@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
+from enum import Enum
 from functools import reduce
 from itertools import chain, count, product
 from threading import get_ident
@@ -272,7 +273,7 @@ class Context:
             value = value.item()
         for plain in (bool, int, float):  # subclasses become plain numbers
             if isinstance(value, plain):
-                return V.Lit(plain(value), node)
+                return V.Lit(plain(value), node, member=value if isinstance(value, Enum) else None)
         # a dict's attributes may be its keys, and those of a class say what its objects are
         if isinstance(value, (ModuleType, dict, type)):
             return V.Obj(value, text)

@@ -361,6 +361,8 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         return method
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
+    if isinstance(value, V.Lit) and value.member is not None:
+        value = V.Obj(value.member, name_of(node.value))
     if isinstance(value, V.Mem):
         return _mem_member(cx, value, node)
     if isinstance(value, V.StructMem):

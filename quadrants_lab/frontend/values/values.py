@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any
 
 from quadrants_lab.frontend.source import FINGERPRINT
@@ -29,12 +30,14 @@ class Num:
 @dataclass(slots=True, eq=False)
 class Lit:
     """A number that is known at compile time. It gets a dtype where it becomes an operand: ``dtype``, which extents
-    beyond i32 have and what is computed with them, else default_ip or default_fp."""
+    beyond i32 have and what is computed with them, else default_ip or default_fp. ``member``: the member of an
+    enumeration whose number it is."""
 
     value: Any  # bool, int or float
     node: ast.AST | None = None
     fixed: str = ""
     dtype: DType | None = None
+    member: Enum | None = None
 
 
 @dataclass(slots=True, eq=False)

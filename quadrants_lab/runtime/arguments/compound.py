@@ -92,9 +92,12 @@ class StructSlot:
 
 @dataclass(frozen=True, slots=True)
 class TensorSlot:
-    """A field, an array or None: `resolve_tensors` replaces it by the slot for the given argument."""
+    """A field, an array or None: `resolve_tensors` replaces it by the slot for the given argument. ``array``: the slot
+    of an array; ``optional``: no field is taken."""
 
     name: str
+    array: ArraySlot
+    optional: bool
 
 
 AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | TensorSlot
@@ -103,7 +106,7 @@ AnySlot = ScalarSlot | ArraySlot | TemplateSlot | MatrixSlot | StructSlot | Tens
 def resolve_tensors(slot: AnySlot, arrays: Iterator[bool]) -> AnySlot:
     """The slot with every `TensorSlot` in it replaced; ``arrays`` yields for each whether the argument is an array."""
     if isinstance(slot, TensorSlot):
-        return ArraySlot(slot.name, None, None, None) if next(arrays) else TemplateSlot(slot.name)
+        return slot.array if next(arrays) else TemplateSlot(slot.name)
     if isinstance(slot, StructSlot):
         return replace(slot, members=tuple((name, resolve_tensors(s, arrays)) for name, s in slot.members))
     return slot
