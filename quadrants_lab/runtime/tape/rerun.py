@@ -32,7 +32,7 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     would hold too much memory."""
     plain = (
         isinstance(item, Step) and item.summary is not None and item.summary.fast and item.gradient is None
-        and all(part.region is not None for part in item.changes)
+        and not item.by_data
         for item in launches.steps
     )  # fmt: skip
     if not launches.steps or launches.memory is not None or launches.repeatable or not all(plain):
