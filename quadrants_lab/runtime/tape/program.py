@@ -143,8 +143,8 @@ class Program:
         with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
-        held = why_not or (calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names) == key[-1])
-        if not held:
+        same = calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names) == key[-1]
+        if not (why_not or same):
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
