@@ -121,3 +121,27 @@ def test_places_from_data_where_nothing_changed_at_first() -> None:
             write()
             read()
         assert (x.grad.to_numpy().tolist(), value.grad[0]) == ([4.0, 12.0], 2 * written)
+
+
+@pytest.mark.filterwarnings("ignore:.*QL0420")
+def test_gradients_by_hand_of_what_launches_keep() -> None:
+    x, loss = qd.field(qd.f64, 2, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def curve():
+        for i in x:
+            x[i] = qd.sin(x[i])
+
+    @qd.kernel
+    def add():
+        for i in x:
+            loss[None] += x[i]
+
+    for steps, want in ((1, np.cos(0.5)), (1, np.cos(0.5)), (2, np.cos(0.5) * np.cos(np.sin(0.5)))):
+        x.fill(0.5)
+        with qd.ad.Tape(loss):
+            for _ in range(steps):
+                curve()
+                curve.grad()
+            add()
+        np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
