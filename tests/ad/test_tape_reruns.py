@@ -97,3 +97,51 @@ def test_places_from_data_in_a_row() -> None:
         want[row, [40, 1]] /= 2
         np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)
         x.grad.fill(0.0)
+
+
+def test_places_from_data_where_nothing_changed_at_first() -> None:
+    x, value, loss = (qd.field(qd.f64, n, needs_grad=True) for n in (2, 1, ()))
+    place = qd.field(qd.i32, ())
+
+    @qd.kernel
+    def read():
+        for i in x:
+            loss[None] += x[i] ** 2
+
+    @qd.kernel
+    def write():
+        for i in value:
+            x[place[None]] = value[i]
+
+    for written in (2.0, 5.0, 2.0):
+        x.from_numpy(np.array([2.0, 3.0]))
+        value[0] = written
+        with qd.ad.Tape(loss):
+            read()
+            write()
+            read()
+        assert (x.grad.to_numpy().tolist(), value.grad[0]) == ([4.0, 12.0], 2 * written)
+
+
+@pytest.mark.filterwarnings("ignore:.*QL0420")
+def test_gradients_by_hand_of_what_launches_keep() -> None:
+    x, loss = qd.field(qd.f64, 2, needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def curve():
+        for i in x:
+            x[i] = qd.sin(x[i])
+
+    @qd.kernel
+    def add():
+        for i in x:
+            loss[None] += x[i]
+
+    for steps, want in ((1, np.cos(0.5)), (1, np.cos(0.5)), (2, np.cos(0.5) * np.cos(np.sin(0.5)))):
+        x.fill(0.5)
+        with qd.ad.Tape(loss):
+            for _ in range(steps):
+                curve()
+                curve.grad()
+            add()
+        np.testing.assert_allclose(x.grad.to_numpy(), want, rtol=1e-12)

@@ -1,6 +1,8 @@
 """Vectors, matrices, structs and dataclasses as arguments and results of kernels; arrays of vectors; every dtype."""
 
+import collections
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -264,6 +266,66 @@ def test_templates_that_hold_numbers_are_taken_by_value():
     given["x"] = 7.0
     named(given)
     assert out[None] == 7
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    name: str
+    gain: float
+    unit: float = dataclasses.field(default=1.0, compare=False)
+
+
+class Equal:
+    """Compares equal to everything."""
+
+    def __init__(self, name: str, gain: float, unit: float = 1.0) -> None:
+        self.gain, self.unit = gain, unit
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 1
+
+
+class Unhashed(Equal):
+    __hash__ = None
+
+
+@pytest.mark.parametrize(("made", "plans"), [(Frozen, 4), (Equal, 8), (Unhashed, 8)])
+def test_equal_templates_are_not_one(made, plans) -> None:
+    @qd.kernel
+    def inverse(a: qd.template()) -> qd.f32:
+        return a.unit / a.gain
+
+    for _ in range(2):
+        assert [inverse(made("a", gain)) for gain in (0.0, -0.0, 2)] == [np.inf, -np.inf, 0.5]
+        assert inverse(made("a", 2, unit=3.0)) == 1.5
+    assert len(inverse.dispatcher.plans) == plans
+
+
+def test_templates_that_python_changes_in_place() -> None:
+    @qd.kernel
+    def total(a: qd.template()) -> qd.i32:
+        s = 0
+        for i in qd.static(a):
+            s += i
+        return s
+
+    for numbers in ({1}, collections.deque([1])):
+        assert total(numbers) == 1
+        getattr(numbers, "add" if isinstance(numbers, set) else "append")(2)
+        assert total(numbers) == 3
+
+    @qd.kernel
+    def called(f: qd.template(), v: qd.f32) -> qd.f32:
+        return f(v)
+
+    factors = [2.0]
+    scaled = functools.partial(lambda factors, v: factors[0] * v, factors)
+    assert called(scaled, 1.0) == 2
+    factors[0] = 3.0
+    assert called(scaled, 1.0) == 3
 
 
 def test_zeros_of_both_signs_are_two_templates() -> None:

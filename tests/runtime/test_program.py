@@ -251,6 +251,39 @@ def test_a_function_that_changes_what_it_reads_is_run_by_python():
         assert s.x[None] == n
 
 
+def test_what_changes_between_launches_and_changes_back_is_seen_under_a_tape():
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.data_oriented
+    class Swapped:
+        def __init__(self) -> None:
+            self.x, self.y = (qd.field(qd.f32, (), needs_grad=True) for _ in range(2))
+
+        @qd.kernel
+        def step(self):
+            self.y[None] = self.x[None] * self.x[None]
+
+        @qd.kernel
+        def end(self, factors: qd.template()):
+            loss[None] += factors[0] * self.x[None]
+
+        @qd.ad.program
+        def run(self) -> None:
+            for _ in range(2):
+                self.step()
+                self.x, self.y = self.y, self.x
+            for factors[0] in (3.0, 2.0):
+                self.end(factors)
+
+    s, factors = Swapped(), [2.0]
+    for _ in range(3):
+        s.x[None] = 2.0
+        with warnings.catch_warnings(), qd.ad.Tape(loss):
+            warnings.simplefilter("ignore", qd.QuadrantsWarning)
+            s.run()
+        assert (loss[None], s.x.grad[None]) == (80.0, 160.0)
+
+
 def test_gradients_of_the_users_are_run_by_python():
     x, loss = (qd.field(qd.f32, (), needs_grad=True) for _ in range(2))
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import fields
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -139,6 +143,7 @@ class TemplateSlot:
 
 
 Slot = ScalarSlot | ArraySlot | TemplateSlot
+_SEQUENCES = tuple, list, set, frozenset, deque
 
 
 class Identity:
@@ -157,15 +162,16 @@ class Identity:
 
 
 def template_key(value: Any) -> Any:
-    """A key that is equal exactly where the same code results: by identity for fields, ndarrays and objects, by type
-    and value for numbers and for containers of numbers, which may change between two launches."""
+    """A key that is equal only where the same code results: by identity for fields, ndarrays and objects, whatever
+    their own ``==`` says, and by type and content for numbers, frozen dataclasses and containers, which may change
+    between two launches."""
     if getattr(value, "__qd_field__", False):
         return value
     if getattr(value, "__qd_data_oriented__", "") or getattr(value, "__qd_ndarray__", False):
         return Identity(value)
     if isinstance(value, (float, np.floating)):
         return type(value), float(value).hex()
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, _SEQUENCES):
         return type(value), tuple(template_key(v) for v in value)
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
@@ -173,11 +179,18 @@ def template_key(value: Any) -> Any:
         return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
     if isinstance(entries := getattr(value, "entries", None), (np.ndarray, dict)):  # a vector, matrix or struct
         return type(value), getattr(value, "dtype", None), template_key(entries)
+    if isinstance(value, partial):
+        return partial, template_key((value.func, value.args, value.keywords))
+    kind = type(value)
+    if type(kind.__eq__) is FunctionType and not kind.__module__.startswith("quadrants_lab."):
+        if not getattr(getattr(value, "__dataclass_params__", None), "frozen", False):
+            return Identity(value)
+        return kind, template_key({f.name: getattr(value, f.name) for f in fields(value)})
     try:
         hash(value)
     except TypeError:
-        return id(value)
-    return type(value), value
+        return Identity(value)
+    return kind, value
 
 
 def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:

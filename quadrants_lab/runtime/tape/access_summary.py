@@ -37,7 +37,8 @@ class AccessSummary:
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
     ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
     depend on: positions of the arguments that decide which elements are touched. ``recomputable``: the launch can be
-    repeated on memory as it was. ``constants``: memory without a gradient whose values flow into the results."""
+    repeated on memory as it was. ``keeps``: the launch saves values for its gradient. ``constants``: memory without a
+    gradient whose values flow into the results."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
@@ -57,7 +58,7 @@ class AccessSummary:
         sources = {source for source, _ in plan.value_flows if source in places}
         self.constants = [places[source] for source in sources if not buffers[source].grad]
         self.prints = any(isinstance(s, N.Print) for s in stmts)
-        self.has_scratch = bool(plan.scratch)
+        self.keeps = False
         self.reverse: Plan | None = None
         self.reads: list[tuple[str, Place, Elements]] = []
         self.loaded: list[tuple[str, Place]] = []
@@ -72,6 +73,7 @@ class AccessSummary:
     def differentiate(self, reverse: Plan, args: Sequence[Any]) -> None:
         """Sets the plan of the gradient."""
         self.reverse = reverse
+        self.keeps = bool(self.plan.scratch)
         places = reverse.places(args)
         written = accesses(reverse.kernel)[1] if reverse.repeatable else places.keys()
         self.loaded = [(n, p) for n, p in places.items() if n not in written and not isinstance(p, tuple)]

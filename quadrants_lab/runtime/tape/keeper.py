@@ -93,8 +93,10 @@ class Keeper:
         tracked.version = tracked.memory.version
         tracked.update_shadow()
         step.cost += write.bytes
-        if part is not None:  # a scattered write mostly changes a few elements
-            self.keep(step, tracked, part.changed() if write.scattered else part, writer, write.span)
+        if part is not None:  # a scattered write mostly changes a few elements, or none
+            changed = part.changed() if write.scattered else part
+            step.by_data |= changed is not part
+            self.keep(step, tracked, changed, writer, write.span)
 
     def keep(self, step: Step, tracked: Tracked, part: Part, writer: str, written: Span | None) -> None:
         if part.size:

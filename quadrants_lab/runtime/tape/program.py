@@ -8,7 +8,7 @@ recorded, because that could not be repeated.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.signature import memory_of
+from quadrants_lab.runtime.arguments.signature import TemplateSlot, memory_of, template_key
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
@@ -40,6 +40,7 @@ class Calls(Observer):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.choices: list[Hashable] = []  # of each launch, by what its plan was chosen
         self.why_not = ""
         self.thread = get_ident()
 
@@ -54,6 +55,12 @@ class Calls(Observer):
         elif failed:
             self.why_not = f"a launch of {name} failed"
         self.calls.append((plan.owner, plan, args))
+        self.choices.append(_choice(plan, args))
+
+    def choices_hold(self) -> bool:
+        """Whether each launch would be made by the same plan now: not where the function changes an attribute or a list
+        between launches, even if it changes it back."""
+        return self.choices == [_choice(plan, args) for _, plan, args in self.calls]
 
     def touched(self, what: object) -> None:
         """Called when Python reads or writes a field or ndarray."""
@@ -136,7 +143,8 @@ class Program:
         with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
-        if not why_not and environment_key((self.fn, args, kwargs), self.names) != key[-1]:
+        same = calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names) == key[-1]
+        if not (why_not or same):
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
@@ -146,6 +154,12 @@ class Program:
             says = f"qd.ad.program: {self.fn.__name__} is run by Python each time, for {why_not}"
             warnings.warn(render("QL2102", says, (), _HELP, kind="warning"), QuadrantsWarning, stacklevel=4)
         return value
+
+
+def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:
+    """What decides by which plan a kernel is launched, and may change while the arguments are the same objects."""
+    slots = zip(plan.slots, args, strict=True)
+    return state(plan.compiled.lowered.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
 
 
 def _is_array(value: Any) -> bool:

@@ -355,7 +355,7 @@ class Launches(Keeper):
         for write in pending:
             self._overwrote(step, write, plan.kernel.name)
         self._track_launch(summary, args)
-        if summary.has_scratch and summary.reverse is not None and not self.paused and (kept := plan.scratch.take()):
+        if summary.keeps and not self.paused and (kept := plan.scratch.take()):
             self._count_kept(step, summary, kept)
             if not self.open:
                 step.kept = kept

@@ -32,7 +32,7 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     would hold too much memory."""
     plain = (
         isinstance(item, Step) and item.summary is not None and item.summary.fast and item.gradient is None
-        and all(part.region is not None for part in item.changes)
+        and not item.by_data
         for item in launches.steps
     )  # fmt: skip
     if not launches.steps or launches.memory is not None or launches.repeatable or not all(plain):
@@ -71,9 +71,7 @@ class Rerun:
         self.versions: dict[int, int] = {}  # id of a memory -> its version before the run
         self.final: list[Part] = []
         summaries = [step.summary for step in steps if step.summary is not None]
-        repeatable = all(
-            r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) and not r.has_scratch for r in summaries
-        )
+        repeatable = all(r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) for r in summaries)
         self.graph_capture = GraphCapture(summaries[0].plan.session, repeatable)
 
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
@@ -97,7 +95,7 @@ class Rerun:
         if value is NotImplemented:
             self.end()
             return value
-        if summary.has_scratch:
+        if summary.keeps:
             step.kept = plan.scratch.take()
         step.launch = plan, args, plan.frame.launch_number
         self.at = at + 1

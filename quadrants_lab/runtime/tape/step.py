@@ -26,7 +26,8 @@ class Step:
     """Something that changed memory: a launch, a function with a custom gradient, or writes from Python.
 
     ``gradient``: runs its derivative, unless ``summary`` does. ``repeat``: repeats the step (None: another step does).
-    ``changes``: overwritten values that gradients of earlier steps read. ``launch``: plan, arguments and number.
+    ``changes``: overwritten values that gradients of earlier steps read; ``by_data``: the data decided which of them a
+    launch overwrote. ``launch``: plan, arguments and number.
     ``inner_launch``: the same of a launch within a function with a custom gradient, whose own step follows. ``write``:
     the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
     that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
@@ -45,6 +46,7 @@ class Step:
     cost: int = 0
     number: int = -1
     inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
+    by_data: bool = False
 
     @property
     def args(self) -> tuple[Any, ...]:
