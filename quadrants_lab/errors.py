@@ -95,6 +95,13 @@ class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):
     """An argument of the wrong type in a call."""
 
 
+class QuadrantsKeyError(QuadrantsRuntimeError, KeyError):
+    """A name that is none of those to choose from."""
+
+    def __str__(self) -> str:  # a KeyError shows its text as repr does, line ends included
+        return str(self.args[0])
+
+
 class QuadrantsAssertionError(QuadrantsRuntimeError, AssertionError):
     """A kernel assert, a bounds check or an adstack overflow."""
 

@@ -179,7 +179,8 @@ class Dense:
 
     def __iter__(self) -> NoReturn:
         raise QuadrantsRuntimeError(
-            f"{self!r} can be looped over only inside a kernel", code="QL2011", help="use to_numpy() in Python"
+            f"{self!r} can be looped over only inside a kernel", code="QL2011",
+            help="if this is in a function that is to be a kernel, put @qd.kernel above it; in Python use to_numpy()",
         )
 
     def __len__(self) -> int:

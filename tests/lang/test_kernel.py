@@ -250,12 +250,35 @@ def test_ir_and_code_can_be_read() -> None:
     assert "offload" in add.ir("after offload")
     assert "define" in add.code("llvm")
     assert add.code()
-    with pytest.raises(KeyError, match="there are front end"):
+    with pytest.raises(KeyError, match="QL2068.*kernel add has no stage 'nothing': there are front end"):
         add.ir("nothing")
+    with pytest.raises(qd.QuadrantsRuntimeError, match="did you mean 'simplify'"):
+        add.ir("after simplfy")
+    with pytest.raises(KeyError, match="the stages of metal are msl"):
+        add.code("metal")
     with pytest.raises(qd.QuadrantsRuntimeError, match="launch it once"):
         increment.ir()
     increment(np.ones(1, np.float32))
     assert "ndarray f32" in increment.ir()
+
+
+def test_a_stage_of_a_gradient_is_not_that_of_the_kernel_that_counts_its_pushes() -> None:
+    x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def grows():
+        for i in x:
+            v = x[i]
+            while v < 1.0:
+                v = qd.sin(v) * v + 0.5
+            y[None] += v
+
+    grows()
+    grows.grad()
+    assert "counted" in str(grows.sizes())
+    for stage in ("simplify", "drop unused gradients"):
+        assert "kernel grows() reverse" in grows.grad.ir(stage)
+    assert "kernel grows() forward" in grows.grad.ir("plain atomics")
 
 
 def test_kernels_look_like_functions() -> None:

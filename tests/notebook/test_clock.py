@@ -11,6 +11,7 @@ import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.runtime.compile import compile as compiling
 from quadrants_lab.runtime.launch import dispatch
+from quadrants_lab.runtime.launch.observe import Observer, watch
 from quadrants_lab.runtime.record import records
 from quadrants_lab.runtime.record.records import recording
 
@@ -84,6 +85,30 @@ def test_the_whole_is_read_off_the_same_clock(launches, monkeypatch):
     times = shown(recorder)["forward"]
     assert [times[part] for part in PARTS] == [1.0] * 5
     assert times["compiled and first launched in"] == 5.0
+
+
+class Slow(Observer):
+    """An observer, as a Tape is one, that takes its time at either end of a launch."""
+
+    def __init__(self, clock: Ticks) -> None:
+        self.clock = clock
+
+    def before(self, plan, args) -> None:
+        self.clock.now += 1000.0
+
+    def after(self, plan, args, token, failed) -> None:
+        self.clock.now += 1000.0
+
+
+def test_a_launch_takes_no_longer_because_a_tape_copies_what_it_overwrites(launches, monkeypatch):
+    clock = Ticks()
+    monkeypatch.setattr(records, "perf_counter", clock)
+    wave, _ = launches
+    with recording() as recorder, watch(Slow(clock)):
+        wave()
+        wave()
+    times = shown(recorder)["forward"]
+    assert [times[name] for name in ("first launch", "warm launch")] == [1.0, 1.0]
 
 
 def test_a_kernel_that_was_launched_before_has_warm_launches_alone(launches):

@@ -117,7 +117,9 @@ def moves(
         step = up.astype(np.float64) - down  # rounded as the values were
         noise = 8 * float(np.finfo(loss.operand.dtype).eps) * max(map(abs, losses))
         bend = sum(losses) - 2 * middle
-        out.append(Move(width, width * scale, losses[0] - losses[1], float(x.gradient @ step), bend, noise))
+        with np.errstate(invalid="ignore"):  # an infinite element and one that does not move
+            expected = float(x.gradient @ step)
+        out.append(Move(width, width * scale, losses[0] - losses[1], expected, bend, noise))
     return out
 
 

@@ -388,14 +388,15 @@ class Dispatcher:
         return key, state(self._table_reads.get(key, ()))
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
-        watchers = [(o, o.before(plan, args)) for o in OBSERVERS.get()]
+        # the first one is the innermost: a recorder's clock does not run while a Tape copies
+        watchers = [(o, o.before(plan, args)) for o in reversed(OBSERVERS.get())]
         failed = True
         try:
             value = self.launch(plan, args)
             failed = False
             return value
         finally:
-            for observer, token in watchers:
+            for observer, token in reversed(watchers):
                 observer.after(plan, args, token, failed)
 
     def _launch_refused(self, plan: Plan, args: Sequence[Any]) -> Any:

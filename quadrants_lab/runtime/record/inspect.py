@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeError
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.runtime import session as S
@@ -85,6 +86,15 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
     )
 
 
+def _no_stage(dispatcher: Dispatcher, wanted: str, makers: Mapping[str, str]) -> QuadrantsKeyError:
+    """``makers``: name of each stage -> the backend that makes it."""
+    close = get_close_matches(wanted, makers, 1)
+    its = [stage for stage, maker in makers.items() if maker == wanted]
+    hint = f"the stages of {wanted} are {', '.join(its)}" if its else f"did you mean {close[0]!r}?" if close else ""
+    what = f"kernel {dispatcher.name} has no stage {wanted!r}: there are {', '.join(makers)}"
+    return QuadrantsKeyError(what, code="QL2068", help=hint)
+
+
 @deeply_recursive
 def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     plan = compiled_plan(dispatcher)
@@ -96,11 +106,13 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 
     lowering = lowering_of(compiled, plan.last_kernel, S.current().backend).steps
-    # if a pass ran twice, this is its last run
-    steps = {step.name: step.after for step in (*trace_of(compiled).steps, *lowering)}
+    ran = trace_of(compiled).steps
+    own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
+    # if a pass ran twice, this is its last run on the way to this kernel; behind `own` is the one that counts pushes
+    steps = {step.name: step.after for step in (*ran[own:], *ran[:own], *lowering)}
     wanted = stage.removeprefix("after ").replace("_", " ")
     if wanted not in steps:
-        raise KeyError(f"no stage {stage!r}: there are {', '.join((FRONT_END, *steps))}")
+        raise _no_stage(dispatcher, wanted, dict.fromkeys((FRONT_END, *steps), ""))
     return print_kernel(steps[wanted])
 
 
@@ -111,7 +123,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, own)
     stage = stage or S.current().backend.STAGES[-1]
     if stage not in makers:
-        raise KeyError(f"no stage {stage!r}: there are {', '.join(makers)}")
+        raise _no_stage(dispatcher, stage, makers)
     kernel = plan.last_kernel if makers[stage] == own else plan.kernel
     check_depth(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
