@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import field
 
+from quadrants_lab.analysis.accesses import Access, accesses_of
+from quadrants_lab.analysis.overwritten import overwritten
 from quadrants_lab.autodiff.activity import flows
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
@@ -17,25 +20,46 @@ from quadrants_lab.ir.walk import types_of, walk
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
 _ON_PURPOSE = frozenset({"custom_jvp"})  # the user asks these to end a derivative
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
-Flows = dict[tuple[str, str], tuple[Span | None, Span | None]]
-Cuts = dict[tuple[str, str], tuple[N.Load, N.Stmt | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A buffer between two of the tasks that overwrite all of it: ``first`` before any of them, so that values of
+    earlier launches are there, ``last`` behind them all, so that later launches find what was written."""
+
+    buffer: str
+    number: int
+    last: bool
+
+    @property
+    def first(self) -> bool:
+        return self.number == 0
+
+
+Flows = dict[tuple[Place, Place], tuple[Span | None, Span | None]]
+Cuts = dict[tuple[Place, Place], tuple[N.Load, N.Stmt | None]]
 
 
 @dataclass(slots=True)
 class _Graph:
     """The dataflow of a kernel. ``next[v]`` lists pairs of a value that depends on v and the statement that ends the
     derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
-    of each buffer, ``stored`` the writes of each value."""
+    of each place, ``stored`` the writes of each value with their places."""
 
     next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
-    loads: dict[str, list[N.Load]] = field(default_factory=dict)
-    stored: dict[int, list[N.Write]] = field(default_factory=dict)
+    loads: dict[Place, list[N.Load]] = field(default_factory=dict)
+    stored: dict[int, list[tuple[Place, N.Write]]] = field(default_factory=dict)
 
-    def reach(self, buffer: str, cuts: bool) -> dict[int, N.Stmt | None]:
-        """The values that depend on the buffer: with ``cuts`` those with a path along which a statement ends the
+    def read_after(self, written: Place) -> list[N.Load]:
+        """Loads that may find what was written there, those of the kernel's next launch included."""
+        again = [Place(written.buffer, 0, False)] if written.last and not written.first else []
+        return [r for place in (written, *again) for r in self.loads.get(place, ())]
+
+    def reach(self, loads: list[N.Load], cuts: bool) -> dict[int, N.Stmt | None]:
+        """The values that depend on what was loaded: with ``cuts`` those with a path along which a statement ends the
         derivative, each with that statement; else those with a path without one."""
         found: dict[tuple[int, bool], N.Stmt | None] = {}
-        todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in self.loads.get(buffer, ()))
+        todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in loads)
         while todo:
             v, cut = todo.popleft()
             if (v, cut is not None) in found or (cut is not None and not cuts):
@@ -47,7 +71,8 @@ class _Graph:
 
 def _graph(kernel: N.Kernel) -> _Graph:
     g = _Graph()
-    types = types_of(kernel.body)
+    types, info = types_of(kernel.body), accesses_of(kernel)
+    whole = overwritten(info)
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim not in _DECISIONS:
             open_ = flows(s)
@@ -55,17 +80,26 @@ def _graph(kernel: N.Kernel) -> _Graph:
                 cut = None if a in open_ and s.type.is_float and types[a].is_float else s
                 g.next.setdefault(a, []).append((s.id, cut))
         elif isinstance(s, N.Load):
-            g.loads.setdefault(s.buffer, []).append(s)
+            for place in _places(info.of[s.id], whole):
+                g.loads.setdefault(place, []).append(s)
         elif isinstance(s, N.Write):
-            g.stored.setdefault(s.value, []).append(s)
+            g.stored.setdefault(s.value, []).extend((place, s) for place in _places(info.of[s.id], whole))
         for a, b in merges(s):
             g.next.setdefault(a, []).append((b, None))
     for v, writes in g.stored.items():
-        for w in writes:
-            buffer = kernel.buffers[w.buffer]
+        for place, _ in writes:
+            buffer = kernel.buffers[place.buffer]
             if buffer.passing or not buffer.dtype.is_float:
-                g.next.setdefault(v, []).extend((r.id, None) for r in g.loads.get(w.buffer, ()))
+                g.next.setdefault(v, []).extend((r.id, None) for r in g.read_after(place))
     return g
+
+
+def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:
+    """Where an access happens. Within a task that overwrites the buffer it may be before or after that."""
+    tasks = whole.get(access.stmt.buffer, [])
+    before = sum(t < access.number for t in tasks)
+    numbers = range(before, before + 1 + (access.number in tasks))
+    return [Place(access.stmt.buffer, n, n == len(tasks)) for n in numbers]
 
 
 def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
@@ -75,36 +109,37 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.passing}
     found: list[GradientWarning] = []
-    for name in carriers & g.loads.keys():
-        clear = _targets(g, carriers, g.reach(name, cuts=False))
-        for target, cut in _targets(g, carriers, g.reach(name, cuts=True)).items():
+    for name in carriers & {place.buffer for place in g.loads}:
+        loads = [r for place, some in g.loads.items() if place.buffer == name for r in some]
+        clear = _targets(g, carriers, g.reach(loads, cuts=False))
+        for target, cut in _targets(g, carriers, g.reach(loads, cuts=True)).items():
             if target not in clear and isinstance(cut, N.Op):
-                found.append(gets_nothing(name, target, g.loads[name][0], cut, which))
+                found.append(gets_nothing(name, target, loads[0], cut, which))
     for (source, middle), (_, write) in _pairs(g, forward, carriers).items():
-        if middle in carriers or source == middle:
+        if middle.buffer in carriers or source.buffer == middle.buffer:
             continue
-        onward = _targets(g, carriers, g.reach(middle, cuts=False))
-        if onward:
-            found.append(missing(forward.buffers[middle], g.loads[middle][0].span, write, which))
+        loads = g.read_after(middle)
+        if _targets(g, carriers, g.reach(loads, cuts=False)):
+            found.append(missing(forward.buffers[middle.buffer], loads[0].span, write, which))
     return list(dict.fromkeys(found))
 
 
 def value_flows(forward: N.Kernel) -> Flows:
-    """(buffer read, buffer written) -> (first read, a write), for every pair of floating-point fields or ndarrays
+    """(place read, place written) -> (first read, a write), for every pair of floating-point fields or ndarrays
     where a derivative could flow from what is read to what is written, whether they have one or not."""
     return _pairs(_graph(forward), forward, set(forward.buffers))
 
 
 def integer_flows(forward: N.Kernel) -> Cuts:
-    """(buffer read, buffer written) -> (first read, what ends a derivative on the way), for every pair of fields or
+    """(place read, place written) -> (first read, what ends a derivative on the way), for every pair of fields or
     ndarrays where values flow from one to the other and just one of them holds integers."""
     g, found = _graph(forward), Cuts()
     for source, loads in g.loads.items():
-        for v, cut in (g.reach(source, cuts=False) | g.reach(source, cuts=True)).items():
-            for w in g.stored.get(v, ()):
-                a, b = forward.buffers[source], forward.buffers[w.buffer]
+        for v, cut in (g.reach(loads, cuts=False) | g.reach(loads, cuts=True)).items():
+            for target, _ in g.stored.get(v, ()):
+                a, b = forward.buffers[source.buffer], forward.buffers[target.buffer]
                 if {a.kind, b.kind} <= {"field", "ndarray"} and a.dtype.is_float != b.dtype.is_float:
-                    found.setdefault((source, w.buffer), (loads[0], cut))
+                    found.setdefault((source, target), (loads[0], cut))
     return found
 
 
@@ -116,18 +151,18 @@ def _pairs(g: _Graph, kernel: N.Kernel, sources: set[str]) -> Flows:
         if b.kind in ("field", "ndarray") and b.dtype.is_float and n not in derivatives
     }
     found: Flows = {}
-    for source in sources & g.loads.keys() & mine:
-        for v in g.reach(source, cuts=False):
-            for w in g.stored.get(v, ()):
-                if w.buffer in mine:
-                    found.setdefault((source, w.buffer), (g.loads[source][0].span, w.span))
+    for source, loads in g.loads.items():
+        for v in g.reach(loads, cuts=False) if source.buffer in sources & mine else ():
+            for target, w in g.stored.get(v, ()):
+                if target.buffer in mine:
+                    found.setdefault((source, target), (loads[0].span, w.span))
     return found
 
 
 def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -> dict[str, N.Stmt | None]:
     """The buffers with a derivative to which one of the values is written, each with the statement that ends the
     derivative on the way."""
-    return {w.buffer: cut for v, cut in reached.items() for w in g.stored.get(v, ()) if w.buffer in carriers}
+    return {p.buffer: cut for v, cut in reached.items() for p, _ in g.stored.get(v, ()) if p.buffer in carriers}
 
 
 def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> GradientWarning:

@@ -135,6 +135,7 @@ def test_numpy_takes_the_number_for_a_float(program: Program):
         v = p.x[None]
         assert (v * row).dtype == (row / v).dtype == np.float32
         assert np.maximum(row, v).dtype == (np.float32(2) * v).dtype == np.array([v], np.float32).dtype == np.float32
+        assert np.where(row > 0, row, v).dtype == np.clip(row, v, a_max=2 * v).dtype == np.float32
         assert type(v * np.float64(2)) is type(np.sqrt(v)) is np.float64
         with np.errstate(divide="ignore"):
             assert v / np.float64(0) == np.inf

@@ -17,6 +17,7 @@ from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import is_shared
 from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
+from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
 from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
@@ -55,6 +56,20 @@ def _primitive(prim: str, meaning: Callable[..., Any] | None = None) -> Lower:
         for n in others:
             result = arith.emit(cx, prim, t, result, n, node=call)
         return result
+
+    return lower
+
+
+def _extreme(prim: str, meaning: Callable[..., Any]) -> Lower:
+    """min and max: of the arguments, element by element, or as in Python of the entries of a list, tuple or vector."""
+    of_numbers = _primitive(prim, meaning)
+
+    def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
+        parts = entries(cx, args[0]) if len(args) == 1 else args
+        if parts == ():
+            raise cx.fail("QL1604", call, text=ast.unparse(call), what=f"{prim} of nothing")
+        nodes = [argument_node(call, k if len(args) > 1 else 0) for k in range(len(parts or args))]
+        return matrix.elementwise(cx, lambda *numbers: of_numbers(cx, call, *numbers), nodes, call, *(parts or args))
 
     return lower
 
@@ -231,8 +246,6 @@ _ELEMENTWISE: tuple[Builtin, ...] = (
     Builtin("ceil", ("x", "dtype="), _rounding("ceil"), "Least integer not below x, real unless dtype is given."),
     Builtin("round", ("x", "dtype="), _rounding("round"), "Nearest integer, ties away from 0; real without dtype."),
     Builtin("abs", ("x",), _primitive("abs", abs), "Absolute value."),
-    Builtin("min", ("*args",), _primitive("min", min), "Least of its arguments, at their common dtype."),
-    Builtin("max", ("*args",), _primitive("max", max), "Greatest of its arguments, at their common dtype."),
     Builtin("pow", ("base", "exponent"), _pow, "base ** exponent."),
     Builtin("raw_div", ("x1", "x2"), _primitive("raw_div"), "Division; of integers, truncated towards zero."),
     Builtin("raw_mod", ("x1", "x2"), _primitive("raw_mod"), "Remainder of raw_div: it has the sign of x1."),
@@ -251,6 +264,8 @@ _ELEMENTWISE: tuple[Builtin, ...] = (
 )  # fmt: skip
 
 _ROWS: tuple[Builtin, ...] = (
+    Builtin("min", ("*args",), _extreme("min", min), "Least of its arguments, or of a list's, at their common dtype."),
+    Builtin("max", ("*args",), _extreme("max", max), "Greatest of its arguments, or of a list's."),
     Builtin("random", ("dtype=",), _random, "Uniform in [0, 1) for real dtypes, all bits random for integers."),
     *(Builtin(f"atomic_{n}", ("x", "y"), _atomic(n), f"Atomically {d}; returns the old value of x.", 1)
       for n, d in _ATOMIC_DOCS.items()),

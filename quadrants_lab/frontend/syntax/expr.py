@@ -14,11 +14,12 @@ from quadrants_lab.frontend.syntax.changed import speculate
 from quadrants_lab.frontend.syntax.printing import text_parts
 from quadrants_lab.frontend.syntax.scan import is_cheap
 from quadrants_lab.frontend.values import matrix
-from quadrants_lab.frontend.values.arith import binop, emit, fold, truth, unary
+from quadrants_lab.frontend.values.arith import binop, emit, fold, tested, truth, unary
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, leaves, map_leaves, name_of
 from quadrants_lab.frontend.values.lvalue import read
+from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import promote, u1
 
@@ -34,15 +35,21 @@ COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
 _STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.Is: ("is", "compare numbers with ==", operator.is_),
     ast.IsNot: ("is not", "compare numbers with !=", operator.is_not),
-    ast.In: ("in", "compare with each value, or put it into qd.static(...)", lambda a, b: a in b),
-    ast.NotIn: ("not in", "compare with each value, or put it into qd.static(...)", lambda a, b: a not in b),
+    ast.In: ("in", "look for a number among numbers, or put it into qd.static(...)", lambda a, b: a in b),
+    ast.NotIn: ("not in", "look for a number among numbers, or put it into qd.static(...)", lambda a, b: a not in b),
 }
 
 
 def compare(cx: Context, node: ast.Compare) -> Value:
     """A chain of comparisons: operands are evaluated once, from the left, up to the first comparison that is false."""
     if any(type(op) in _STATIC_ONLY for op in node.ops):
-        return _static_compare(cx, node, [cx.expr(n) for n in (node.left, *node.comparators)])
+        values = [cx.expr(n) for n in (node.left, *node.comparators)]
+        number, *others = values
+        looks = not cx.static and len(others) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
+        parts = entries(cx, others[0]) if looks else None
+        if isinstance(number, (Num, Lit)) and parts is not None and all(isinstance(v, (Num, Lit)) for v in parts):
+            return _among(cx, node, number, parts)
+        return _static_compare(cx, node, values)
     left = cx.expr(node.left)
     if len(node.ops) == 1:
         right = cx.expr(node.comparators[0])
@@ -79,6 +86,18 @@ def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number)
     if folded is not None:
         return folded
     return emit(cx, prim, promote(cx.type_of(left), cx.type_of(right)), left, right, node=node)
+
+
+def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Number]) -> Number:
+    """``number in parts`` or ``number not in parts``."""
+    equal = [_compared(cx, ast.Eq, node, number, part) for part in parts]
+    at_run_time = [v for v in equal if isinstance(v, Num)]
+    sure = any(isinstance(v, Lit) and v.value for v in equal)
+    wanted = isinstance(node.ops[0], ast.In)
+    if sure or not at_run_time:
+        return Lit(sure == wanted, node)
+    found = reduce(lambda a, b: emit(cx, "or", u1, a, b, node=node), at_run_time)
+    return found if wanted else emit(cx, "not", u1, found, node=node)
 
 
 def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
@@ -167,7 +186,7 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
             return cx.operations["select"].lower(cx, call, c, a, b)
 
         return matrix.elementwise(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
-    test = cx.number(chosen, node.test)
+    test = tested(cx, chosen, node.test)
     if isinstance(test, Lit):
         taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
         asked = cx.static > 0 or node.test in cx.static_calls

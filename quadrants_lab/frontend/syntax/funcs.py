@@ -238,7 +238,7 @@ def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> 
     then, orelse = always_returns(s.body), always_returns(s.orelse)
     undo = snapshot(cx) if not then and not orelse else None
     test = cx.expr(s.test)
-    if s.test in cx.static_calls:
+    if s.test in cx.static_calls or isinstance(test, (List, Dict)):
         chosen = s.body if static_truth(cx, test, s.test) else s.orelse
         after = rest if first_return(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):

@@ -11,16 +11,16 @@ from quadrants_lab.frontend.syntax.funcs import return_values
 from quadrants_lab.frontend.syntax.printing import message, text_parts
 from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
-from quadrants_lab.frontend.values.arith import truth
+from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import leaves
-from quadrants_lab.frontend.values.values import Num
+from quadrants_lab.frontend.values.values import Dict, List, Num
 from quadrants_lab.ir import nodes as N
 
 
 def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
-    if node.test in cx.static_calls:
+    if node.test in cx.static_calls or isinstance(test, (List, Dict)):
         with cx.scope(node, "if"):
             cx.stmts(node.body if static_truth(cx, test, node.test) else node.orelse)
         return
@@ -37,7 +37,7 @@ def _expression(cx: Context, node: ast.Expr) -> None:
 def _assert(cx: Context, node: ast.Assert) -> None:
     """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
     that check asserts."""
-    cond = truth(cx, cx.scalar(node.test), node.test)
+    cond = truth(cx, tested(cx, cx.expr(node.test), node.test), node.test)
     parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
     text, args = message(parts)
     cx.at(node)

@@ -129,7 +129,9 @@ def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
 
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
-    """Whether a test holds that must be known at compile time."""
+    """Whether a test holds that must be known at compile time. A list or dict holds if it has entries."""
+    if isinstance(value, (V.List, V.Dict)):
+        return len(parts_of(value)) > 0
     try:
         return bool(cx.python(value))
     except TypeError:

@@ -10,6 +10,7 @@ from typing import Any
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.leaves import parts_of
 from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
@@ -196,6 +197,8 @@ def unary(cx: Context, node: ast.UnaryOp) -> Value:
         return _unary(cx, node, value)
     if cx.static and isinstance(value, Obj) and isinstance(node.op, ast.Not):
         return Lit(not value.value, node)
+    if isinstance(value, (List, Dict)) and isinstance(node.op, ast.Not):
+        return _unary(cx, node, tested(cx, value, node.operand))
     return matrix.elementwise(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
 
@@ -224,6 +227,11 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
     ast.Invert: lambda v: ~int(v),
 }
+
+
+def tested(cx: Context, value: Value, node: ast.expr) -> Number:
+    """What a condition tests: a number, or whether a list or dict has entries."""
+    return Lit(len(parts_of(value)) > 0, node) if isinstance(value, (List, Dict)) else cx.number(value, node)
 
 
 def truth(cx: Context, value: Number, node: ast.expr) -> int:

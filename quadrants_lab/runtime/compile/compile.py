@@ -10,7 +10,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from quadrants_lab.analysis.overwrites import may_lose_reads
+from quadrants_lab.analysis.lost_reads import may_lose_reads
 from quadrants_lab.analysis.races import check_races
 from quadrants_lab.errors import WARNED
 from quadrants_lab.frontend.lower import lower

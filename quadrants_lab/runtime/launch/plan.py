@@ -333,6 +333,13 @@ class Plan:
         return integer_flows(self.kernel)
 
     @forks.lazy
+    def overwritten(self) -> frozenset[str]:
+        """The buffers of which a launch stores every element, whatever was there."""
+        from quadrants_lab.analysis.overwritten import overwritten
+
+        return frozenset(overwritten(self.known_accesses))
+
+    @forks.lazy
     def accesses_of(self) -> dict[str, list[N.Stmt]]:
         """The loads, stores and atomics of each buffer, in program order."""
         found: dict[str, list[N.Stmt]] = {}

@@ -6,7 +6,7 @@ number goes back into a kernel or a field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,9 @@ class TapeNumber(float):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return getattr(ufunc, method)(*plain(inputs), **options)
 
+    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
+        return function(*plain(args), **dict(zip(options, plain(options.values()), strict=True)))
+
     def __reduce__(self) -> tuple[type[float], tuple[float]]:
         return float, (float(self),)
 
@@ -143,7 +146,7 @@ def returned(value: Any, plan: Plan | None) -> Any:
     return _from(value, plan.kernel.name, now)
 
 
-def plain(args: Sequence[Any]) -> tuple[Any, ...]:
+def plain(args: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(float(x) if x.__class__ is TapeNumber else x for x in args)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,53 +26,74 @@ class DeadPaths:
         self.clear()
 
     def clear(self) -> None:
-        self.open: dict[Hashable, Span | None] = {}  # by memory, where such a value was stored
+        # by memory, where such a value was stored and the memory's version then
+        self.open: dict[Hashable, tuple[Span | None, int]] = {}
         self.warned: set[tuple[Hashable, str]] = set()
         self.alive: list[Any] = []  # arrays in `open`, so that their addresses are not reused
         self.cut: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}  # by integer memory, the gradient of its origin
         self.lost: dict[tuple[int, str], tuple[Memory, GradientWarning]] = {}  # given if that gradient stays 0
+
+    def follows(self, memory: Memory) -> bool:
+        """Whether a launch that reads or overwrites the memory is to be told of."""
+        return memory.serial in self.open or memory.serial in self.cut
 
     def launched(self, plan: Plan, args: Sequence[Any]) -> None:
         """Warns where the launch reads a value with a derivative from memory without one."""
         if plan.owner.constant:
             return
         buffers = plan.compiled.lowered.kernel.buffers
-        keys: dict[str, Hashable] = {name: memory.serial for name, memory in plan.memories(args).items()}
+        memories = plan.memories(args)
+        self._filled_by_python(memories.values())
+        keys: dict[str, Hashable] = {name: memory.serial for name, memory in memories.items()}
         arrays = {
             slot.name: arg for slot, arg in zip(plan.slots, args, strict=True)
             if isinstance(slot, ArraySlot) and isinstance(arg, np.ndarray)
         }  # fmt: skip
         keys |= {name: ("array", array.ctypes.data) for name, array in arrays.items()}
-        opened: dict[Hashable, Span | None] = {}
-        for (source, target), (read, write) in sorted(plan.value_flows.items()):
-            if source not in keys or target not in keys:
+        opened: dict[Hashable, tuple[Span | None, int]] = {}
+        for (source, target), (read, write) in plan.value_flows.items():
+            if source.buffer not in keys or target.buffer not in keys:
                 continue
-            m, to = keys[source], keys[target]
-            has_one, goes_on = bool(getattr(buffers[source], self.which)), bool(getattr(buffers[target], self.which))
-            if not goes_on and (has_one or m in self.open):
-                opened.setdefault(to, write)
-                if target in arrays and to not in self.open:
-                    self.alive.append(arrays[target])
-            elif goes_on and not has_one and m in self.open and (m, target) not in self.warned:
-                self.warned.add((m, target))
-                warn([missing(buffers[source], read, self.open[m], self.which)])
-        self.open = opened | self.open
-        if self.which == "grad" and plan.integer_flows:
-            self._through_integers(plan, args)
+            m, to = keys[source.buffer], keys[target.buffer]
+            has_one, goes_on = (bool(getattr(buffers[p.buffer], self.which)) for p in (source, target))
+            comes_in = source.first and m in self.open
+            if not goes_on and target.last and (has_one or comes_in):
+                at = memories[target.buffer].version if target.buffer in memories else 0
+                opened.setdefault(to, (write, at))
+                if target.buffer in arrays and to not in self.open:
+                    self.alive.append(arrays[target.buffer])
+            elif goes_on and not has_one and comes_in and (m, target.buffer) not in self.warned:
+                self.warned.add((m, target.buffer))
+                warn([missing(buffers[source.buffer], read, self.open[m][0], self.which)])
+        gone = {keys[name] for name in plan.overwritten if name in keys}
+        self.open = opened | {m: where for m, where in self.open.items() if m not in gone}
+        if self.which == "grad" and (self.cut or plan.integer_flows):
+            self._through_integers(plan, args, gone)
 
-    def _through_integers(self, plan: Plan, args: Sequence[Any]) -> None:
+    def _filled_by_python(self, memories: Iterable[Memory]) -> None:
+        """Forgets memory to which Python has written every element since."""
+        for memory in memories:
+            filled = memory.python_filled if memory.operand.shape else memory.python_wrote
+            if memory.serial in self.open and filled > self.open[memory.serial][1]:
+                del self.open[memory.serial]
+
+    def _through_integers(self, plan: Plan, args: Sequence[Any], gone: set[Hashable]) -> None:
         """Notes results that depend on values with a gradient through integers that another kernel wrote."""
         memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
         own = [plan.gradient_of(name, args) for name in plan.reads]  # compile time has warned of paths in one kernel
+        cuts: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}
         for (source, target), (read, cut) in plan.integer_flows.items():
-            if source not in memories or target not in memories:
+            if source.buffer not in memories or target.buffer not in memories:
                 continue
-            grad, origin = plan.gradient_of(source, args), self.cut.get(memories[source].serial)
-            if grad is not None and isinstance(cut, N.Op):
-                self.cut.setdefault(memories[target].serial, (grad, source, read, cut))
-            elif origin is not None and buffers[target].grad and not any(origin[0] is grad for grad in own):
+            to, grad = memories[target.buffer], plan.gradient_of(source.buffer, args)
+            origin = self.cut.get(memories[source.buffer].serial) if source.first else None
+            if grad is not None and isinstance(cut, N.Op) and target.last:
+                cuts.setdefault(to.serial, (grad, source.buffer, read, cut))
+            elif origin is not None and buffers[target.buffer].grad and not any(origin[0] is grad for grad in own):
                 lost, name, read, cut = origin
-                self.lost.setdefault((lost.serial, target), (lost, gets_nothing(name, target, read, cut)))
+                key = lost.serial, target.buffer
+                self.lost.setdefault(key, (lost, gets_nothing(name, target.buffer, read, cut)))
+        self.cut = cuts | {m: origin for m, origin in self.cut.items() if m not in gone}
 
     def differentiated(self) -> None:
         """To be called after the gradients have run: warns of those that are 0 because integers are on the path."""

@@ -44,6 +44,7 @@ class Memory:
         "marks",
         "on_device",
         "operand",
+        "python_filled",
         "python_wrote",
         "serial",
         "session",
@@ -66,7 +67,7 @@ class Memory:
         self.foreign = None
         self.marks: dict[str, tuple[int, Memory]] = {}  # marks of launches that watch for races, with their generation
         self.unseen = 0
-        self.version = self.python_wrote = 0  # python_wrote: the version after Python's last write
+        self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
@@ -99,6 +100,7 @@ class Memory:
         self.before_write(where)
         if where is ...:
             self.assign(values)
+            self.python_filled = self.version + 1
         else:
             self.array[where] = values
         self.after_write()

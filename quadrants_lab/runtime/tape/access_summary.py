@@ -38,7 +38,7 @@ class AccessSummary:
     ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
     depend on: positions of the arguments that decide which elements are touched. ``recomputable``: the launch can be
     repeated on memory as it was. ``keeps``: the launch saves values for its gradient. ``constants``: memory without a
-    gradient whose values flow into the results."""
+    gradient whose values flow into the results or are overwritten."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
@@ -55,8 +55,8 @@ class AccessSummary:
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
-        sources = {source for source, _ in plan.value_flows if source in places}
-        self.constants = [places[source] for source in sources if not buffers[source].grad]
+        passing = ({source.buffer for source, _ in plan.value_flows} | plan.overwritten) & places.keys()
+        self.constants = [places[name] for name in passing if not buffers[name].grad]
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = False
         self.reverse: Plan | None = None
@@ -158,7 +158,7 @@ def context() -> tuple[Any, ...]:
 def _is_fast(plan: Plan) -> bool:
     """Whether launches end no derivative (see `lint.cross_kernel`) and take no array with 64-bit extents."""
     buffers = plan.compiled.lowered.kernel.buffers
-    targets = [buffers[b] for _, b in plan.value_flows if buffers[b].kind in ("field", "ndarray")]
+    targets = [buffers[to.buffer] for _, to in plan.value_flows if buffers[to.buffer].kind in ("field", "ndarray")]
     return (
         not any(b.wide for b in plan.kernel.buffers.values())
         and all(b.grad for b in targets)

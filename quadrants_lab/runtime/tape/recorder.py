@@ -141,7 +141,7 @@ class Launches(Keeper):
         else NotImplemented."""
         summaries = dispatcher.summaries
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
-        if summary is None or any(memory_at(p, args).serial in self.dead_paths.open for p in summary.constants):
+        if summary is None or any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
             return NotImplemented
         dispatcher.last = summary.plan.noted.plan = summary.plan
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:

@@ -101,7 +101,7 @@ def is_():
 
 
 def in_():
-    v = n[None] in (1, 2)
+    v = n[None] in x
 
 
 def format_spec():
