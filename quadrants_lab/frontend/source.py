@@ -10,7 +10,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from copy import copy
 from functools import cached_property
-from types import FunctionType
+from time import time
+from types import CodeType, FunctionType
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import error
@@ -18,6 +19,8 @@ from quadrants_lab.frontend.names import recall
 from quadrants_lab.ir.deep_recursion import depth_of_source
 from quadrants_lab.ir.source import Span
 
+_IMPORTED = time()
+_FACTS = "co_name", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames", "co_freevars"
 _CACHE = "__qd_source__"  # the attribute of a function that holds its source
 FINGERPRINT: ContextVar[Any] = ContextVar("quadrants_lab_fingerprint", default=None)  # of the kernel being lowered
 
@@ -129,11 +132,26 @@ def function_source(fn: Callable[..., Any]) -> FunctionSource:
         raise error("QL1102", None, name=fn.__name__, file=code.co_filename)
     is_lambda = code.co_name == "<lambda>"
     node, offset = (_lambda(lines, fn), 0) if is_lambda else _parse(lines, code.co_firstlineno - 1, code.co_name)
-    if node is None:
-        raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed")
+    if node is None or not _made_of(lines, code):
+        raise error("QL1102", None, name=fn.__name__, file=f"{code.co_filename} has changed since Python read it")
     source = FunctionSource(fn, node, code.co_filename, lines, offset)
     setattr(fn, _CACHE, source)
     return source
+
+
+def _made_of(lines: list[str], code: CodeType) -> bool:
+    """Whether Python made the code of this text, if the file was written since this module was imported."""
+    known: Any = linecache.cache.get(code.co_filename, ())
+    written = known[1] if len(known) > 1 else None  # a cell has no time
+    if written is None or written < _IMPORTED:
+        return True
+    try:
+        found = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
+    except SyntaxError:
+        return False
+    for one in found:
+        found += (inner for inner in one.co_consts if isinstance(inner, CodeType))
+    return any(all(getattr(one, fact) == getattr(code, fact) for fact in _FACTS) for one in found)
 
 
 def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:

@@ -91,13 +91,18 @@ def test_strings_and_cells() -> None:
     assert spans == ["2:6-2:7", "2:11-2:12", "2:4-2:12"]
 
 
-def test_changed_file(tmp_path) -> None:
+F = "def f(v):\n    return v * 2.0\n"
+
+
+@pytest.mark.parametrize("changed", ["y = 1\n", F.replace("2", "3"), "y = 1\n" + F, F + "def"])
+def test_changed_file(changed, tmp_path) -> None:
     path = tmp_path / "m.py"
-    path.write_text("def f():\n    pass\n")
+    path.write_text(F + "g = lambda v: v * 2.0\n")
     names: dict[str, Any] = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    path.write_text("y = 1\n")
-    with pytest.raises(QuadrantsSyntaxError, match="QL1102"):
+    assert function_source(names["g"]).name == "<lambda>"
+    path.write_text(changed)
+    with pytest.raises(QuadrantsSyntaxError, match=r"QL1102.*has changed"):
         function_source(names["f"])
 
 

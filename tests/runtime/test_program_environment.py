@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections import ChainMap, deque
+from collections import ChainMap, UserList, deque
+from ctypes import c_double
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -211,6 +213,21 @@ def set_named(by: float) -> None:
 
 
 BYTES, ARRAY, MAP = bytearray(1), array("d", [1.0]), ChainMap({"by": 1.0})
+LIST, OBJECTS, NUMBER = UserList([1.0]), np.array([HELD], object), c_double(1.0)
+VIEW, WEAK = MAP.maps[0].values(), ref(HELD)
+
+
+class Raises:
+    """Raises another error than it should where it is asked for an attribute."""
+
+    def __init__(self) -> None:
+        self.numbers = {"by": 1.0}
+
+    def __getattr__(self, name: str) -> float:
+        return self.__dict__["numbers"][name]  # type: ignore[no-any-return]
+
+
+RAISES = Raises()
 INDIRECT: dict[str, tuple[Any, Any]] = {  # by where a number is: how it is read and how it is set
     "call": (lambda: HELD(), lambda by: setattr(HELD, "by", by)),
     "item": (lambda: HELD[0], lambda by: setattr(HELD, "by", by)),
@@ -221,6 +238,14 @@ INDIRECT: dict[str, tuple[Any, Any]] = {  # by where a number is: how it is read
     "bytes": (lambda: float(BYTES[0]), lambda by: BYTES.__setitem__(0, int(by))),
     "array": (lambda: ARRAY[0], lambda by: ARRAY.__setitem__(0, by)),
     "mapping": (lambda: MAP["by"], lambda by: MAP.__setitem__("by", by)),
+    "sequence": (lambda: LIST[0], lambda by: LIST.__setitem__(0, by)),
+    "view of a dict": (lambda: sum(VIEW), lambda by: MAP.__setitem__("by", by)),
+    "array of objects": (lambda: OBJECTS[0].by, lambda by: setattr(HELD, "by", by)),
+    "number of C": (lambda: NUMBER.value, lambda by: setattr(NUMBER, "value", by)),
+    "weak reference": (lambda: WEAK().by, lambda by: setattr(HELD, "by", by)),  # type: ignore[union-attr]
+    "computed name": (lambda: getattr(HELD, "".join("by")), lambda by: setattr(HELD, "by", by)),
+    "all attributes": (lambda: next(iter(vars(HELD).values())), lambda by: setattr(HELD, "by", by)),
+    "attribute that raises": (lambda: RAISES.by, lambda by: RAISES.numbers.__setitem__("by", by)),
 }
 
 

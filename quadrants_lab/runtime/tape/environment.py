@@ -1,21 +1,23 @@
 """Everything that a Python function reads, as a key: calls with equal keys do the same.
 
 `environment_key` visits the globals, closure and defaults of the function and of the functions that it calls, and the
-lists, dicts and attributes that their code names, in strings too. It does not see what a generator or an iterator has
-left, the internal state of C code and the standard library (random numbers, clocks), and attributes found by `getattr`
-with a computed name.
+lists, dicts and attributes that their code names, in strings too; all attributes of objects where the code may name any
+(`getattr`, `vars`). It does not see what a generator or an iterator has left, and the internal state of C code and of
+libraries (random numbers, clocks).
 """
 
 from __future__ import annotations
 
 import sysconfig
+from array import array
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set, ValuesView
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import ReferenceType
 
 import numpy as np
 
@@ -25,7 +27,9 @@ from quadrants_lab.runtime.interop.arrays import torch_tensor
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip
 _OURS = "__qd_field__", "__qd_ndarray__", "__qd_kernel__"  # objects whose attributes are not visited
-_CONTAINERS = list, tuple, set, frozenset, Mapping, deque
+_CONTAINERS = Sequence, Set, Mapping, ValuesView, deque
+_BUFFERS = bytearray, memoryview, array
+_ANY_NAME = frozenset({"getattr", "vars", "__dict__"})  # code with one of these may read any attribute
 _TORCH = frozenset({"_parameters", "_buffers", "_modules"})  # where a module of torch has its attributes
 _EVERYWHERE = frozenset(vars(object))
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
@@ -57,7 +61,7 @@ class _Visitor:
             self.found.append(template_key(value))
         elif id(value) in self.seen:
             self.found.append(Identity(value))
-        elif isinstance(value, _CONTAINERS):
+        elif isinstance(value, _CONTAINERS) and not isinstance(value, _BUFFERS):
             self.seen[id(value)] = value
             self.found.append((kind, len(value)))
             for inner in value:
@@ -67,6 +71,8 @@ class _Visitor:
             self._attributes(value)
         elif isinstance(value, torch_tensor()):
             self.found.append((Identity(value), template_key(value.detach().cpu().numpy())))
+        elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+            self.visit((value.shape, value.tolist()))
         elif isinstance(value, (np.ndarray, np.generic)) or _is_structured(value):
             self.found.append(template_key(value))
         else:
@@ -85,14 +91,16 @@ class _Visitor:
             self.visit(value.__func__)
         elif isinstance(value, partial):
             self.visit((value.func, value.args, value.keywords))
+        elif isinstance(value, ReferenceType):
+            self.visit(value())
         else:
             self.found.append(Identity(value))
-            if not hasattr(value, "__dict__"):
-                with suppress(TypeError):  # a bytearray, an array.array
-                    self.found.append(memoryview(value).tobytes())
-            if hasattr(value, "__qd_ndarray__"):
+            with suppress(TypeError):  # one of `_BUFFERS`, an array of ctypes
+                self.found.append(memoryview(value).tobytes())
+            kind = value.__class__  # the object itself may raise anything where it is asked for a name
+            if hasattr(kind, "__qd_ndarray__"):
                 self.found.append(Identity(value.grad))
-            if not any(hasattr(value, mark) for mark in _OURS):
+            if not any(hasattr(kind, mark) for mark in _OURS):
                 self._attributes(value)
 
     def _function(self, fn: Any) -> None:
@@ -121,7 +129,8 @@ class _Visitor:
             if not (getattr(value, "__file__", None) or _LIBRARIES[0]).startswith(_LIBRARIES):
                 self._named(vars(value))
             return
-        self._named(getattr(value, "__dict__", {}))
+        own = getattr(value, "__dict__", {})
+        self._named(own, own.keys() if _ANY_NAME & self.names and not isinstance(value, type) else self.names)
         for owner in value.__mro__ if isinstance(value, type) else type(value).__mro__:
             if owner.__module__ != "builtins":
                 self._named(vars(owner))
@@ -129,9 +138,8 @@ class _Visitor:
                 for name in getattr(owner, "__slots__", ()) if not isinstance(value, type) else ():
                     if name in self.names and hasattr(value, name):
                         self.visit(getattr(value, name))
-        inner = getattr(value, "__wrapped__", None)
-        if inner is not None:
-            self.visit(inner)
+        if own.get("__wrapped__") is not None:
+            self.visit(own["__wrapped__"])
 
     def _operators(self, owner: type, made: bool) -> None:
         """Visits the methods that Python calls without their names, as for ``a()`` and ``a[i]``; those that every class
@@ -140,8 +148,8 @@ class _Visitor:
             if name[:2] == "__" and value.__class__ is FunctionType and (made or name not in _EVERYWHERE):
                 self.visit(value)
 
-    def _named(self, attributes: Any) -> None:
-        for name in sorted(self.names & attributes.keys()):
+    def _named(self, attributes: Any, names: Any = None) -> None:
+        for name in sorted((self.names if names is None else names) & attributes.keys()):
             self.found.append(name)
             self.visit(attributes[name])
 
