@@ -11,11 +11,12 @@ APART = Limit("wave, each step in elements of its own: under a Tape over by hand
 IN_PLACE = Limit("wave in place under a Tape, over the one in elements of their own by hand", 1.2, "")
 PAIR = Limit("a launch and its gradient under a Tape", 8.0, "us")
 RECORDED = Limit("a launch of a recorded program", 2.0, "us")
+TURNS = Limit("fields that take turns under a Tape: attributes that are swapped, over arguments", 2.0, "")
 MEMORY = Limit("mpm, 512 steps: kept with a tenth as budget, of what is kept without one", 0.1, "")
 TIME = Limit("mpm, 512 steps: time with that budget, of the time without one", 1.6, "")
 LONG = Limit("wave in place, 128^2: 2,000 steps over 200", 11.0, "")
 VULKAN = Limit("Vulkan, 1,024 steps of 4,096 elements in two fields, value and gradient under a Tape", 1.0, "s")
-LIMITS = (APART, IN_PLACE, PAIR, RECORDED, MEMORY, TIME, LONG, VULKAN)
+LIMITS = (APART, IN_PLACE, PAIR, RECORDED, TURNS, MEMORY, TIME, LONG, VULKAN)
 LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
 
@@ -30,7 +31,7 @@ def measure() -> dict[str, float]:
     qd.init(arch=qd.cpu)
     pair, launch = pairs()
     found = {APART.name: taped / hand, IN_PLACE.name: again / hand, PAIR.name: 1e6 * pair, RECORDED.name: 1e6 * launch}
-    return found | budget() | lengths() | on_vulkan()
+    return found | turns() | budget() | lengths() | on_vulkan()
 
 
 def waves() -> list[float]:
@@ -54,6 +55,14 @@ def pairs() -> list[float]:
             launches()
 
     return [s / PAIRS for s in fastest(synced(taped), synced(qd.ad.program(launches)), times=1)]
+
+
+def turns() -> dict[str, float]:
+    from benchmarks.cases.programs import Turns
+
+    program = Turns()
+    arguments, attributes = fastest(program.arguments, program.attributes, times=1)
+    return {TURNS.name: attributes / arguments}
 
 
 def on_gpu() -> None:

@@ -139,6 +139,49 @@ def swings(steps: int, n: int) -> Callable[[], None]:
     return run
 
 
+class Turns:
+    """Two fields that take turns in 200 steps: as attributes that the program swaps, and as arguments."""
+
+    def __init__(self) -> None:
+        self.loss = qd.field(qd.f32, shape=(), needs_grad=True)
+        loss, (self.x, self.y) = self.loss, (qd.field(qd.f32, shape=64, needs_grad=True) for _ in range(2))
+
+        @qd.kernel
+        def step(x: qd.template(), y: qd.template()):
+            for i in x:
+                y[i] = x[i] * 1.001 + 0.01 * qd.sin(x[i])
+
+        @qd.kernel
+        def measure(x: qd.template()):
+            for i in x:
+                loss[None] += x[i]
+
+        self.step, self.measure, self.own = step, measure, qd.data_oriented(type("Own", (), {"step": _step}))()
+
+    def arguments(self) -> None:
+        x, y = self.x, self.y
+        with qd.ad.Tape(self.loss):
+            for _ in range(STEPS):
+                self.step(x, y)
+                x, y = y, x
+            self.measure(x)
+
+    def attributes(self) -> None:
+        own = self.own
+        own.x, own.y = self.x, self.y
+        with qd.ad.Tape(self.loss):
+            for _ in range(STEPS):
+                own.step()
+                own.x, own.y = own.y, own.x
+            self.measure(own.x)
+
+
+@qd.kernel
+def _step(self):
+    for i in self.x:
+        self.y[i] = self.x[i] * 1.001 + 0.01 * qd.sin(self.x[i])
+
+
 def tiny() -> tuple[Any, Callable[[], None]]:
     """A loss, and launches of almost nothing that add to it."""
     x = qd.field(qd.f32, shape=4, needs_grad=True)

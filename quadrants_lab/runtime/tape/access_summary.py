@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
+_TURNS = 4  # summaries that differ in attributes alone
 Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
@@ -117,8 +119,8 @@ def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) 
 
 
 class AccessSummaries:
-    """The summaries of one kernel, by template arguments and kinds of arrays. ``context``: launch modes, which must not
-    have changed since."""
+    """The summaries of one kernel, by template arguments and kinds of arrays: the last few of each, since attributes
+    that the kernel reads may take turns. ``context``: launch modes, which must not have changed since."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, TemplateSlot)]
@@ -127,13 +129,13 @@ class AccessSummaries:
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
         self.context = context()
-        self.table: dict[Hashable, AccessSummary] = {}
+        self.table: dict[Hashable, deque[AccessSummary]] = {}
 
     def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         if context() != self.context:
             self.table.clear()
             self.context = context()
-        self.table[self._key(args)] = summary
+        self.table.setdefault(self._key(args), deque(maxlen=_TURNS)).appendleft(summary)
 
     def find(self, args: Sequence[Any]) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
@@ -142,8 +144,10 @@ class AccessSummaries:
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
                 return None
-        summary = self.table.get(self._key(args) if self.several else ())
-        return summary if summary is not None and summary.fits(args) else None
+        for summary in self.table.get(self._key(args) if self.several else (), ()):
+            if summary.fits(args):
+                return summary
+        return None
 
     def _key(self, args: Sequence[Any]) -> Hashable:
         templates = [template_key(args[n]) for n in self.templates]
