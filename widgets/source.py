@@ -59,8 +59,8 @@ def margin(view: KernelView) -> dict[int, str]:
 
 
 def _badges(rows: Sequence[tuple[str, str, str]]) -> str:
-    shown = [f' <span class="{kind}" title="{esc(tip)}">{esc(text)}</span>' for kind, text, tip in rows[:2]]
+    shown = [f'<span class="{kind}" title="{esc(tip)}">{esc(text)}</span>' for kind, text, tip in rows[:2]]
     if len(rows) > 2:
         rest = "&#10;".join(esc(f"{text}: {tip}") for _, text, tip in rows[2:])
-        shown.append(f' <span class="badge" title="{rest}">and {len(rows) - 2} more</span>')
-    return "".join(shown)
+        shown.append(f'<span class="badge" title="{rest}">and {len(rows) - 2} more</span>')
+    return f'<span class="notes">{" ".join(shown)}</span>'
