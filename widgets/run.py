@@ -11,8 +11,8 @@ from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, Launc
 
 TIMES = ("first launch", "warm launch")
 AGAIN = (
-    "Each made the launch again, on a device of its own, without what Python does before it; a warm launch is the median "
-    "of those after the first."
+    "Each made the launch again, on a device of its own, without what Python does before it; a warm launch is the "
+    "median of those after the first."
 )
 STACK_BYTES = ("stacks of an iteration", "stack heap")
 
