@@ -403,11 +403,14 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
     page.goto(f"file://{export(made, tmp_path / 'k.html')}")
     column = show(page, "Linked").locator(".col")
 
-    badges = [x.bounding_box() for x in column.nth(0).locator('.ln[data-span-line="9"] .badge.push').all()]
-    assert len(badges) == 2
-    assert badges[0]["x"] + badges[0]["width"] <= badges[1]["x"]  # one lay on the other
+    badge = column.nth(0).locator('.ln[data-span-line="9"] .badge.push')
+    assert badge.inner_text() == "2 stacks"  # two badges lay on each other
+    assert [x.split(":")[0] for x in badge.get_attribute("title").splitlines()] == ["v", "u"]
 
     assert [x.inner_text() for x in column.locator("[data-group]").all()] == ["gradient", "gradient"]
+    for header in column.locator("header:has(select)").all():
+        parts = [x.bounding_box() for x in header.locator("select, [data-group]").all()]
+        assert parts[1]["x"] >= parts[0]["x"] + parts[0]["width"], "the word stands below the menu"
     column.nth(2).get_by_label("Stage").select_option(index=0)
     column.nth(2).locator("[data-group]").get_by_text("forward").wait_for()
 
