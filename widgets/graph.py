@@ -160,9 +160,15 @@ def figure(graph: GraphView) -> str:
     return graph.drawn
 
 
+HINT = (
+    "A task is a parallel loop of the gradient's kernel, or what stands between two. Its forward slice computes again "
+    "what the way back needs; boxes that push it on a stack have an orange border."
+)
+
+
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     """The control flow graph of each task's forward slice."""
     drawn = "".join(f"<h4>{esc(t.title)}</h4>{figure(t.cfg)}" for t in view.graphs)
-    return drawn or empty(
+    return f'<p class="hint">{HINT}</p>{drawn}' if drawn else empty(
         "there is no gradient yet, so there is no forward slice to draw: call .grad() or give --grad LOSS"
     )

@@ -23,8 +23,9 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         (f"compile: {p}", [e.parts.get(p) for e in edits], seconds) for p in parts
     ]
     columns += [(f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes]
-    columns += [("code", [float(e.code) for e in edits], _bytes), ("stacks", [float(e.stacks) for e in edits], _bytes)]
-    columns += [("gradient off by", [e.error for e in edits], lambda x: f"{x:.1e}")]
+    columns.append(("code", [float(e.code) for e in edits], _bytes))
+    columns.append(("stacks of an iteration", [float(e.stacks) for e in edits], _bytes))
+    columns += [("gradient off by", [e.error for e in edits], lambda x: f"{x:.1e}" if x else "0")]
     head = ["run", "source", *(name for name, _, _ in columns)]
     rows = []
     for n, e in enumerate(edits):
@@ -35,9 +36,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         )
         values = ("–" if v[n] is None else text(v[n] or 0.0) or "–" for _, v, text in columns)
         rows.append([str(n + 1), offer, *values])
-    plots = "".join(
-        plot(name, values, text) for name, values, text in columns if sum(v is not None for v in values) > 1
-    )
+    several = (c for c in columns if sum(v is not None for v in c[1]) > 1 and any(c[1]))
+    plots = "".join(plot(name, values, text) for name, values, text in several)
     body = table(head, rows, right=range(2, len(head))).replace("<tbody>", '<tbody data-roving="">')
     return f'{body}<div class="plots">{plots}</div>{slot("edit", _edit(edits, len(edits) - 1, prefix))}'
 

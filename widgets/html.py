@@ -82,7 +82,7 @@ def pick(
     to: str = "",
 ) -> str:  # fmt: skip
     """A menu of (text, request) in named groups, whose answers are loaded into the slot ``into``. ``to``: a request
-    with whose answer each answer is compared."""
+    with whose answer each answer is compared. The group of the chosen one stands beside the menu."""
     out = []
     for name, items in groups:
         options = "".join(
@@ -91,7 +91,9 @@ def pick(
         )
         out.append(f'<optgroup label="{esc(name)}">{options}</optgroup>' if name else options)
     differs = f' data-to="{esc(to)}"' if to else ""
-    return f'<select aria-label="{esc(label)}" data-into="{into}"{differs}>{"".join(out)}</select>'
+    group = next((name for name, items in groups if any(req == chosen for _, req in items)), "")
+    menu = f'<select aria-label="{esc(label)}" data-into="{into}"{differs}>{"".join(out)}</select>'
+    return f'{menu} <span class="muted" data-group>{esc(group)}</span>'
 
 
 def slot(name: str, content: str = "", load: str = "") -> str:

@@ -177,7 +177,11 @@ export function mount(host, shape, ask) {
     const { toggle, ask: asked, then = "", into, to } = e.target.dataset, option = e.target.selectedOptions?.[0]?.dataset;
     const slot = into && panel.querySelector(`[data-slot="${into}"]`);
     if (asked) load(asked + e.target.value.trim() + then, slot);
-    if (slot && option) load(option.req, slot, to);
+    if (slot && option) {
+      const group = e.target.parentElement.querySelector("[data-group]");
+      if (group) group.textContent = e.target.selectedOptions[0].parentElement.label ?? "";
+      load(option.req, slot, to);
+    }
     if (toggle) { panel.querySelectorAll(".slot").forEach((s) => s.classList.toggle(toggle, e.target.checked)); unify(panel); }
   });
   root.addEventListener("keydown", (e) => {

@@ -1,7 +1,7 @@
 // A listing, of which only the rows in view are elements. Data (`html.listing`): t, for each line "source line, statement,
 // statement whose adjoint it computes, HTML"; for a difference (`diff.js`) also r, the right side, and h, the hunks.
 
-const ROW = 18, OVERSCAN = 12, CONTEXT = 3;
+const ROW = 18, OVERSCAN = 12, CONTEXT = 3, MOST_SELECTED = 5000;
 const MOVES = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20, Home: -Infinity, End: Infinity };
 
 const withAttributes = (x, attributes) => { for (const [k, v] of Object.entries(attributes)) x.setAttribute(k, v); return x; };
@@ -102,10 +102,18 @@ function lines(host, hooks) {
     }
     return x;
   }
+  /** The first and the last row of the text that is selected here, which must stay to be copied. */
+  function selected() {
+    const s = getSelection(), none = [Infinity, -1];
+    if (!s || s.isCollapsed || !body.contains(s.anchorNode) || !body.contains(s.focusNode)) return none;
+    const ends = [s.anchorNode, s.focusNode].map((x) => Number((x.nodeType === 1 ? x : x.parentElement).closest(".ln")?.dataset.row ?? -1)).sort((a, b) => a - b);
+    return ends[0] >= 0 && ends[1] - ends[0] < MOST_SELECTED ? ends : none;
+  }
   /** Draws the rows in view. Those that were in view stay the same elements: a button may be down on one, whose click would be lost. */
   self.draw = () => {
-    const first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - OVERSCAN);
-    const last = Math.min(self.rows.length, Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW) + OVERSCAN);
+    const [from, to] = selected();
+    const first = Math.min(from, Math.max(0, Math.floor(scroller.scrollTop / ROW) - OVERSCAN));
+    const last = Math.max(to + 1, Math.min(self.rows.length, Math.ceil((scroller.scrollTop + (scroller.clientHeight || 400)) / ROW) + OVERSCAN));
     const kept = new Map();
     for (const x of [...body.children]) {
       const n = Number(x.dataset.row);

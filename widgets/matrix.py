@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from quadrants_lab.widgets.code import MEASURES
 from quadrants_lab.widgets.html import esc, seconds, size, table
 from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
-from quadrants_lab.widgets.run import outcome
 
 CORES = "none are allotted: a thread has those of its core"
 DRIVER = "its driver allots them and does not tell"
@@ -26,25 +25,40 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
     names |= dict.fromkeys(r.name.split(",")[0] for x in view.launches for r in x.compared) | dict.fromkeys(devices)
     modes = {x.mode: x.compared for x in view.launches if x.compared}
-    head = ["backend", "device"]
+    head = ["backend"]
     for mode in modes:
         head += [f"{mode}: first launch", "median", "difference"]
-    head += ["stacks", "code", "registers"]
-    rows = []
+    head += ["stack heap", "code"]
+    rows, about = [], []
     for name in names:
-        row = [f"<b>{esc(name)}</b>", esc(devices.get(name, ""))]
+        row = [f"<b>{esc(name)}</b>"]
         runs = [_of(name, compared) for compared in modes.values()]
         for run in runs:
-            row += [seconds(run.first), seconds(run.seconds), esc(outcome(run))] if run else ["–", "–", "not asked for"]
+            row += [seconds(run.first), seconds(run.seconds), _differs(run)] if run else ["–", "–", "not asked for"]
         row += [next((size(r.heap_bytes) for r in runs if r and r.heap_bytes), "–"), _code(view, name)]
-        row.append(_registers(view, name))
         rows.append(row)
+        device = _device(view, name, devices.get(name, ""), [run for run in runs if run])
+        about.append((row[0], device, _registers(view, name)))
     note = "" if modes else f'<p class="hint">{ASK}</p>'
     if any(stage.known is None for stages in view.code.values() for stage in stages):
         note += f'<p><button type="button" class="ch" data-get="{prefix}/all">make the code of all of them</button></p>'
     plots = "".join(bars(f"{mode}: median of warm launches", compared) for mode, compared in modes.items())
-    right = [n for n, title in enumerate(head) if title in ("median", "stacks", "code") or title.endswith("launch")]
-    return f'{note}{table(head, rows, right=right)}<div class="plots">{plots}</div>'
+    right = [n for n, title in enumerate(head) if title in ("median", "stack heap", "code") or title.endswith("launch")]
+    below = table(("backend", "device, or why it did not run", "registers"), about)
+    return f'{note}{table(head, rows, right=right)}<div class="plots">{plots}</div><h4>Devices</h4>{below}'
+
+
+def _differs(run: BackendRun) -> str:
+    """The difference from the first run; the table of devices says why a run is missing."""
+    return "did not run" if run.problem else esc(run.greatest) or "the reference"
+
+
+def _device(view: KernelView, name: str, known: str, runs: Sequence[BackendRun]) -> str:
+    """The device, and why launches did not run on it or there is no code, each reason once."""
+    said = [known] if known else []
+    said += [f"did not run: {r.problem.splitlines()[0]}" for r in runs if r.problem and r.problem != known]
+    said += [f"no code: {m.problem.splitlines()[0]}" for m in _made(view, name) if m.problem]
+    return "<br>".join(map(esc, dict.fromkeys(said)))
 
 
 def _of(name: str, runs: Sequence[BackendRun]) -> BackendRun | None:
@@ -61,10 +75,7 @@ def _code(view: KernelView, backend: str) -> str:
     """The size of the backend's code: of the last stage that was made and has bytes."""
     made = _made(view, backend)
     sizes = [n for m in made for name, n in m.measures if name == "bytes of code"]
-    problem = next((m.problem for m in made if m.problem), "")
-    if sizes:
-        return size(sizes[-1])
-    return esc(problem.splitlines()[0]) if problem else "–" if made else "not made yet"
+    return size(sizes[-1]) if sizes else "–" if made else "not made yet"
 
 
 def _registers(view: KernelView, backend: str) -> str:

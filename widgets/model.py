@@ -378,7 +378,7 @@ class KernelView:
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # gives (backend, its devices or why it has none)
-    threads: int = 0  # for which the launch's heap of stacks has room
+    heap: tuple[int, int] = (0, 0)  # of the launch's stacks: its bytes, and for how many iterations at a time
     arrays: dict[str, tuple[list[int], tuple[int, ...]]] = field(default_factory=dict)  # read by sizes: values, shape
     texts: dict[int, list[Line]] = field(default_factory=dict)  # cache: id of a kernel in the traces -> its lines
     changes: dict[tuple[int, int], tuple[int, int] | None] = field(default_factory=dict)  # cache of `passes.changed`

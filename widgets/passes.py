@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.diff import counts
@@ -75,7 +76,7 @@ def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
         items.append(
             f'<div class="ps{" noop" if d is None else ""}" role="option" data-item aria-selected="{on}" '
             f'tabindex="{0 if n == chosen else -1}" data-req="{esc(prefix)}/{n}" data-into="step" '
-            f'title="{esc(step.doc)}">'
+            f'title="{esc(step.doc.replace("`", ""))}">'
             f'<span class="nm">{esc(step.name)}</span><span class="dl">{delta(d)}</span>'
             f'<span class="tm">{seconds(step.seconds)}</span></div>'
         )
@@ -90,7 +91,7 @@ def _trace(view: KernelView, prefix: str, steps: Sequence[PassView]) -> str:
 
 def step_html(view: KernelView, step: PassView, own: str, prefix: str) -> str:
     """What the pass changed, under a heading with what it guarantees."""
-    doc = f"<p>{esc(step.doc)}</p>" if step.doc else ""
+    doc = "<p>" + re.sub("`+([^`]+)`+", r"<code>\1</code>", esc(step.doc)) + "</p>" if step.doc else ""
     head = f"<h4>{esc(step.name)}</h4>{doc}"
     groups = [("", [("what it was given", f"{own}/given")] if step.before is not None else []), *irs(view, prefix)]
     menu = pick("compared with", groups, "since", f"{own}/given", to=f"{own}/ir")

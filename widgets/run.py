@@ -10,7 +10,10 @@ from quadrants_lab.widgets.html import choices, empty, esc, seconds, size, table
 from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView, RooflineView
 
 TIMES = ("first launch", "warm launch")
-AGAIN = "Each made the launch again, on a device of its own; a warm launch is the median of those after the first."
+AGAIN = (
+    "Each made the launch again, on a device of its own, without what Python does before it; a warm launch is the "
+    "median of those after the first."
+)
 STACK_BYTES = ("stacks of an iteration", "stack heap")
 
 

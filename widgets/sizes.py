@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.widgets.html import empty, esc
+from quadrants_lab.widgets.html import empty, esc, size
 from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
 
 NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to work out; the Stacks tab says why"
@@ -23,7 +23,6 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         return empty(NO_STACK if launched else "there is no gradient yet: call .grad() or give --grad LOSS")
     seen, note = observed(view) if rest == ["seen"] else ({}, "")
     data = {
-        "threads": view.threads,
         "arrays": {name: {"data": values, "shape": shape} for name, (values, shape) in view.arrays.items()},
         "stacks": [
             {"name": s.name, "tree": node(s.size), "width": _WIDTHS.get(s.dtype, 4), "bits": s.dtype == "u1",
@@ -35,12 +34,21 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     ask = "" if note or isinstance(view.steps, str) else ask
     bar = (
         f'<div class="bar">{_sliders(view, shown)}</div><p class="ms"><b class="total" role="status"></b> {ask} '
-        f'<span class="muted">{esc(note)}</span></p><div class="heap" role="img" '
-        'aria-label="The heap of one thread, stack after stack"></div>'
+        f'<span class="muted">{esc(note)}</span></p>{_heap(view)}<div class="heap" role="img" '
+        'aria-label="The stacks of one iteration, one after the other"></div>'
     )
     parts = "".join(_stack(s, n, (s.name, s.line) in seen) for n, s in enumerate(shown))
     text = esc(json.dumps(data, separators=(",", ":")))
     return f'<div class="sizes" data-sizes="{text}">{bar}{parts}</div>'
+
+
+def _heap(view: KernelView) -> str:
+    """What the launch took; "" if that is not known."""
+    held, lanes = view.heap
+    if not held:
+        return ""
+    each = f"for {lanes:,} iterations at a time, {size(held // lanes)} each" if lanes > 1 else "for an iteration"
+    return f'<p class="hint">In the launch: {size(held)} {each}; the device rounds the size of each stack up.</p>'
 
 
 def _stack(s: StackView, n: int, seen: bool) -> str:
@@ -64,14 +72,14 @@ def leaves(e: SizeView) -> Iterator[SizeView]:
 
 def _sliders(view: KernelView, shown: Sequence[StackView]) -> str:
     """A slider for each leaf: for the value of a number, or for the scale of an array's elements."""
-    found = {x.key: x for s in shown if s.size is not None for x in leaves(s.size)}
+    found = {x.key: (x, s.name) for s in shown if s.size is not None for x in leaves(s.size)}
     out = []
-    for key, x in found.items():
+    for key, (x, stack) in found.items():
         scaled = bool(x.children) and key in view.arrays
         if x.value is None and not scaled:
             continue
         value = 100 if scaled else x.value or 0
-        name = f"{key}: all elements" if scaled else x.text
+        name = f"{key}: all elements" if scaled else f"{x.text} to {stack}" if x.op == "counted" else x.text
         top, scale, now = (400, ' data-scale="1"', "× 1") if scaled else (max(4 * value, 16), "", f"{value:,}")
         out.append(
             f'<label class="tg leafs"><code>{esc(name)}</code> <input type="range" min="0" max="{top}" value="{value}" '

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from quadrants_lab.widgets import code
 from quadrants_lab.widgets.html import empty, esc, listing, pick, slot
-from quadrants_lab.widgets.model import KernelView
+from quadrants_lab.widgets.model import KernelView, StackView
 from quadrants_lab.widgets.passes import irs
 
 LEGEND = (
@@ -47,15 +47,22 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def margin(view: KernelView) -> dict[int, str]:
-    """Source line -> badges for its stacks and its values without a stack; more than two are summarised."""
-    notes: dict[int, list[tuple[str, str, str]]] = {}
+    """Source line -> a badge for its stacks, and badges for values without a stack; more than two are summarised."""
+    stacks: dict[int, list[StackView]] = {}
     for stack in view.stacks:
-        depth = "?" if stack.depth is None else f"{stack.depth:,}"
-        badge = ("badge push", f"stack {stack.name}: depth {depth}", f"{stack.reason}; {stack.how}")
-        notes.setdefault(stack.line, []).append(badge)
+        stacks.setdefault(stack.line, []).append(stack)
+    notes = {line: [_pushed(of_line)] for line, of_line in stacks.items()}
     for free in view.free:
         notes.setdefault(free.line, []).append(("badge", f"{free.name}: no stack", free.why))
     return {line: _badges(rows) for line, rows in notes.items()}
+
+
+def _pushed(stacks: Sequence[StackView]) -> tuple[str, str, str]:
+    """The class, text and tip of the badge of a line's stacks. It is short, because it stands over a narrow column."""
+    depths = ["?" if s.depth is None else f"{s.depth:,}" for s in stacks]
+    rows = [f"{s.name}: depth {depth}, {s.reason}; {s.how}" for s, depth in zip(stacks, depths, strict=True)]
+    text = f"stack {stacks[0].name}: depth {depths[0]}" if len(stacks) == 1 else f"{len(stacks)} stacks"
+    return "badge push", text, "\n".join(rows)
 
 
 def _badges(rows: Sequence[tuple[str, str, str]]) -> str:

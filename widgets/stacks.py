@@ -74,7 +74,8 @@ def backends(view: KernelView) -> str:
     if not runs:
         return ""
     rows = [(f"<b>{esc(r.name)}</b>", size(r.lane_bytes), size(r.heap_bytes)) for r in runs]
-    return table(("backend", *STACK_BYTES), rows, right=(1, 2))
+    note = "Devices round the size of each stack up. The heap has room for all iterations that run at the same time."
+    return table(("backend", *STACK_BYTES), rows, right=(1, 2)) + f'<p class="foot">{note}</p>'
 
 
 def free(view: KernelView) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets import code, run, sizes, stacks, steps, timeline
@@ -19,6 +20,9 @@ from quadrants_lab.widgets.html import empty, esc, seconds
 from quadrants_lab.widgets.model import CellView, GraphView, KernelView, Line, PassView, view_lines
 from quadrants_lab.widgets.passes import changed, delta
 from quadrants_lab.widgets.source import margin
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.tape.report import Report
 
 MOST_TEXT = 38_000  # characters of a cell's copy, which with the live widget takes less than 100 KB of a notebook
 
@@ -229,6 +233,10 @@ def _code(view: KernelView, limits: Limits) -> str:
     return "".join(parts)
 
 
+def _tape(report: Report, limits: Limits) -> str:
+    return f"<p>{esc(report.title())}</p>{timeline.launches(report, limits.code or 4)}"
+
+
 def _cut(lines: Sequence[Line], most: int) -> list[str]:
     """At most ``most`` lines; if not all fit, from shortly before the first statement."""
     if len(lines) <= most:
@@ -249,5 +257,5 @@ _PANES: tuple[tuple[str, Render], ...] = (
     ("Steps", steps_of),
     ("Code", _code),
     ("Run", lambda v, _: run.pane(v, "", ())),
-    ("Tape", lambda v, limits: "".join(timeline.launches(r, limits.code) for r in v.tapes)),
+    ("Tape", lambda v, limits: "".join(_tape(r, limits) for r in v.tapes)),
 )

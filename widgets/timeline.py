@@ -20,25 +20,22 @@ _ROW = 14  # height of the row of stretches
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     """The Tapes of the cell, including that of --grad."""
-    shown = "".join(f"<h4>{esc(_title(r))}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
+    shown = "".join(f"<h4>{esc(r.title())}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
     return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 
 
 def timeline(report: Report) -> str:
     """The timeline of one report as HTML of its own."""
     details = f"<details><summary>each launch</summary>{launches(report)}</details>" if report.steps else ""
-    return f"<div><b>{esc(_title(report))}</b><br>{bars(report)}{details}</div>"
-
-
-def _title(report: Report) -> str:
-    budget = "" if report.budget is None else f", budget {report.budget} bytes"
-    kept = f"at most {report.kept_bytes} bytes kept, {report.made_again} steps made again"
-    return f"{len(report.steps)} steps: {kept}{budget}"
+    return f"<div><b>{esc(report.title())}</b><br>{bars(report)}{details}</div>"
 
 
 def bars(report: Report) -> str:
-    """The bars, and a sentence about why. A bar stands for one step, or for several if there are many."""
-    steps = report.steps
+    """The bars, if anything was kept, and a sentence about why. A bar stands for one step, or for several if there are
+    many."""
+    steps, why = report.steps, f"{esc(report.why()[0].upper() + report.why()[1:])}."
+    if not report.kept_bytes and not report.stretches:
+        return f"<p>{why}</p>"
     together = -(-len(steps) // _COLUMNS) or 1
     columns = [steps[n : n + together] for n in range(0, len(steps), together)]
     width = WIDTH / max(len(columns), 1)
@@ -64,14 +61,14 @@ def bars(report: Report) -> str:
             f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(tip)}</title></rect>'
         )
     svg = (
-        f'<svg class="ql-timeline" role="img" aria-label="{esc(_title(report))}" width="100%" '
+        f'<svg class="ql-timeline" role="img" aria-label="{esc(report.title())}" width="100%" '
         f'viewBox="0 0 {WIDTH} {HEIGHT + _ROW + 8}"><line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" '
         f'stroke="currentColor" stroke-opacity="0.4"/>{"".join(parts)}</svg>'
     )
     legend = "Bars: bytes kept"
     if report.stretches:
         legend += ", those before a stretch in orange. Blue: steps made again, the darker the more often"
-    return f"{esc(report.why())}.{svg}<small>{legend}.</small>"
+    return f"{why}{svg}<small>{legend}.</small>"
 
 
 def launches(report: Report, most: int = MOST_ROWS) -> str:

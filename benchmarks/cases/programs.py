@@ -139,6 +139,19 @@ def swings(steps: int, n: int) -> Callable[[], None]:
     return run
 
 
+@qd.data_oriented
+class Pair:
+    """Two fields as attributes."""
+
+    x: Any
+    y: Any
+
+    @qd.kernel
+    def step(self):
+        for i in self.x:
+            self.y[i] = self.x[i] * 1.001 + 0.01 * qd.sin(self.x[i])
+
+
 class Turns:
     """Two fields that take turns in 200 steps: as attributes that the program swaps, and as arguments."""
 
@@ -156,7 +169,7 @@ class Turns:
             for i in x:
                 loss[None] += x[i]
 
-        self.step, self.measure, self.own = step, measure, qd.data_oriented(type("Own", (), {"step": _step}))()
+        self.step, self.measure, self.own = step, measure, Pair()
 
     def arguments(self) -> None:
         x, y = self.x, self.y
@@ -174,12 +187,6 @@ class Turns:
                 own.step()
                 own.x, own.y = own.y, own.x
             self.measure(own.x)
-
-
-@qd.kernel
-def _step(self):
-    for i in self.x:
-        self.y[i] = self.x[i] * 1.001 + 0.01 * qd.sin(self.x[i])
 
 
 def tiny() -> tuple[Any, Callable[[], None]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Set
 from dataclasses import dataclass
 
 from quadrants_lab.autodiff.checkpointing import Demand, StashPlan
@@ -20,6 +22,20 @@ class Note:
     dtype: str
     stacked: bool
     why: str
+
+
+_ADDED = frozenset(("trips", "group", "segment", "live", "row"))  # names of values that passes add
+
+
+def added_names(function: ast.AST) -> Set[str]:
+    """Names of values that passes add, without those that the function itself uses."""
+    return _ADDED - {x.id for x in ast.walk(function) if isinstance(x, ast.Name)}
+
+
+def unstacked(forward: N.Kernel, function: ast.AST) -> list[Note]:
+    """The notes of values of the function that have no stack."""
+    added = added_names(function)
+    return [note for note in explain(forward) if not note.stacked and note.name not in added]
 
 
 def explain(forward: N.Kernel) -> list[Note]:

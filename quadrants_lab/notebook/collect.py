@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from quadrants_lab.adstack.evaluate import reads, values_of_parts
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
-from quadrants_lab.autodiff.explain import explain, on_stacks
+from quadrants_lab.autodiff.explain import on_stacks, unstacked
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir import sizeexpr as S
 from quadrants_lab.ir.deep_recursion import deeply_recursive
@@ -214,7 +214,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
-    view.free = [n for n in explain(steps[at].before) if not n.stacked]
+    view.free = unstacked(steps[at].before, plan.compiled.source.node)
 
 
 # --- stacks -------------------------------------------------------------------------------------------------------
@@ -234,7 +234,8 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
     if rows:
         live = plan.last_data() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
         view.bytes_before = bytes_before(plan, live)
-        view.threads = plan.needs()[0]
+        lanes = plan.frame.stack_threads
+        view.heap = (lanes * plan.frame.stack_bytes(), lanes)
     if record is not None and record.inputs is not None:
         wanted = {b for s in stack_allocas(kernel) if s.size is not None for b in reads(s.size)[2]}
         small = {b: a for b, a in record.inputs.items() if b in wanted and a.ndim > 0 and a.size <= MOST_ELEMENTS}

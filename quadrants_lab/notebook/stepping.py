@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +10,7 @@ from threading import Event, Lock
 from time import monotonic
 
 from quadrants_lab.adstack.report import stack_allocas
+from quadrants_lab.autodiff.explain import added_names
 from quadrants_lab.errors import QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -29,7 +29,6 @@ from quadrants_lab.widgets import model as V
 
 MOST_KNOWN = 4  # windows of a launch that are cached
 MOST_SECONDS = 2.0  # for finding the steps of all findings before they are shown
-COMPILERS = frozenset(("trips", "group", "segment", "live", "row"))  # names of values that passes add
 _BACK = ("dot product", "custom gradient")  # kinds of causes that lie in the gradient
 _WHERE = {"nonfinite": "lost", **dict.fromkeys(_BACK, "back-{line}")}  # kind of cause -> place for `wanted`
 _Key = tuple[int, str, str]  # task, iteration, place
@@ -61,8 +60,7 @@ class _Launch:
         self.number = _number(record)
         self.launch = launch_data(record)
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
-        written = {x.id for x in ast.walk(plan.compiled.source.node) if isinstance(x, ast.Name)}
-        self.compilers = COMPILERS - written
+        self.compilers = added_names(plan.compiled.source.node)
         self.known: dict[_Key, V.StepTrace] = {}
         self.lock = Lock()
 

@@ -281,6 +281,13 @@ def test_a_stage_of_a_gradient_is_not_that_of_the_kernel_that_counts_its_pushes(
     assert "kernel grows() forward" in grows.grad.ir("plain atomics")
 
 
+def test_a_kernel_without_its_decorator_is_told_of_it() -> None:
+    x = qd.field(qd.f32, 4)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="put @qd.kernel above the function"):
+        for _ in x:
+            pass
+
+
 def test_kernels_look_like_functions() -> None:
     assert add.__name__ == "add"
     assert repr(add) == "<qd.kernel add(a, b)>"

@@ -57,7 +57,8 @@ def test_the_matrix_has_registers_where_a_tool_tells(cell, shell):
     view = show(shell.user_ns["wave"]).view
 
     def row(request: str, name: str) -> str:
-        return next(r for r in render(view, request).split("<tr>") if f"<b>{name}</b>" in r)
+        """Its results, and its device and registers, from two tables."""
+        return "".join(r for r in render(view, request).split("<tr>") if f"<b>{name}</b>" in r)
 
     assert "those of its core" in row("0/matrix", "cpu")
     assert row("0/matrix", "amdgpu").count("not made yet") == 2

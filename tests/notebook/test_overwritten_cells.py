@@ -108,9 +108,12 @@ def test_a_pane_tells_what_a_tape_kept(cell, shell, options, loss) -> None:
     assert "it overwrites what its own gradient reads" in static_html(view)
 
 
-def test_the_report_of_a_tape_is_a_timeline(cell, shell) -> None:
+def test_the_report_of_a_tape_that_kept_nothing_is_a_sentence(cell, shell) -> None:
     made = "qd.ad.Tape(qd.field(float, (), needs_grad=True), memory=9)"
     result, text = cell(f"with {made} as tape:\n    pass\ntape.report")
     assert result.success, text
     assert "no step overwrites what gradients read" in repr(result.result)
-    assert "<svg" in shell.display_formatter.format(result.result)[0]["text/html"]
+    shown = shell.display_formatter.format(result.result)[0]["text/html"]
+    assert "0 steps: at most 0 bytes kept" in shown
+    assert "No step overwrites what gradients read." in shown
+    assert "<svg" not in shown  # there is nothing to draw

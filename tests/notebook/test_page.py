@@ -230,11 +230,11 @@ def test_what_if(page: Page, view):
                 return np.array(n)
 
         depth = evaluate(stack_allocas(sized)[0].size, Other())
-        assert f"depth {depth}, {4 * depth} B a thread" in panel.locator(".depth").first.inner_text()
+        assert f"depth {depth}, {4 * depth} B an iteration" in panel.locator(".depth").first.inner_text()
         assert f"= {n}" in panel.locator(".leaf .val").first.inner_text()
     assert "the launch: 200 B" in panel.locator(".total").inner_text()
     panel.get_by_role("button", name="as in the launch").click()
-    assert panel.locator(".total").inner_text().startswith("200 B a thread")
+    assert panel.locator(".total").inner_text().startswith("200 B an iteration")
 
 
 def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path):
@@ -246,8 +246,8 @@ def test_a_launch_that_was_not_recorded_shows_its_depth(browser, tmp_path: Path)
     page.goto(f"file://{export(made, tmp_path / 'k.html')}")
     panel = show(page, "SizeExpr")
     assert panel.locator("input").count() == 0
-    assert panel.locator(".total").inner_text().startswith("200 B a thread")
-    assert "depth 50, 200 B a thread" in panel.locator(".depth").first.inner_text()
+    assert panel.locator(".total").inner_text().startswith("200 B an iteration")
+    assert "depth 50, 200 B an iteration" in panel.locator(".depth").first.inner_text()
     assert [x.inner_text() for x in panel.locator(".bars > div:visible").all()] == ["in the launch\n50"]
     assert panel.get_by_role("button", name="watch iterations").count() == 0
     page.close()
@@ -379,10 +379,57 @@ def test_changed_words_are_marked(page: Page):
 
 def test_the_matrix_has_a_row_a_backend(page: Page):
     panel = show(page, "Backends")
-    rows = {row.locator("td").first.inner_text(): row.inner_text() for row in panel.locator("tbody tr").all()}
-    assert "3e-08 in y" in rows["metal"]
-    assert "no device: this is a test" in rows["vulkan"]
+    results, devices = (
+        {row.locator("td").first.inner_text(): row.inner_text() for row in rows.locator("tbody tr").all()}
+        for rows in panel.locator("table").all()
+    )
+    assert "3e-08 in y" in results["metal"]
+    assert "did not run" in results["vulkan"]
+    assert "no device: this is a test" in devices["vulkan"]
     assert panel.locator(".bars i").count() >= 2
+
+
+def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp_path: Path):
+    made = cell_view()
+    (kernel,) = made.kernels
+    kernel.source += [Line("    pass", n) for n in range(len(kernel.source) + 1, 300)]
+    (stack,) = kernel.stacks
+    kernel.stacks.append(replace(stack, name="u"))
+    kernel.traces["gradient"][0].doc = "Each task has its adjoint (`reverse`)."
+    kernel.devices = lambda: [("vulkan", "The driver is a long way from here, " * 9)]
+    # as wide as a cell of JupyterLab in a window of 1280
+    page = browser[0].context.browser.new_page(viewport={"width": 880, "height": 900})
+    page.set_default_timeout(60_000)
+    page.goto(f"file://{export(made, tmp_path / 'k.html')}")
+    column = show(page, "Linked").locator(".col")
+
+    badge = column.nth(0).locator('.ln[data-span-line="9"] .badge.push')
+    assert badge.inner_text() == "2 stacks"  # two badges lay on each other
+    assert [x.split(":")[0] for x in badge.get_attribute("title").splitlines()] == ["v", "u"]
+
+    assert [x.inner_text() for x in column.locator("[data-group]").all()] == ["gradient", "gradient"]
+    for header in column.locator("header:has(select)").all():
+        parts = [x.bounding_box() for x in header.locator("select, [data-group]").all()]
+        assert parts[1]["x"] >= parts[0]["x"] + parts[0]["width"], "the word stands below the menu"
+    column.nth(2).get_by_label("Stage").select_option(index=0)
+    column.nth(2).locator("[data-group]").get_by_text("forward").wait_for()
+
+    select = "(x) => { getSelection().selectAllChildren(x); return String(getSelection()); }"
+    chosen = column.nth(0).locator('.ln[data-span-line="5"] .tx').evaluate(select)
+    assert "def k()" in chosen
+    column.nth(0).locator(".scroller").evaluate("(x) => { x.scrollTop = x.scrollHeight; }")
+    column.nth(0).locator('.ln[data-span-line="299"]').wait_for()
+    assert page.evaluate("String(getSelection())") == chosen
+    page.evaluate("getSelection().removeAllRanges()")
+
+    panel = show(page, "Passes")
+    panel.get_by_role("radio", name="gradient", exact=True).click()
+    assert panel.locator("p code").get_by_text("reverse").inner_text() == "reverse"
+    assert "`" not in panel.locator(".slot p").first.inner_text()
+
+    panel = show(page, "Backends")
+    assert panel.evaluate("x => x.scrollWidth <= x.clientWidth")
+    page.close()
 
 
 def test_keys(page: Page):

@@ -132,7 +132,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
 @deeply_recursive
 def sizes(dispatcher: Dispatcher) -> Sizes:
     """The report of the last gradient launch."""
-    from quadrants_lab.autodiff.explain import explain
+    from quadrants_lab.autodiff.explain import unstacked
     from quadrants_lab.autodiff.unroll import unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
     from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
@@ -147,8 +147,7 @@ def sizes(dispatcher: Dispatcher) -> Sizes:
         )
     compiled = plan.compiled
     forward = forward_ir(compiled.lowered.kernel, compiled.options)
-    notes = explain(unroll(compiled.options.ad_unroll)(forward))
+    notes = unstacked(unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
-    unstacked = [n for n in notes if not n.stacked]
-    return Sizes(plan.report(), plan.kept(), unstacked, bytes_before(plan, plan.last_data()), launch, lanes)
+    return Sizes(plan.report(), plan.kept(), notes, bytes_before(plan, plan.last_data()), launch, lanes)

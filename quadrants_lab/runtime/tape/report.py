@@ -60,10 +60,18 @@ class Report:
         more = f", {by_hand} of them by qd.ad.checkpoint" if by_hand else ""
         return f"to keep all would take more than the budget, so {len(self.stretches)} stretches are made again{more}"
 
+    def kept(self) -> str:
+        """What was saved and recomputed, in numbers."""
+        return f"at most {self.kept_bytes} bytes kept, {_steps(self.made_again)} made again"
+
+    def title(self) -> str:
+        """The number of steps, what was saved and recomputed, and the budget."""
+        budget = "" if self.budget is None else f", budget {self.budget} bytes"
+        return f"{_steps(len(self.steps))}: {self.kept()}{budget}"
+
     def __str__(self) -> str:
         budget = "no budget" if self.budget is None else f"a budget of {self.budget} bytes"
-        kept = f"at most {self.kept_bytes} bytes kept, {self.made_again} steps made again"
-        lines = [f"{len(self.steps)} steps under {budget}: {kept}" if self.steps else kept, self.why()]
+        lines = [f"{_steps(len(self.steps))} under {budget}: {self.kept()}" if self.steps else self.kept(), self.why()]
         for n, s in enumerate(self.stretches):
             times = [row.times for row in self.steps[s.first : s.first + s.steps]]
             often = "once" if max(times) == 1 else f"{min(times)} to {max(times)} times"
@@ -73,6 +81,10 @@ class Report:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _steps(n: int) -> str:
+    return f"{n} step{'s' * (n != 1)}"
 
 
 def report(launches: Launches) -> Callable[[], Report]:
