@@ -160,8 +160,8 @@ TABLE: dict[str, Row] = {
     "QL1703": Row(_S, "range needs 1 to 3 arguments and a step that is not 0"),
     "QL1704": Row(_S, "'{name}' is shared by all iterations of a parallel loop and is assigned in it",
                   "iterations run at the same time, so no value would be the last one",
-                  "accumulate with +=, -=, *=, &=, |=, ^=, {name} = min({name}, x) or {name} = max({name}, x); or use "
-                  "qd.loop_config(serialize=True); or assign it inside the loop only"),
+                  "accumulate with +=, -=, *=, &=, |=, ^=, {name} = min({name}, x) or {name} = max({name}, x), or "
+                  "assign one constant only; or use qd.loop_config(serialize=True); or assign it inside the loop only"),
     "QL1705": Row(_S, "'{name}' is changed by this parallel loop and read in it",
                   "other iterations are changing it at the same time", "read it after the loop, or serialize the "
                   "loop with qd.loop_config(serialize=True)"),

@@ -401,3 +401,16 @@ def test_a_grid_of_many_cells(session: str) -> None:
     y.grad.fill(1.0)
     wave.grad()
     np.testing.assert_allclose(x.grad.to_numpy(), np.where(runs, 2 * v * dv, 0), rtol=1e-6, atol=1e-9)
+
+
+def test_indices_are_rescaled_between_fields_made_with_a_shape() -> None:
+    fine, coarse = qd.field(qd.i32, (8, 6)), qd.field(qd.i32, (4, 2))
+
+    @qd.kernel
+    def count():
+        for index in qd.grouped(fine):
+            coarse[qd.rescale_index(fine, coarse, index)] += fine[qd.rescale_index(coarse, fine, [1, 0])]
+
+    fine[2, 0] = 5
+    count()
+    assert (coarse.to_numpy() == 5 * 6).all()

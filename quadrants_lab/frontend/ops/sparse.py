@@ -121,9 +121,9 @@ def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
     """The index times or over the ratio of the extents, axis by axis."""
     note_unknown()
-    of, to = (v.value if isinstance(v, Obj) else cx.python(v).snode for v in (a, b))
-    for k, node in enumerate((of, to)):
-        if getattr(node, "__qd_snode__", False) is not True:
+    of, to = (v.value if isinstance(v, Obj) else cx.python(v) for v in (a, b))
+    for k, grid in enumerate((of, to)):
+        if not any(getattr(grid, mark, False) is True for mark in ("__qd_snode__", "__qd_field__")):
             raise cx.fail("QL1711", argument_node(call, k), what=describe((a, b)[k]), kinds="any")
     parts = index.elements if isinstance(index, Matrix) else entries(cx, index) or (index,)
     if len(parts) > min(len(of.shape), len(to.shape)):

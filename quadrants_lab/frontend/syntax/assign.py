@@ -114,6 +114,9 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     if isinstance(old, (V.List, V.Dict)):
         _rebind(cx, target, old, value, source, node)
         return
+    if isinstance(old, V.Temp) and isinstance(value, V.Lit):
+        U.set_flag(cx, old, value, target, source, node)
+        return
     _check_assignable(cx, target, old)
     _reassign(cx, target, old, value, source, node)
 

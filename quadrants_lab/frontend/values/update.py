@@ -348,6 +348,18 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
     return Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 
+def set_flag(cx: Context, temp: Temp, value: Lit, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+    """Assigns a constant to a local of the kernel that all iterations share, the same one wherever the loop changes the
+    local: it does not matter which iteration is the last."""
+    family = f"= {value.value!r}"
+    temp.reduced = temp.reduced or (family, cx.span(stmt))
+    if temp.reduced[0] != family:
+        raise cx.fail("QL1704", node, name=temp.name)
+    warn_loss(cx, "QL1901", value, temp.buffer.dtype, temp.name, source)
+    cx.at(stmt)
+    cx.b.store(temp.buffer, (), cx.to(value, temp.buffer.dtype))
+
+
 def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
     """Raises QL1411 if there is no such atomic on the dtype."""
     if op in _BITWISE and dtype.is_float:

@@ -160,8 +160,9 @@ class Element:
 
 @dataclass(slots=True, eq=False)
 class Temp:
-    """A number of a local of the kernel inside a parallel loop that accumulates into it. ``reduced`` holds the
-    operation and the place of the first accumulation; no other operation is allowed, because it would not commute."""
+    """A number of a local of the kernel inside a parallel loop that accumulates into it or sets it to a constant.
+    ``reduced`` holds the operation and the place of the first change; no other operation is allowed, because it would
+    not commute."""
 
     buffer: Buffer
     name: str
