@@ -178,9 +178,8 @@ class Dense:
         memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
-        what = f"{self!r} can be looped over only inside a kernel"
-        cure = "if this is in a function that is to be a kernel, put @qd.kernel above it; in Python use to_numpy()"
-        raise QuadrantsRuntimeError(what, code="QL2011", help=cure)
+        hint = "if a kernel is meant, put @qd.kernel above the function; in Python use to_numpy()"
+        raise QuadrantsRuntimeError(f"{self!r} can be looped over only inside a kernel", code="QL2011", help=hint)
 
     def __len__(self) -> int:
         raise QuadrantsRuntimeTypeError(f"{self!r} has no len()", code="QL2011", help="use .shape")
