@@ -152,6 +152,8 @@ TABLE: dict[str, Row] = {
                   "changed here", "return a new value; or write {name}: qd.template(), by reference"),
     "QL1617": Row(_S, "'{func}' changes '{name}' by reference, and '{other}' refers to the same local",
                   "{text} has the same place as the other argument, or a part of it", "pass a copy: w = {text}"),
+    "QL1618": Row(_S, "'{text}' is a kernel, and a kernel cannot launch a kernel", "called here",
+                  "decorate what they share with @qd.func"),
     # --- loops
     "QL1701": Row(_T, "cannot loop over {what}", "looped over here",
                   "loop over range(...), qd.ndrange(...), a field, an ndarray, or qd.static(...)"),

@@ -190,8 +190,7 @@ def _python(
     if not callable(fn):
         raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
     if getattr(fn, "__qd_kernel__", False) is True:
-        cure = "a kernel cannot launch a kernel: decorate what they share with @qd.func"
-        raise cx.fail("QL1601", node, text=text, what="this is a kernel", cure=cure)
+        raise cx.fail("QL1618", node, text=text)
     values = (*args, *keywords.values())
     known = all(_is_known(cx, a) for a in values)
     if getattr(fn, "__qd_compile_time__", False) is True and known:

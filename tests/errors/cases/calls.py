@@ -331,3 +331,15 @@ def references_that_are_only_read():
 def static_test_of_a_tuple():
     if qd.static((n[None], 1)):
         z[0] = 1.0
+
+
+@plain
+def other():
+    z[0] = 1.0
+
+
+other.__qd_kernel__ = True
+
+
+def kernel_that_is_launched_by_a_kernel():
+    other()
