@@ -22,8 +22,9 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.walk import walk
 
-__all__ = ["Layout", "lower_adstacks", "lowered", "stores_slots"]
+__all__ = ["Layout", "lower_adstacks", "stores_slots"]
 
+# a kernel without adstacks imports nothing for them
 _lowered = lazily("backends.lower.adstacks.lowering", "lowered")
 
 
@@ -34,14 +35,11 @@ def lower_adstacks(layout: Layout | Callable[[N.Kernel], Sequence[Layout]]) -> N
         """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
         backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the
         store that they become."""
-        return lowered(kernel, [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel))
+        layouts = [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel)
+        stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
+        return _lowered(kernel, layouts) if stacks else kernel
 
     return lower_adstacks
-
-
-def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
-    """See `lower_adstacks`; ``layouts``: one for each task. A kernel without adstacks imports nothing for them."""
-    return _lowered(kernel, layouts) if any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body)) else kernel
 
 
 def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
