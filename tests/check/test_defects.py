@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
 from check.bench import DEFECTS, Bench
@@ -73,3 +74,49 @@ def test_the_table_of_other_tools_has_each_defect() -> None:
     assert "not measured" not in page.read_text()
     for row in rows:
         assert row[1].split(";")[0] == DEFECTS[row[0].strip("| `")].kind
+
+
+def test_a_small_part_that_goes_through_python_is_noticed() -> None:
+    """A thousandth of a loss of thousands."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    bench = Bench(qd.f64)
+    x, y = bench.x, bench.y
+
+    @qd.kernel
+    def squares(by: qd.f64):
+        y[None] += 4000.0
+        for i in x:
+            y[None] += by * x[i] * x[i]
+
+    (verdict,) = qd.ad.check(lambda: squares(1.0 + 1e-3 * x[1]), y, x).verdicts
+    assert (verdict.kind, [c.kind for c in verdict.causes]) == ("wrong", ["python"])
+
+
+def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
+    """No launch reads x, and that is not the cause."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    bench = Bench(qd.f64)
+    x, y, w = bench.x, bench.y, bench.w
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += w[i]
+
+    @qd.ad.grad_replaced
+    def sines():
+        w.from_numpy(np.sin(x.to_numpy()))
+
+    @qd.ad.grad_for(sines)
+    def slopes():
+        x.grad.from_numpy(x.grad.to_numpy() - np.cos(x.to_numpy()) * w.grad.to_numpy())
+
+    def run():
+        sines()
+        total()
+
+    (verdict,) = qd.ad.check(run, y, x).verdicts
+    (cause,) = verdict.causes
+    assert (verdict.kind, cause.kind) == ("wrong", "custom gradient")
+    assert "slopes, which is given as the gradient of sines" in cause.says
+    assert cause.line == slopes.__code__.co_firstlineno

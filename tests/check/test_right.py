@@ -187,11 +187,12 @@ def test_a_gradient_of_zero_but_for_rounding_is_right() -> None:
     assert one_gradient(lambda v: 1.0 + v * 0.3 + v * 0.6 - v * 0.9, [0.7, 1.3]) == "right"
 
 
-def one_gradient(term, at) -> str:
-    """The verdict on the gradient of a sum of terms, in f32."""
-    qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
-    v, loss, of = qd.field(qd.f32, len(at), needs_grad=True), qd.field(qd.f32, (), needs_grad=True), qd.func(term)
-    v.from_numpy(np.array(at, np.float32))
+def one_gradient(term, at, fp="f32") -> str:
+    """The verdict on the gradient of a sum of terms."""
+    dtype = getattr(qd, fp)
+    qd.init(arch=qd.cpu, default_fp=dtype, offline_cache=False)
+    v, loss, of = qd.field(dtype, len(at), needs_grad=True), qd.field(dtype, (), needs_grad=True), qd.func(term)
+    v.from_numpy(np.array(at, dtype.numpy))
 
     @qd.kernel
     def run():
@@ -235,3 +236,74 @@ def test_python_that_decides_by_an_input_leaves_its_gradient_right(counts) -> No
     report = qd.ad.check(run, y, x)
     assert report.right, report
     assert [c.kind for c in report.verdicts[0].causes] == ["decision"]
+
+
+SMOOTH = {
+    "a cube at 0": (lambda v: v * v * v, [0.0, 0.0]),
+    "a cube at 0, beside 1": (lambda v: v * v * v + 0.5, [0.0, 0.0]),
+    "a fourth power at its minimum": (lambda v: (v - 1.0) ** 4, [1.0, 1.0]),
+    "a ramp that begins within a wide step": (lambda v: qd.max(v - 1.05, 0.0), [0.0, 1.0]),
+    "a power of a ramp at its corner": (lambda v: qd.max(v, 0.0) ** 1.5, [0.0, 0.0]),
+}
+
+
+@pytest.mark.parametrize("fp", ["f32", "f64"])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_flat_place_is_no_jump(name, fp) -> None:
+    term, at = SMOOTH[name]
+    assert one_gradient(term, at, fp) == "right"
+
+
+@pytest.mark.parametrize(("fp", "steps"), [("f64", 100.0), ("f32", 1e5)])
+def test_the_edge_of_a_jump_is_one(fp, steps) -> None:
+    """All steps to one side cross it: the bend is that of a kink, and the gradient of 0 is that of no step."""
+    assert one_gradient(lambda v: qd.cast(steps * v, qd.i32) / steps, [0.3, 0.5], fp) == "jumps"
+
+
+def test_a_derivative_that_no_step_can_resolve_is_noise() -> None:
+    """The derivative of sixty turns of the logistic map is 1e14; forward mode agrees with it."""
+
+    def turns(v):
+        for _ in range(60):
+            v = 3.9 * v * (1.0 - v)
+        return v
+
+    assert one_gradient(turns, [0.3, 0.2, 0.123, 0.456], "f64") == "noisy"
+
+
+def test_what_a_custom_gradient_computes_in_python_is_not_blamed() -> None:
+    """Forward mode sees the launches of the function, and not the number that Python hands on between them."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
+    x, v = (qd.field(qd.f64, 4, needs_grad=True) for _ in range(2))
+    y = qd.field(qd.f64, (), needs_grad=True)
+
+    @qd.kernel
+    def scale(by: qd.f64):
+        for i in x:
+            v[i] = x[i] * x[i] * by
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += v[i] * (1.0 + i)
+
+    @qd.ad.grad_replaced
+    def scaled():
+        scale(float(x[0]))
+
+    @qd.ad.grad_for(scaled)
+    def slope():
+        at, a = x.to_numpy(), v.grad.to_numpy()
+        more = 2.0 * at * at[0] * a
+        more[0] += (at * at * a).sum()
+        x.grad.from_numpy(x.grad.to_numpy() + more)
+        v.grad.fill(0.0)
+
+    def run():
+        scaled()
+        total()
+
+    x.from_numpy(np.array([0.3, 0.5, 1.0, 2.0]))
+    report = qd.ad.check(run, y, x)
+    assert report.right, report
+    assert "hides some of it from forward mode" in str(report)

@@ -168,6 +168,17 @@ def is_own(step: Step) -> bool:
     return step.gradient is not None and step.launch is None and step.write is None
 
 
+def opaque_steps(launches: Launches) -> list[Step]:
+    """The functions with custom gradients that launched nothing, or of which nothing is known: `Tape.insert`."""
+    found: list[Step] = []
+    before = None
+    for step in launches.leaves():
+        if step.repeat is not None and is_own(step) and (before is None or before.inner_launch is None):
+            found.append(step)
+        before = step
+    return found
+
+
 def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
     """The cause: which gradient is wrong, at which statement if that was found."""
     step, off = found.step, _off(found)
@@ -176,11 +187,8 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
     if close is not None:
         label = f"{close.element} becomes {close.element.given:.6g} by it, right is {close.element.right:.6g}"
     if is_own(step):
-        own = getattr(step.gradient, "func", step.gradient)
-        name = getattr(own, "__name__", repr(own))
-        primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
-        kind, span, what = "custom gradient", _where(own), "the gradient that you gave"
-        says = f"{name}, which is given as the gradient of {primal}, is not its derivative: {off}"
+        kind, (given, _, span), what = "custom gradient", _own(step), "the gradient that you gave"
+        says = f"{given}, is not its derivative: {off}"
         kernel = event.kernel if event is not None else ""
     else:
         plan = step.launch[0] if step.launch else None
@@ -191,6 +199,25 @@ def why_mismatched(found: Mismatch, close: Narrow | None) -> Cause:
         return Cause(kind, says, span, label or what, kernel=kernel, launch=found.number)
     beside = (Label(span, what),) if span is not None and is_own(step) else ()
     return Cause(kind, says, event.stmt.span, label, "", kernel, found.number, event.iteration, values, beside)
+
+
+def why_in_python(launches: Launches) -> Cause | None:
+    """The cause of a wrong gradient if a function with a custom gradient computes in Python, where forward mode cannot
+    follow: that gradient, the last of several. None if there is no such function."""
+    opaque = opaque_steps(launches)
+    if not opaque:
+        return None
+    given, primal, span = _own(opaque[-1])
+    says = f"{given}, is not compared by itself: {primal} launches nothing, so forward mode cannot follow it"
+    return Cause("custom gradient", says, span, "look here first")
+
+
+def _own(step: Step) -> tuple[str, str, Span | None]:
+    """What a custom gradient is called in messages, the name of its function, and where it begins."""
+    own = getattr(step.gradient, "func", step.gradient)
+    primal = getattr(getattr(step.repeat, "func", None), "__name__", "its function")
+    name = getattr(own, "__name__", repr(own))
+    return f"{name}, which is given as the gradient of {primal}", primal, _where(own)
 
 
 def _where(fn: Any) -> Span | None:

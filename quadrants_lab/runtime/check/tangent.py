@@ -17,6 +17,7 @@ from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.backends import DEFAULT
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
+from quadrants_lab.runtime.check.dot_product import opaque_steps
 from quadrants_lab.runtime.compile.compile import make_ir
 from quadrants_lab.runtime.compile.compiled import DUAL, load_cached
 from quadrants_lab.runtime.memory.memory import Memory, allocate
@@ -45,14 +46,8 @@ class Tangents:
 
     @property
     def possible(self) -> bool:
-        """Whether all launches are known. A function with a custom gradient that `Tape.insert` added has none."""
-        before = None
-        for step in self.launches.leaves():
-            own = step.repeat is not None and step.launch is None and step.write is None
-            if own and (before is None or before.inner_launch is None):
-                return False
-            before = step
-        return True
+        """Whether forward mode can follow all steps."""
+        return not opaque_steps(self.launches)
 
     def along(self, x: Memory, direction: npt.NDArray[np.float64], after: Callable[[], None] | None = None) -> float:
         """The derivative by ``x`` along ``direction`` of what the launches compute; custom gradients are not used.

@@ -26,7 +26,13 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.check import differences as D
 from quadrants_lab.runtime.check.cause import Cause, because
-from quadrants_lab.runtime.check.dot_product import find_mismatch, is_own, seed_gradients, why_mismatched
+from quadrants_lab.runtime.check.dot_product import (
+    find_mismatch,
+    is_own,
+    seed_gradients,
+    why_in_python,
+    why_mismatched,
+)
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
@@ -35,7 +41,7 @@ from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst
 from quadrants_lab.runtime.check.tangent import Tangents
-from quadrants_lab.runtime.check.why import why_decided, why_kink, why_zero
+from quadrants_lab.runtime.check.why import is_flat, why_decided, why_jump, why_kink, why_zero
 from quadrants_lab.runtime.launch.observe import unwatched
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -147,6 +153,8 @@ def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
     if tangent is not None:
         agrees = tangent.apart <= _AGREES_FORWARD[state.bits]
         says, kind = seen.says, seen.kind
+        if not agrees and kind == "right" and state.own and _contradict(seen.moves, tangent, _AGREES[state.bits]):
+            return replace(seen, says=f"{says}; a function with a custom gradient hides some of it from forward mode")
         if not agrees and kind != "kink":  # at a kink the two modes may take different sides
             says = "differs from forward mode" if seen.good else f"{says}; it differs from forward mode, too"
             kind = "wrong" if seen.good else kind
@@ -178,19 +186,36 @@ def _explained(state: Check, seen: Verdict, x: D.Input) -> Verdict:
             seen = replace(seen, kind="wrong", says=f"is off at a launch, though too little to show: it {seen.says}")
     elif not seen.good or not (x.gradient.any() or id(x.memory) in state.quiet):
         trace = _traced(state, x, seen)
-        if trace is not None and seen.kind == "kink":
-            why = why_kink(trace)
-            if why is None and not trace.partial and seen.tangent is not None and seen.tangent.apart <= tolerance:
-                says = "agrees with forward mode; the loss bends sharply close by, but no statement stands at a kink"
-                return replace(seen, kind="right", says=says)
-        elif trace is not None:
-            why = why_zero(trace, seen.field)
-            unsure = trace.partial and why.kind in ("unread", "unreached", "small")
-            if why.kind == "small" and x.gradient.any():
-                at = () if seen.at is None else tuple(int(k) for k in np.unravel_index(seen.at, x.shape))
-                why = why_decided(trace, seen.field, at)
-            why = None if unsure else why
+        if trace is not None:
+            seen, why = _by_trace(state, x, seen, trace)
     return seen if why is None else replace(seen, causes=(why,))
+
+
+def _by_trace(state: Check, x: D.Input, seen: Verdict, trace: Trace) -> tuple[Verdict, Cause | None]:
+    """The verdict in the light of a trace from the input to the loss, and the cause that it shows."""
+    agrees = seen.tangent is not None and seen.tangent.apart <= _AGREES_FORWARD[state.bits]
+    if seen.kind == "kink":
+        why = why_kink(trace)
+        if why is not None or trace.partial or not agrees:
+            return seen, why
+        why = why_jump(trace, seen.field)
+        if why is None or _best(seen.moves, _AGREES[state.bits]).apart <= _AGREES[state.bits]:
+            says = "agrees with forward mode; the loss bends sharply close by, but no statement stands at a kink"
+            return replace(seen, kind="right", says=says), None
+        if x.gradient.any():
+            return seen, why
+        seen = replace(seen, kind="jumps", says=_JUMPS)  # right at the edge of one
+    if seen.kind == "wrong" and not state.tangents.possible:  # values in the trace may be old ones
+        return seen, why_jump(trace, seen.field) or why_in_python(state.launches)
+    why = why_zero(trace, seen.field)
+    if seen.kind == "jumps" and agrees and is_flat(trace):
+        return replace(seen, kind="right", says="is zero, and the loss is flat here: only wide steps move it"), why
+    if trace.partial and why.kind in ("unread", "unreached", "small"):
+        return seen, None
+    if why.kind == "small" and x.gradient.any():
+        at = () if seen.at is None else tuple(int(k) for k in np.unravel_index(seen.at, x.shape))
+        return seen, why_decided(trace, seen.field, at)
+    return seen, why
 
 
 def _mismatched(state: Check, x: D.Input) -> Cause | None:
@@ -277,6 +302,8 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
         return Verdict(name, "jumps", _JUMPS, found)
     agree = tangent is not None and tangent.apart <= _AGREES_FORWARD[state.bits]
     if limit < best.apart <= 2 * scatter and (agree or tangent is None) and not _kinked(found):
+        if not x.gradient.any() and _flattens(found):
+            return Verdict(name, "right", "is zero, and so is the slope of the loss where steps are narrow", found)
         if not x.gradient.any():  # noise has a slope; each step, however narrow, crosses a jump of some element
             return Verdict(name, "jumps", _JUMPS, found)
         says = f"is within the noise: differences scatter by {scatter:.0%}, too much to judge it by"
@@ -301,10 +328,24 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
     return Verdict(name, "right", f"agrees with finite differences {to}", found)
 
 
+def _contradict(found: Sequence[D.Move], tangent: Tangent, limit: float) -> bool:
+    """Whether differences that agree with the gradient contradict forward mode, beyond doubt: a function with a custom
+    gradient may compute in Python, between its launches."""
+    best = _best(found, limit)
+    size = max(abs(best.found), best.noise)
+    return best.apart <= limit and abs(best.found - 2 * best.width * tangent.found) > 10 * limit * size
+
+
 def _scatter(found: Sequence[D.Move]) -> float:
     """The least relative difference between the slopes at two neighbouring widths: an estimate of their noise."""
     slopes = [m.found / m.width for m in found if abs(m.found) > m.noise]
     return min((abs(a - b) / max(abs(a), abs(b)) for a, b in pairwise(slopes)), default=1.0)
+
+
+def _flattens(found: Sequence[D.Move]) -> bool:
+    """Whether the slope of the loss goes to 0 with the step, down to the narrowest step that shows one."""
+    slopes = [abs(m.found) / m.width for m in found if abs(m.found) > m.noise]
+    return len(slopes) > 2 and all(b < 0.5 * a for a, b in pairwise(slopes[-3:]))
 
 
 def _best(found: Sequence[D.Move], limit: float) -> D.Move:
@@ -335,9 +376,10 @@ def _in_jumps(found: Sequence[D.Move]) -> bool:
 
 def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     """Whether the loss has a kink: its bend shrinks like the step, or slower at a cusp, and not like its square. This
-    must hold over three steps in a row, or, if no step agrees with the gradient (``apart``), over two where the bend is
-    a good part of the change. It must last down to the narrowest step at which the bend would show, but for steps
-    within a few roundings of an f32: a loss that is smooth below some larger width has no kink."""
+    must hold over three steps in a row (four at a cusp, because the bends of noise shrink slowly, too), or, if no step
+    agrees with the gradient (``apart``), over two where the bend is a good part of the change. It must last down to the
+    narrowest step at which the bend would show, but for steps within a few roundings of an f32: a loss that is smooth
+    below some larger width has no kink."""
     bent = [m for m in found if abs(m.bend) > 8 * m.noise]
     narrow = [m for m in found if m.width > _ROUND * found[0].width]
 
@@ -351,7 +393,9 @@ def _kinked(found: Sequence[D.Move], apart: bool = True) -> bool:
     pairs = [(b, b.bend * a.width / (a.bend * b.width), part(a, b)) for a, b in pairwise(bent)]
     strong = apart and any(0.8 < ratio < 1.25 and part > 0.05 and lasts(b) for b, ratio, part in pairs)
     lasting = [ratio if 0.7 < ratio < _CUSP and lasts(b) else math.nan for b, ratio, _ in pairs]
-    return strong or any(0.7 < b / a < 1.4 for a, b in pairwise(lasting))
+    alike = [0.7 < b / a < 1.4 for a, b in pairwise(lasting)]
+    cusp = any(one and two for one, two in pairwise(alike))
+    return strong or cusp or any(one and b < 1.4 for one, b in zip(alike, lasting[1:], strict=True))
 
 
 def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | None]:

@@ -52,6 +52,18 @@ def why_decided(trace: Trace, name: str, at: tuple[int, ...]) -> Cause | None:
                  "of a fixed length")  # fmt: skip
 
 
+def is_flat(trace: Trace) -> bool:
+    """Whether all that an input does to the loss goes through derivatives, which are 0 at these values."""
+    found = trace.loss
+    smooth = found is not None and found.lost is not None and found.cut is None
+    return smooth and not (trace.partial or trace.decided or trace.ties)
+
+
+def why_jump(trace: Trace, name: str) -> Cause | None:
+    """The operation without derivative on the way from the input ``name`` to the loss; None if there is none."""
+    return _cut(trace.loss.cut, name) if trace.loss is not None and trace.loss.cut is not None else None
+
+
 def why_kink(trace: Trace) -> Cause | None:
     """The operation that is evaluated at a kink; None if there is none."""
     if not trace.ties:
