@@ -120,3 +120,44 @@ def test_a_custom_gradient_of_what_python_computes_is_to_blame() -> None:
     assert (verdict.kind, cause.kind) == ("wrong", "custom gradient")
     assert "slopes, which is given as the gradient of sines" in cause.says
     assert cause.line == slopes.__code__.co_firstlineno
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0, 1.1, 2.0])
+def test_one_wrong_element_of_many_is_found_in_single_precision(factor) -> None:
+    """It is far within the tolerance of the sum of all."""
+    qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
+    x, v = (qd.field(qd.f32, 2000, needs_grad=True) for _ in range(2))
+    y = qd.field(qd.f32, (), needs_grad=True)
+    x.from_numpy(np.random.default_rng(0).normal(size=2000).astype(np.float32))
+
+    @qd.kernel
+    def sines():
+        for i in x:
+            v[i] = qd.sin(3.0 * x[i]) - 0.99 * qd.sin(3.03 * x[i])
+
+    @qd.kernel
+    def slopes():
+        for i in x:
+            g = 3.0 * qd.cos(3.0 * x[i]) - 2.9997 * qd.cos(3.03 * x[i])
+            x.grad[i] += (factor if i == 777 else 1.0) * g * v.grad[i]
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += v[i] * x[i]
+
+    forward = qd.ad.grad_replaced(lambda: sines())
+
+    @qd.ad.grad_for(forward)
+    def back():
+        slopes()
+
+    def run():
+        forward()
+        total()
+
+    report = qd.ad.check(run, y, x)
+    assert report.right == (factor == 1.0), report
+    if factor != 1.0:
+        assert report["x"].causes[0].kind == "custom gradient"
+        assert "x.grad[777] becomes" in str(report)

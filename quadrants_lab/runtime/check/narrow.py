@@ -63,6 +63,11 @@ class Narrow:
     element: Element
     event: Event | None = None
 
+    def makes(self, found: Mismatch) -> bool:
+        """Whether the element alone makes more than half of the difference."""
+        along = abs(float(found.tangent[self.element.key][self.element.index]))
+        return along * abs(self.element.given - self.element.right) > 0.5 * abs(found.given - found.right)
+
 
 def narrow(tangents: Tangents, found: Mismatch, tolerance: float) -> Narrow | None:
     """Where the step's gradient is wrong; None if that cannot be found. Memory must be as the last launch left it."""
