@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 from notebook.sample import cell_view
@@ -12,9 +13,10 @@ from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets import pack
 from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.model import ArrayView, CellView, CodeView, Line, StageView
 from quadrants_lab.widgets.pack import answers, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
-from quadrants_lab.widgets.static import static_html
+from quadrants_lab.widgets.static import MOST_TEXT, static_html
 from quadrants_lab.widgets.terminal import cell
 
 
@@ -94,6 +96,23 @@ def test_static_copy_needs_neither_scripts_nor_classes(view):
     for part in ("depth 50", "adstack_push", "sinf@PLT", "0.4301", "precise::sin", "3e-08 in y", "is a test", "f64"):
         assert part in text_of(markup)
     assert len(markup) < 60_000
+
+
+def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
+    """With one measure for all panes, long code left no room for a small graph."""
+    (kernel,) = view.kernels
+    code = [Line(f"mov {n}", n % 12) for n in range(4000)]
+    stages = [StageView("asm", "cpu", CodeView, CodeView(code, []))]
+    picture = ArrayView("a", "f32", (9,), "0", image="data:image/png;base64," + "A" * MOST_TEXT)
+    launch = replace(kernel.launches[0], compared=[], arrays=[*kernel.launches[0].arrays, picture])
+    large = replace(kernel, code={"forward": stages, "gradient": stages}, launches=[launch])
+    markup = static_html(CellView("cell", [large, replace(large, name="m")]))
+    assert len(markup) < MOST_TEXT + 2000
+    assert markup.count("data:image/svg+xml;base64,") == 4  # both graphs of both kernels
+    assert "too much for a copy" not in markup
+    assert "data:image/png" not in markup
+    assert markup.count("0.4301") == 2
+    assert "mov 3" in markup
 
 
 def test_a_terminal_shows_the_same(view):
