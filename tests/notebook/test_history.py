@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 
 from quadrants_lab.notebook.collect import RECORDED
 from quadrants_lab.notebook.history import EDITS, MOST_EDITS, remember_edit
+from quadrants_lab.notebook.magic import _cell_id
 from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.widgets.heat import heatmap
@@ -66,6 +68,13 @@ def test_kernels_of_one_name_have_histories_of_their_own():
     assert ran("a", "x = 1", "y = 1") == [["x = 1"], ["y = 1"]]  # two of one cell
     assert ran("b", "z = 1") == [["z = 1"]]  # another cell
     assert ran("a", "x = 2", "y = 1") == [["x = 1", "x = 2"], ["y = 1", "y = 1"]]
+
+
+def test_the_front_end_tells_which_cell_runs():
+    request = {"header": {}, "metadata": {"cellId": "5c1f"}}
+    assert _cell_id(SimpleNamespace(get_parent=lambda: request)) == "5c1f"
+    assert _cell_id(SimpleNamespace(get_parent=lambda: {})) == ""  # a front end without ids
+    assert _cell_id(SimpleNamespace()) == ""  # a terminal
 
 
 def test_a_gradient_that_is_not_finite_is_said_and_not_drawn():
