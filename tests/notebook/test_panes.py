@@ -98,6 +98,16 @@ def test_pictures_do_not_take_the_room_of_other_panes(view):
     assert kept.index("0/cfg") < kept.index("0/run")
 
 
+def test_the_front_end_is_not_counted_as_a_pass(view):
+    (kernel,) = view.kernels
+    steps = kernel.traces["forward"]
+    front = replace(steps[0], name="front end", before=None, doc="")
+    shown = replace(kernel, traces={**kernel.traces, "forward": [front, *steps]}, changes={})
+    cell = CellView("cell", [shown])
+    assert f"front end and {len(steps)} passes, " in render(cell, "0/passes/forward")
+    assert ">3 passes, " in render(cell, "0/passes/gradient")
+
+
 @pytest.mark.parametrize(
     "request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"]
 )
