@@ -22,12 +22,9 @@ class OfflineHTML(HTMLExporter):
 
     export_from_notebook = "HTML without network"
 
-    def __init__(self, **kw: Any) -> None:
-        super().__init__(**kw)
+    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, dict[str, Any]]:
         for url in _URLS:  # set, not redefined: a configuration of HTMLExporter may name them as well
             setattr(self, url, "")
-
-    def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, dict[str, Any]]:
         nb = copy.deepcopy(nb)
         nb.metadata.pop("widgets", None)
         for cell in nb.cells:

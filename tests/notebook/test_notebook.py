@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_notebook
 from traitlets.config import Config
 
 from quadrants_lab.notebook.offline import OfflineHTML
@@ -239,4 +239,6 @@ def test_the_page_without_network_takes_the_configuration_of_the_other():
     given = {"HTMLExporter": {"jupyter_widgets_base_url": "https://example.org/", "mathjax_url": ""}}
     page = OfflineHTML(config=Config(given))
     assert given["HTMLExporter"].keys() <= {*page.trait_names(config=True)}  # else traitlets warns
+    made, _ = page.from_notebook_node(new_notebook())
+    assert "example.org" not in made
     assert (page.jupyter_widgets_base_url, page.mathjax_url, page.mermaid_js_url) == ("", "", "")
