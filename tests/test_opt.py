@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+import quadrants_lab as qd
 from quadrants_lab.__main__ import main
 from quadrants_lab.errors import QuadrantsWarning
 
@@ -51,6 +52,24 @@ def test_passes_run_in_order(opt):
 
 def test_no_pass_prints_the_text_in_its_own_form(opt):
     assert opt("")[1].replace(" next %10", "").replace(" #6", "") == TEXT
+
+
+def test_the_text_of_a_kernel_before_all_passes_has_what_its_gradient_needs(opt):
+    """docs/start.md gave the text after all passes, from which a pass has dropped it."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def squares():
+        for i in x:
+            y[None] += x[i] * x[i]
+
+    squares()
+    status, out, err = opt("gradient", squares.ir("front end"), "--verify")
+    assert (status, err) == (0, "")
+    assert "atomic add @x.grad[" in out
+    with pytest.warns(QuadrantsWarning, match="QL0400"):
+        assert "@x.grad" not in opt("gradient", squares.ir())[1]
 
 
 def test_names_may_have_hyphens_and_pipelines_have_names(opt):

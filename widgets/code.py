@@ -59,6 +59,17 @@ def sizes(stages: Sequence[StageView]) -> str:
     return table(("stage", "backend", *MEASURES), rows, right=range(2, 2 + len(MEASURES))) + notes
 
 
+def bytes_of(view: KernelView, backend: str, what: str = "bytes of code") -> int:
+    """A measure of the backend's code, forward and gradient together: of the last stage of each that has it; 0 if none
+    of those that were made has it."""
+    found = 0
+    for stages in view.code.values():
+        made = (s.known for s in stages if s.backend == backend and s.known is not None)
+        measured = [n for code in made for name, n in code.measures if name == what]
+        found += measured[-1] if measured else 0
+    return found
+
+
 def problems(stages: Sequence[StageView]) -> list[str]:
     """A line for each stage that cannot be made, and one for the number of stages that were not made yet."""
     found = [f"{s.name}: {s.known.problem.splitlines()[0]}" for s in stages if s.known and s.known.problem]

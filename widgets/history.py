@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from quadrants_lab.widgets.html import difference, empty, esc, listing, seconds, size, slot, table
@@ -25,7 +26,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     columns += [(f"launch: {m}", [e.launches.get(m) for e in edits], seconds) for m in modes]
     columns.append(("code", [float(e.code) for e in edits], _bytes))
     columns.append(("stacks of an iteration", [float(e.stacks) for e in edits], _bytes))
-    columns += [("gradient off by", [e.error for e in edits], lambda x: f"{x:.1e}" if x else "0")]
+    columns += [("gradient off by", [e.error for e in edits], _error)]
     head = ["run", "source", *(name for name, _, _ in columns)]
     rows = []
     for n, e in enumerate(edits):
@@ -46,12 +47,18 @@ def _bytes(value: float) -> str:
     return size(int(value)) if value else ""
 
 
+def _error(value: float) -> str:
+    return (f"{value:.1e}" if math.isfinite(value) else "not finite") if value else "0"
+
+
 def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> str:
-    """A line plot over the runs, from 0 to the greatest value, without the runs that were not measured."""
+    """A line plot over the runs, from 0 to the greatest value, without the runs that were not measured and those whose
+    value is not finite."""
     known = [v for v in values if v is not None]
-    top = max([*known, 0.0]) or 1.0
     step = _WIDTH / max(len(values) - 1, 1)
-    points = [(4 + n * step, 4 + _HEIGHT * (1 - v / top)) for n, v in enumerate(values) if v is not None]
+    finite = [(n, v) for n, v in enumerate(values) if v is not None and math.isfinite(v)]
+    top = max([v for _, v in finite], default=0.0) or 1.0
+    points = [(4 + n * step, 4 + _HEIGHT * (1 - v / top)) for n, v in finite]
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     last = text(known[-1])

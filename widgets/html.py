@@ -113,10 +113,10 @@ def empty(text: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration with a readable unit: 3.2 µs, 12 ms, 1.5 s; "" for 0, which means not measured."""
+    """A duration with a readable unit: 41 ns, 3.2 µs, 12 ms, 1.5 s; "" for 0, which means not measured."""
     if not value:
         return ""
-    for scale, unit in ((1e-6, "µs"), (1e-3, "ms")):
+    for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms")):
         if value < scale * 1000:
             return f"{value / scale:.3g} {unit}"
     return f"{value:.3g} s"

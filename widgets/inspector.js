@@ -76,6 +76,18 @@ export function mount(host, shape, ask) {
     return open(request);
   }
 
+  /** Makes a list of each table that is wider than the pane: its cells below each other, each with its column's title. */
+  function fit() {
+    const room = panel.clientWidth - parseFloat(getComputedStyle(panel).paddingRight);
+    for (const x of panel.querySelectorAll("table.tb:not(.vals *)")) {
+      x.classList.remove("stacked");
+      if (x.offsetLeft + x.offsetWidth <= room) continue;
+      const titles = [...x.tHead.rows[0].cells].map((cell) => cell.textContent);
+      for (const row of x.tBodies[0].rows) [...row.cells].forEach((cell, k) => { cell.dataset.title = titles[k]; });
+      x.classList.add("stacked");
+    }
+  }
+
   /** Starts everything in the part that draws itself, and makes one item of every group reachable with Tab. */
   function settle(part) {
     const hooks = { uid, point, marked: () => state.mark };
@@ -86,6 +98,7 @@ export function mount(host, shape, ask) {
     }
     parts.push(...made);
     unify(part);
+    fit();
     for (const group of part.querySelectorAll("[data-roving]")) {
       const items = itemsOf(group);
       if (items.length && !items.some((x) => x.tabIndex === 0)) items[0].tabIndex = 0;
@@ -211,6 +224,7 @@ export function mount(host, shape, ask) {
   }
   root.dataset.lmSuppressShortcuts = "true";
   host.append(root);
+  new ResizeObserver(() => requestAnimationFrame(fit)).observe(panel); // in a frame of its own: it changes the height
   open();
   return root;
 }

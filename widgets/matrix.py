@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.code import MEASURES
+from quadrants_lab.widgets.code import MEASURES, bytes_of
 from quadrants_lab.widgets.html import esc, seconds, size, table
 from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
 
@@ -25,6 +25,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     names = dict.fromkeys(s.backend for stages in view.code.values() for s in stages)
     names |= dict.fromkeys(r.name.split(",")[0] for x in view.launches for r in x.compared) | dict.fromkeys(devices)
     modes = {x.mode: x.compared for x in view.launches if x.compared}
+    own = {stages[0].backend for stages in view.code.values() if stages}  # where the cell ran
     head = ["backend"]
     for mode in modes:
         head += [f"{mode}: first launch", "median", "difference"]
@@ -35,7 +36,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
         runs = [_of(name, compared) for compared in modes.values()]
         for run in runs:
             row += [seconds(run.first), seconds(run.seconds), _differs(run)] if run else ["–", "–", "not asked for"]
-        row += [next((size(r.heap_bytes) for r in runs if r and r.heap_bytes), "–"), _code(view, name)]
+        heap = next((r.heap_bytes for r in runs if r and r.heap_bytes), view.heap[0] if name in own else 0)
+        row += [size(heap) if heap else "–", _code(view, name)]
         rows.append(row)
         device = _device(view, name, devices.get(name, ""), [run for run in runs if run])
         about.append((row[0], device, _registers(view, name)))
@@ -72,10 +74,11 @@ def _made(view: KernelView, backend: str) -> list[CodeView]:
 
 
 def _code(view: KernelView, backend: str) -> str:
-    """The size of the backend's code: of the last stage that was made and has bytes."""
-    made = _made(view, backend)
-    sizes = [n for m in made for name, n in m.measures if name == "bytes of code"]
-    return size(sizes[-1]) if sizes else "–" if made else "not made yet"
+    """The size of the backend's code, forward and gradient together: as bytes of text if the last stage is text."""
+    if code := bytes_of(view, backend):
+        return size(code)
+    text = bytes_of(view, backend, "bytes of text")
+    return f"{size(text)} of text" if text else "–" if _made(view, backend) else "not made yet"
 
 
 def _registers(view: KernelView, backend: str) -> str:

@@ -19,20 +19,20 @@ from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
 from quadrants_lab.widgets.panes import PANES, render
 
-MOST_BYTES = 17 << 10  # of a cell's compressed answers in a notebook
+MOST_BYTES = 21 << 10  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
 LARGE = ("passes", "cfg", "code")  # panes that a notebook has of small kernels alone
 LAST = ("steps", *LARGE)  # panes that are stored after all other panes of all kernels
 _REQUEST = re.compile(r'data-(?:req|load|from|to)="([^"]*)"')
-_LOADED = re.compile(r'data-load="([^"]*/ir)"')
+_LOADED = re.compile(r'data-load="([^"]*)"')
 _PIECE = re.compile(r"(?=<(?:div|g|tr|details|option|img)\b)|(?<=&quot;,)(?=&quot;)")
 
 
 def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]]:
     """All requests of the inspector with their answers: first the pane that opens, with its IR, then the other panes,
-    then the requests that these contain. Leaves out large panes of kernels with more than ``most`` statements and, if
-    `ONLY_READY` is set, requests that would have to wait."""
+    then what these load at once, then the other requests that these contain. Leaves out large panes of kernels with
+    more than ``most`` statements and, if `ONLY_READY` is set, requests that would have to wait."""
     todo = [
         f"{k}/{pane}"
         for pane in sorted(PANES, key=LAST.__contains__)
@@ -41,6 +41,7 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
     ]
     todo += [request for _, request in view.findings]
     done: set[str] = set()
+    panes = len(todo)
     for request in todo:  # grows
         if request in done:
             continue
@@ -50,9 +51,18 @@ def offered(view: CellView, most: int = sys.maxsize) -> Iterator[tuple[str, str]
         except NotReady:
             continue
         yield request, answer
-        if len(done) == 1 and _statements(view.kernels[0]) <= most:
-            todo[1:1] = map(html.unescape, _LOADED.findall(answer))
+        if _is_pane(request) and _statements(view.kernels[int(request.partition("/")[0])]) <= most:
+            loaded = [html.unescape(r) for r in _LOADED.findall(answer)]
+            if len(done) == 1:
+                todo[1:1] = (ir := [r for r in loaded if r.endswith("/ir")])
+                panes += len(ir)
+            todo[panes:panes] = loaded
+            panes += len(loaded)
         todo += [html.unescape(r) for r in _REQUEST.findall(answer)]
+
+
+def _is_pane(request: str) -> bool:
+    return request.count("/") == 1
 
 
 def _statements(view: KernelView) -> int:
@@ -68,22 +78,38 @@ def answers(view: CellView) -> dict[str, str]:
 
 
 def small_answers(view: CellView) -> dict[str, str]:
-    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`."""
+    """The answers that are stored in a notebook: of ready values, up to `MOST_BYTES`. A pane that would take much of
+    that, such as one with pictures, comes after all others."""
     token = ONLY_READY.set(True)
     kept: dict[str, str] = {}
     seen: set[str] = set()
     size = made = 0
+
+    def keep(request: str, answer: str, most: int) -> bool:
+        nonlocal size
+        new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
+        cost = len(zlib.compress(json.dumps(new).encode()))
+        if size + cost > MOST_BYTES or cost > most:
+            return False
+        kept[request] = answer
+        seen.update(new)
+        size += cost
+        return True
+
+    large: list[tuple[str, str]] = []
     try:
         for request, answer in offered(view, MOST_KEPT_STATEMENTS):
-            new = [p for p in dict.fromkeys(_PIECE.split(answer)) if p not in seen]
-            cost = len(zlib.compress(json.dumps(new).encode()))
-            if size + cost <= MOST_BYTES:
-                kept[request] = answer
-                seen.update(new)
-                size += cost
+            pane = _is_pane(request)
+            if not pane and len(kept) > 1:
+                while large:
+                    keep(*large.pop(0), MOST_BYTES)
+            if not keep(request, answer, MOST_BYTES // 4 if pane and kept else MOST_BYTES) and pane:
+                large.append((request, answer))
             made += len(answer)
             if made > MOST_TEXT:
                 break
+        for late in large:
+            keep(*late, MOST_BYTES)
     finally:
         ONLY_READY.reset(token)
     return kept

@@ -55,11 +55,13 @@ def roofline(view: RooflineView) -> str:
         return f'<p class="foot">how near it is to the device\'s limits is not known: {esc(view.problem)}</p>'
     memory, computing = view.least
     by = "memory" if memory >= computing else "computing"
+    share = f"{view.share:.0%}" if view.share >= 0.01 else f"{100 * view.share:.1g}%"
     text = (
-        f"<b>{view.share:.0%}</b> of the device's limit, which is {by}: at least {size(int(view.bytes))} move, which "
-        f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; {view.operations:,.0f} operations take "
-        f"{seconds(computing) or '0 s'} at {view.rate / 1e9:.3g} Gop/s ({esc(view.dtype)}); the launch took "
-        f"{seconds(view.seconds)}"
+        f"<b>{share}</b> of the device's limit, which is {by}: about {size(int(view.bytes))} must move, which "
+        f"takes {seconds(memory) or '0 s'} at {view.bandwidth / 1e9:.3g} GB/s; "
+        f"about {view.operations:,.0f} operations take {seconds(computing) or '0 s'} at "
+        f"{view.rate / 1e9:.3g} Gop/s "
+        f"({esc(view.dtype)}); the launch took {seconds(view.seconds)}"
     )
     return f'<p class="near">{text}</p>'
 

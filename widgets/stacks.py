@@ -9,6 +9,10 @@ from quadrants_lab.widgets.html import empty, esc, size, table
 from quadrants_lab.widgets.model import KernelView, Line
 from quadrants_lab.widgets.run import STACK_BYTES
 
+NO_STACK = (
+    "This gradient keeps nothing on a stack: all that its way back reads is still in memory or can be computed again."
+)
+
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     tasks = view.graphs
@@ -41,7 +45,7 @@ def tables(view: KernelView) -> str:
 def report(view: KernelView) -> str:
     """The table of the launch report, or a sentence if there is no stack."""
     if not view.stacks:
-        return '<p class="none">This gradient keeps nothing on a stack.</p>'
+        return empty(NO_STACK)
     head = ("stack", "line", "dtype", "depth", "bytes an iteration", "how found", "why it is kept")
     rows = [
         (f"<b>{esc(s.name)}</b>", str(s.line or "–"), esc(s.dtype), "–" if s.depth is None else f"{s.depth:,}",

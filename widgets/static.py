@@ -24,20 +24,21 @@ from quadrants_lab.widgets.source import margin
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.report import Report
 
-MOST_TEXT = 38_000  # characters of a cell's copy, which with the live widget takes less than 100 KB of a notebook
+MOST_TEXT = 33_000  # characters of a cell's copy, which with the live widget takes less than 100 KB of a notebook
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a copy. ``code``: lines of a stage's code. ``change``: lines of one change by a pass. ``ir``: lines of
+    """Limits of a pane. ``code``: lines of a stage's code. ``change``: lines of one change by a pass. ``ir``: lines of
     a kernel's IR whose changes are shown at all. ``graph``: characters of an image. ``others``: whether to show code of
-    backends that the cell did not run on, if it was made."""
+    backends that the cell did not run on, if it was made. ``pictures``: whether arrays are also shown as pictures."""
 
     code: int
     change: int
     ir: int
     graph: int
     others: bool = False
+    pictures: bool = True
 
 
 LIMITS = (
@@ -46,10 +47,12 @@ LIMITS = (
     Limits(16, 4, 300, 10_000, True),
     Limits(16, 4, 300, 10_000),
     Limits(8, 0, 300, 0),
-    Limits(0, 0, 0, 0),
+    Limits(0, 0, 0, 0, pictures=False),
 )
+_GROW = ("Source", "Tape", "SizeExpr", "Steps", "Stacks", "CFG", "Run", "Code", "Passes")  # the most wanted ones first
 _ELSEWHERE = '<p style="color:#85888e">too much for a copy that a notebook keeps: run the cell, or export the view</p>'
 _GREY = "#85888e"
+_FRAME = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"
 
 STYLE = {
@@ -87,36 +90,43 @@ def inlined(html: str) -> str:
 
 def static_html(view: CellView, uid: str = "") -> str:
     """The whole inspector as nested details, of which only the run is open; only the steps for a view that opens there.
-    If it is too long for a notebook, all parts show less."""
+    It shows as much as `MOST_TEXT` allows: every pane with the least limits first, then one after the other with wider
+    ones, as long as they fit."""
     shown = [p for p in _PANES if view.open != "steps" or p[0] == "Steps"]
     opened = "Run" if view.open != "steps" else "Steps"
-    body = "".join(_shortened(k, shown, opened, len(view.kernels)) for k in view.kernels)
+
+    def folded(n: int, pane: tuple[str, Render], limits: Limits) -> str:
+        html = _pane(view.kernels[n], pane[1], limits)
+        return _fold(pane[0], html, pane[0] == opened) if html else ""
+
+    parts = {(n, p): folded(n, p, LIMITS[-1]) for n in range(len(view.kernels)) for p in shown}
+    left = MOST_TEXT - sum(map(len, parts.values()))
+    growing = [(n, p) for p in sorted(shown, key=lambda p: _GROW.index(p[0])) for n in range(len(view.kernels))]
+    for limits in reversed(LIMITS[:-1]):
+        for n, p in list(growing):
+            html = folded(n, p, limits)
+            more = len(html) - len(parts[n, p])
+            if more <= left:
+                parts[n, p] = html
+                left -= more
+            else:
+                growing.remove((n, p))
+    body = ""
+    for n, k in enumerate(view.kernels):
+        body += f'<div style="{_FRAME}"><b>{esc(k.name)}</b>{"".join(parts[n, p] for p in shown)}</div>'
     return f'<div data-qd-static="{esc(uid)}" style="font-size:13px">{body}</div>'
 
 
-def _shortened(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, kernels: int) -> str:
-    """The copy of one kernel of a cell with ``kernels`` kernels."""
-    tried = LIMITS[min(kernels.bit_length() - 1, len(LIMITS) - 1) :]
-    for limits in tried:
-        html = _kernel(view, panes, opened, limits)
-        if len(html) <= MOST_TEXT // kernels:
-            break
-    return html
-
-
-def _kernel(view: KernelView, panes: Sequence[tuple[str, Render]], opened: str, limits: Limits) -> str:
-    parts = []
-    for title, make in panes:
-        try:
-            html = make(view, limits)
-        except Exception as e:  # the other panes can still be shown
-            html = empty(f"this pane failed: {type(e).__name__}: {e}")
-        if limits is LIMITS[-1]:
-            html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
-        if html:
-            parts.append(_fold(title, inlined(html), opened=title == opened))
-    frame = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
-    return f'<div style="{frame}"><b>{esc(view.name)}</b>{"".join(parts)}</div>'
+def _pane(view: KernelView, make: Render, limits: Limits) -> str:
+    try:
+        html = make(view, limits)
+    except Exception as e:  # the other panes can still be shown
+        html = empty(f"this pane failed: {type(e).__name__}: {e}")
+    if not limits.pictures:
+        html = re.sub(r"<img [^>]*>", "", html)
+    if limits is LIMITS[-1]:
+        html = re.sub(r"</?(?:span|code|h4)[^>]*>", " ", html)
+    return inlined(html)
 
 
 def _fold(title: str, html: str, opened: bool = False) -> str:

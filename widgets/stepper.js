@@ -290,7 +290,8 @@ function stepper(root, ask) {
       if (!drawn.has(name)) drawn.set(name, newPlot(name));
       const points = series(name), finite = points.filter(([, y]) => Number.isFinite(y)).map(([, y]) => y);
       const low = finite.reduce((a, b) => Math.min(a, b), Infinity), high = finite.reduce((a, b) => Math.max(a, b), -Infinity), span = high - low || 1;
-      const { caption, image, curve } = drawn.get(name), told = finite.length ? `${name}: ${low.toPrecision(4)} to ${high.toPrecision(4)}` : `${name}: no number in these steps`;
+      const { caption, image, curve } = drawn.get(name), other = points.length - finite.length;
+      const told = `${name}: ${finite.length ? `${low.toPrecision(4)} to ${high.toPrecision(4)}` : "no finite value in these steps"}${other ? `, and ${other} times NaN or infinity` : ""}`;
       const path = points.map(([n, y], i) => { const p = `${across(n).toFixed(1)},${(HIGH - 4 - (y - low) / span * (HIGH - 8)).toFixed(1)}`;
         return !Number.isFinite(y) ? "" : i && Number.isFinite(points[i - 1][1]) ? `H${p.split(",")[0]}V${p.split(",")[1]}` : `M${p}`; }).join("");
       caption.textContent = told;

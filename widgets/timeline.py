@@ -50,12 +50,13 @@ def bars(report: Report) -> str:
             tip = f"{_named(whole, n * together)}: {sum(s.bytes for s in whole)} bytes kept"
             parts.append(_bar(n * width, width * len(alike), kept / most, tip))
         n += len(alike)
-    for number, stretch in enumerate(report.stretches):
+    for number, stretch in enumerate(report.stretches, 1):
         at, wide = stretch.first / len(steps) * WIDTH, stretch.steps / len(steps) * WIDTH
         times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
         kept_before = f"before stretch {number}: {stretch.bytes} bytes kept"
         parts.append(_bar(at, 2.0, stretch.bytes / most, kept_before, "#c05621"))
-        tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first} on, made again up to {times} times"
+        again_to = f"made again up to {times} times"
+        tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first + 1} on, {again_to}"
         parts.append(
             f'<rect x="{at:.1f}" y="{HEIGHT + 4}" width="{max(wide - 1, 1):.1f}" height="{_ROW}" fill="#3182ce" '
             f'fill-opacity="{0.2 + 0.8 * times / max(again, 1):.2f}"><title>{esc(tip)}</title></rect>'
@@ -73,7 +74,7 @@ def bars(report: Report) -> str:
 
 def launches(report: Report, most: int = MOST_ROWS) -> str:
     """A table with a row for each launch, or for a sequence of equal ones: saved bytes, times recomputed, and why."""
-    rows, first = [], 0
+    rows, first = [], 1
     for (what, kept, times, why), alike in groupby(report.steps, lambda s: (s.what, s.bytes, s.times, s.why)):
         n = len(list(alike))
         number = str(first) if n == 1 else f"{first} to {first + n - 1}"
@@ -94,4 +95,5 @@ def _bar(at: float, width: float, part: float, tip: str, colour: str = "#718096"
 
 def _named(column: list[StepRow], first: int) -> str:
     names = ", ".join(dict.fromkeys(s.what for s in column))
-    return f"step {first} ({names})" if len(column) == 1 else f"steps {first} to {first + len(column) - 1} ({names})"
+    which = f"step {first + 1}" if len(column) == 1 else f"steps {first + 1} to {first + len(column)}"
+    return f"{which} ({names})"

@@ -40,7 +40,8 @@ from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
 from quadrants_lab.widgets import model as V
 
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
-MOST_STATEMENTS = 300  # of kernels whose code is made at once
+MOST_STATEMENTS = 300  # of a kernel whose code is made at once
+MOST_OF_CELL = 1200  # statements of all these kernels of a cell
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
@@ -94,12 +95,14 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
 
 def _make_small(view: V.CellView) -> None:
     """Makes the code of the cell's backend for small kernels, so that the saved notebook contains it."""
-    left = MOST_STATEMENTS
-    for kernel in view.kernels:
-        for stages in kernel.code.values():
-            own = [s for s in stages if s.backend == stages[0].backend]
-            left -= own[0].statements
-            for stage in own if left >= 0 else ():
+    left = MOST_OF_CELL
+    codes = [stages for kernel in view.kernels for stages in kernel.code.values()]
+    for stages in sorted(codes, key=lambda s: s[0].statements):
+        left -= stages[0].statements
+        if left < 0 or stages[0].statements > MOST_STATEMENTS:
+            break
+        for stage in stages:
+            if stage.backend == stages[0].backend:
                 stage.make()
 
 

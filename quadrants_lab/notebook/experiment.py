@@ -103,9 +103,9 @@ class NoGradients(Observer):
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         if plan.owner.mode == "reverse":
             raise QuadrantsRuntimeError(
-                f"{plan.kernel.name}.grad() in a cell with --grad, which runs the gradients itself",
+                f"the gradient of {plan.kernel.name} ran in a cell with --grad, which runs the gradients itself",
                 code="QL0704",
-                help="drop the call, or the option",
+                help=f"drop the call of {plan.kernel.name}.grad(), or the qd.ad.Tape that makes it; or drop the option",
             )
 
 

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections import Counter
 from collections.abc import Sequence
 
 from quadrants_lab.runtime.check.report import Verdict
+from quadrants_lab.widgets.code import bytes_of
 from quadrants_lab.widgets.model import CellView, EditView, KernelView
 
 MOST_EDITS = 50  # of a kernel
-EDITS: dict[str, list[EditView]] = {}
-"""Name of a kernel -> its runs. An edited kernel is a new object in a new cell, only its name stays."""
+EDITS: dict[tuple[str, str, int], list[EditView]] = {}
+"""(id of a cell, name of a kernel in it, number of the kernel among those of that name) -> its runs. An edited kernel
+is a new object in a new file; what stays is the front end's id of the cell ("" where there is none) and the name."""
 
 
-def remember_edit(view: CellView, verdicts: Sequence[Verdict]) -> None:
-    """Adds a row to the history of each kernel of the cell, and puts the history into the view."""
+def remember_edit(view: CellView, verdicts: Sequence[Verdict], cell: str = "") -> None:
+    """Adds a row to the history of each kernel of the cell with the id ``cell``, and puts the history into the view."""
     worst = _worst(verdicts)
+    alike: Counter[str] = Counter()
     for kernel in view.kernels:
-        rows = EDITS.setdefault(kernel.name, [])
+        alike[kernel.name] += 1
+        rows = EDITS.setdefault((cell, kernel.name, alike[kernel.name]), [])
         rows.append(_row(kernel, worst))
         del rows[:-MOST_EDITS]
         kernel.edits = list(rows)
 
 
 def _worst(verdicts: Sequence[Verdict]) -> float | None:
-    """The greatest relative error by `--check`, with each input's best step; None if nothing was checked."""
+    """The greatest relative error by `--check`, with each input's best step; NaN if a gradient is not finite, None if
+    nothing was checked."""
+    if any(v.kind == "nonfinite" for v in verdicts):
+        return math.nan
     return max((min(m.apart for m in v.moves) for v in verdicts if v.moves), default=None)
 
 
@@ -39,8 +48,7 @@ def _row(view: KernelView, worst: float | None) -> EditView:
                 parts[name] = parts.get(name, 0.0) + seconds
         launches[launch.mode] = next((t for name, t in launch.times if name.startswith("median")), launch.seconds)
     own = {stages[0].backend for stages in view.code.values() if stages}
-    made = [s.known for stages in view.code.values() for s in stages if s.backend in own and s.known is not None]
-    code = max((n for m in made for name, n in m.measures if name == "bytes of code"), default=0)
+    code = sum(bytes_of(view, backend) for backend in own)
     stacks = sum(s.bytes or 0 for s in view.stacks)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     return EditView(digest, list(view.source), parts, launches, code, stacks, worst)

@@ -96,7 +96,7 @@ class QuadrantsMagics(Magics):
             return
         try:
             view = cell_view(cell.file, recorder, compared)
-            remember_edit(view, report.verdicts if report is not None else ())
+            remember_edit(view, report.verdicts if report is not None else (), _cell_id(self.shell))
             if report is not None:
                 add_findings(view, report)
             Inspection(view).display(self.shell)
@@ -182,6 +182,12 @@ class QuadrantsMagics(Magics):
             return isinstance(v, Kernel)
 
         return sorted(k for k, v in self.shell.user_ns.items() if not k.startswith("_") and fits(v))
+
+
+def _cell_id(shell: Any) -> str:
+    """The front end's id of the cell that runs, which stays the same when the cell is edited; "" if it has none."""
+    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return str(request.get("metadata", {}).get("cellId", ""))
 
 
 def _nothing_to_inspect(defined: Sequence[str]) -> str:

@@ -11,6 +11,9 @@ from typing import Any
 
 from nbconvert import HTMLExporter
 
+_URLS = (
+    "mathjax_url", "mermaid_js_url", "require_js_url", "jquery_url", "jupyter_widgets_base_url", "widget_renderer_url"
+)  # fmt: skip
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -18,9 +21,10 @@ class OfflineHTML(HTMLExporter):
     """HTML that loads nothing; ``export_from_notebook`` is its name in JupyterLab's menu."""
 
     export_from_notebook = "HTML without network"
-    mathjax_url = mermaid_js_url = require_js_url = jquery_url = jupyter_widgets_base_url = widget_renderer_url = ""
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **kw: Any) -> tuple[Any, dict[str, Any]]:
+        for url in _URLS:  # set, not redefined: a configuration of HTMLExporter may name them as well
+            setattr(self, url, "")
         nb = copy.deepcopy(nb)
         nb.metadata.pop("widgets", None)
         for cell in nb.cells:

@@ -258,7 +258,8 @@ def stack_views(
         if len(needed) > 1:
             reason = ", ".join(needed[:MOST_USES])
             reason += f" and {len(needed) - MOST_USES} more" if len(needed) > MOST_USES else ""
-            cure += f"; the stack goes when all {len(needed)} uses go, which saves {row.bytes_per_lane:,} bytes"
+            every = "both uses" if len(needed) == 2 else f"all {len(needed)} uses"
+            cure += f"; the stack goes when {every} go, which saves {row.bytes_per_lane:,} bytes an iteration"
         seen_as = row.dtype, row.depth, row.how, row.bytes_per_lane
         out.append(V.StackView(row.stack, name, line, *seen_as, reason, tree, alloca.primal, cure))
     return out

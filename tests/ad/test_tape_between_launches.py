@@ -300,7 +300,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     html = inlined(timeline(budget))
     assert html.count("<title>") >= 2 * len(budget.stretches)
     long = replace(plain, steps=[replace(row, what="grown", bytes=16) for row in plain.steps * 20])
-    assert re.findall("<title>(.*?)</title>", timeline(long)) == ["steps 0 to 479 (grown): 7680 bytes kept"]
+    assert re.findall("<title>(.*?)</title>", timeline(long)) == ["steps 1 to 480 (grown): 7680 bytes kept"]
     assert "made again up to" in html
     row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
     told = re.findall(row, html)

@@ -152,6 +152,21 @@ def test_a_nan_of_one_input_is_no_fault_of_another(b) -> None:
     assert [v.kind for v in report.verdicts] == ["nonfinite", "right"]
 
 
+@pytest.mark.parametrize("function", ["sqrt", "acos"])
+def test_a_value_outside_of_the_domain_is_not_said_to_be_a_slope(b, function: str) -> None:
+    x, y, of = b.x, b.y, getattr(qd, function)
+
+    @qd.kernel
+    def outside():
+        for i in x:
+            y[None] += of(-2.0 - x[i] * x[i])
+
+    said = str(qd.ad.check(outside, y, {"x": x}))
+    assert "the first NaN arises on the way forwards" in said
+    assert ("below 0 no value" if function == "sqrt" else "beyond them it has no value") in said
+    assert "1e-12)" not in said.partition("help: ")[2].replace("max(v, 1e-12)", "")  # v + 1e-12 would not help
+
+
 def test_an_interrupt_ends_the_check_of_a_tape(b, monkeypatch) -> None:
     x, y = b.x, b.y
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import numpy as np
 
 from quadrants_lab.notebook.collect import RECORDED
 from quadrants_lab.notebook.history import EDITS, MOST_EDITS, remember_edit
+from quadrants_lab.notebook.magic import _cell_id
+from quadrants_lab.runtime.check.differences import Move
 from quadrants_lab.runtime.check.report import Verdict
 from quadrants_lab.widgets.heat import heatmap
+from quadrants_lab.widgets.history import pane
 from quadrants_lab.widgets.model import CellView, KernelView, Line
 
 CELL = """
@@ -30,7 +36,7 @@ def test_each_run_is_a_row_with_its_check(shell):
     EDITS.clear()
     for factor, check in (("2.0", ""), ("2.0", " --check"), ("3.0", "")):
         shell.run_cell_magic("qdkernel", f"--grad y{check}", CELL.format(factor=factor))
-    rows = EDITS["edited"]
+    rows = EDITS["", "edited", 1]
     assert len({r.digest for r in rows[:2]}) == 1
     assert rows[2].digest != rows[0].digest
     assert [r.error is None for r in rows] == [True, False, True]
@@ -47,8 +53,43 @@ def test_of_many_runs_the_last_are_kept():
     EDITS.clear()
     for n in range(MOST_EDITS + 5):
         remember_edit(CellView("t", [KernelView("k", "cell", [Line(f"x = {n}", 1)])]), [Verdict("x", "right", "")])
-    assert len(EDITS["k"]) == MOST_EDITS
-    assert EDITS["k"][-1].source[0].text == f"x = {MOST_EDITS + 4}"
+    assert len(EDITS["", "k", 1]) == MOST_EDITS
+    assert EDITS["", "k", 1][-1].source[0].text == f"x = {MOST_EDITS + 4}"
+
+
+def test_kernels_of_one_name_have_histories_of_their_own():
+    EDITS.clear()
+
+    def ran(cell: str, *texts: str) -> list[list[str]]:
+        view = CellView("t", [KernelView("k", "cell", [Line(text, 1)]) for text in texts])
+        remember_edit(view, (), cell)
+        return [[e.source[0].text for e in kernel.edits] for kernel in view.kernels]
+
+    assert ran("a", "x = 1", "y = 1") == [["x = 1"], ["y = 1"]]  # two of one cell
+    assert ran("b", "z = 1") == [["z = 1"]]  # another cell
+    assert ran("a", "x = 2", "y = 1") == [["x = 1", "x = 2"], ["y = 1", "y = 1"]]
+
+
+def test_the_front_end_tells_which_cell_runs():
+    request = {"header": {}, "metadata": {"cellId": "5c1f"}}
+    assert _cell_id(SimpleNamespace(get_parent=lambda: request)) == "5c1f"
+    assert _cell_id(SimpleNamespace(get_parent=lambda: {})) == ""  # a front end without ids
+    assert _cell_id(SimpleNamespace()) == ""  # a terminal
+
+
+def test_a_gradient_that_is_not_finite_is_said_and_not_drawn():
+    EDITS.clear()
+    for kind in ("right", "nonfinite", "right"):
+        view = KernelView("k", "cell", [Line("x = 1", 1)])
+        moved = (Move(1e-3, 1e-3, 1.0, 1.5, 0.0, 0.0),)
+        remember_edit(CellView("t", [view]), [Verdict("x", kind, "", moved)])
+    assert [e.error for e in view.edits if e.error == e.error] == [view.edits[0].error, view.edits[2].error]
+    html = pane(view, "0/history", ())
+    assert ">not finite</td>" in html
+    assert "nan" not in html
+    (line,) = re.findall('<polyline points="([^"]*)"/>', html)
+    assert len(line.split()) == 2
+    assert re.findall(r"off by <b>(.*?)</b>", html) == ["3.3e-01"]
 
 
 def test_a_picture_of_any_array():

@@ -419,3 +419,10 @@ def test_a_numpy_argument_is_timed_too(cell):
     assert ran.ok, ran.text
     assert "median of" in ran.text
     assert "array([1., 1., 1.])" in ran.text
+
+
+def test_a_tape_in_a_cell_with_grad_is_named(cell):
+    """It said that a call of wave.grad() was too much, and there was none."""
+    ran = cell("%%qdkernel --grad y --quiet" + WAVE + "with qd.ad.Tape(y):\n    wave()")
+    assert "error[QL0704]: the gradient of wave ran in a cell with --grad" in ran.text
+    assert "drop the call of wave.grad(), or the qd.ad.Tape that makes it" in ran.text

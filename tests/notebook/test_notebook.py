@@ -13,7 +13,8 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_notebook
+from traitlets.config import Config
 
 from quadrants_lab.notebook.offline import OfflineHTML
 
@@ -231,3 +232,13 @@ def test_ctrl_c_ends_a_long_launch_and_the_next_cell_works():
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
+
+
+def test_the_page_without_network_takes_the_configuration_of_the_other():
+    """docs/keeping.md gives one for `--to html`; with it `--to qdhtml` warned of an option that it did not know."""
+    given = {"HTMLExporter": {"jupyter_widgets_base_url": "https://example.org/", "mathjax_url": ""}}
+    page = OfflineHTML(config=Config(given))
+    assert given["HTMLExporter"].keys() <= {*page.trait_names(config=True)}  # else traitlets warns
+    made, _ = page.from_notebook_node(new_notebook())
+    assert "example.org" not in made
+    assert (page.jupyter_widgets_base_url, page.mathjax_url, page.mermaid_js_url) == ("", "", "")

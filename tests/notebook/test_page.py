@@ -432,6 +432,22 @@ def test_a_narrow_notebook_hides_nothing_and_keeps_what_is_selected(browser, tmp
     page.close()
 
 
+@pytest.mark.parametrize("width", [420, 640])
+def test_a_wide_table_is_a_list_in_a_narrow_window(page: Page, width: int):
+    page.set_viewport_size({"width": width, "height": 900})
+    try:
+        for pane in ("Passes", "Stacks", "Run", "History", "Backends"):
+            panel = show(page, pane)
+            assert panel.evaluate("x => x.scrollWidth <= x.clientWidth"), pane
+        cells = show(page, "History").locator("tbody tr").first.locator("td")
+        if width < 600:
+            titles = [x.get_attribute("data-title") for x in (cells.first, cells.last)]
+            assert titles == ["run", "gradient off by"]
+    finally:
+        page.set_viewport_size({"width": 1300, "height": 900})
+    page.wait_for_function("() => !document.querySelector('.qdi .stacked')")
+
+
 def test_keys(page: Page):
     show(page, "Run")
     page.get_by_role("tab", name="Run").focus()

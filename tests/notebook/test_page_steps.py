@@ -292,3 +292,33 @@ def test_it_is_readable_in_both_themes(opened, files):
             assert page.evaluate(script) == []
         page.screenshot(path=OUT / f"{theme}_steps.png")
         page.evaluate(DARK)
+
+
+def test_a_plot_says_how_many_values_are_not_finite(opened, tmp_path: Path):
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, 1, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def falls():
+        for i in x:
+            v = x[i]
+            for _ in range(3):
+                v = qd.sqrt(v) - 1.0
+            y[None] += v
+
+    x.fill(4.0)
+    with recording() as recorder:
+        falls()
+    page = opened(export(cell_view("cell", recorder), tmp_path / "k.html", iterations=[0]))
+    press(page, "End")
+    page.get_by_label("Plot v", exact=True).check()
+    # 4, 1, 0, -1, and each again where a trip of the loop begins; then the root of -1 is never taken
+    assert "NaN" not in page.locator(".plot figcaption").inner_text()
+    x.fill(0.25)
+    with recording() as recorder:
+        falls()
+    page = opened(export(cell_view("cell", recorder), tmp_path / "nan.html", iterations=[0]))
+    press(page, "End")
+    page.get_by_label("Plot v", exact=True).check()
+    caption = page.locator(".plot figcaption").inner_text()
+    assert re.fullmatch(r"v: -0.5000 to 0.2500, and [1-9] times NaN or infinity", caption)

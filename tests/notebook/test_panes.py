@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import random
 import re
+from dataclasses import replace
 
 import pytest
 from notebook.sample import cell_view
@@ -12,9 +14,10 @@ from quadrants_lab.notebook.inspection import as_text
 from quadrants_lab.widgets import pack
 from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
+from quadrants_lab.widgets.model import ArrayView, CellView, CodeView, Line, StageView
 from quadrants_lab.widgets.pack import answers, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
-from quadrants_lab.widgets.static import static_html
+from quadrants_lab.widgets.static import MOST_TEXT, static_html
 from quadrants_lab.widgets.terminal import cell
 
 
@@ -80,6 +83,31 @@ def test_a_notebook_has_first_what_opens(view, monkeypatch):
     assert list(small_answers(view))[:2] == ["0/source", "0/passes/gradient/2/ir"]
 
 
+def test_a_notebook_has_the_code_that_opens_before_the_ir_of_each_pass(view):
+    kept = list(small_answers(view))
+    assert kept.index("0/matrix") < kept.index("0/code/gradient/0") < kept.index("0/passes/forward/0/ir")
+
+
+def test_pictures_do_not_take_the_room_of_other_panes(view):
+    """The Run pane of a cell that compared large fields was stored, and no Passes and no CFG."""
+    (kernel,) = view.kernels
+    noise = random.Random(0).randbytes(pack.MOST_BYTES // 2).hex()
+    launch = replace(kernel.launches[0], arrays=[ArrayView("a", "f32", (9,), "0", image=noise)])
+    kept = list(small_answers(CellView("cell", [replace(kernel, launches=[launch], tapes=[])])))
+    assert {"0/passes", "0/cfg", "0/steps", "0/matrix", "0/run"} <= {*kept}
+    assert kept.index("0/cfg") < kept.index("0/run")
+
+
+def test_the_front_end_is_not_counted_as_a_pass(view):
+    (kernel,) = view.kernels
+    steps = kernel.traces["forward"]
+    front = replace(steps[0], name="front end", before=None, doc="")
+    shown = replace(kernel, traces={**kernel.traces, "forward": [front, *steps]}, changes={})
+    cell = CellView("cell", [shown])
+    assert f"front end and {len(steps)} passes, " in render(cell, "0/passes/forward")
+    assert ">3 passes, " in render(cell, "0/passes/gradient")
+
+
 @pytest.mark.parametrize(
     "request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"]
 )
@@ -94,6 +122,23 @@ def test_static_copy_needs_neither_scripts_nor_classes(view):
     for part in ("depth 50", "adstack_push", "sinf@PLT", "0.4301", "precise::sin", "3e-08 in y", "is a test", "f64"):
         assert part in text_of(markup)
     assert len(markup) < 60_000
+
+
+def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
+    """With one measure for all panes, long code left no room for a small graph."""
+    (kernel,) = view.kernels
+    code = [Line(f"mov {n}", n % 12) for n in range(4000)]
+    stages = [StageView("asm", "cpu", CodeView, CodeView(code, []))]
+    picture = ArrayView("a", "f32", (9,), "0", image="data:image/png;base64," + "A" * MOST_TEXT)
+    launch = replace(kernel.launches[0], compared=[], arrays=[*kernel.launches[0].arrays, picture])
+    large = replace(kernel, code={"forward": stages, "gradient": stages}, launches=[launch])
+    markup = static_html(CellView("cell", [large]))
+    assert len(markup) < MOST_TEXT + 2000
+    assert markup.count("data:image/svg+xml;base64,") == 2
+    assert "too much for a copy" not in markup
+    assert "data:image/png" not in markup
+    assert "0.4301" in markup
+    assert "mov 3" in markup
 
 
 def test_a_terminal_shows_the_same(view):

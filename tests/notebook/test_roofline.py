@@ -142,6 +142,6 @@ def test_the_pane_is_made_on_demand(arch):
         ONLY_READY.reset(token)
     assert "0/run/0" not in small_answers(view)
     says = render(view, "0/run/0")
-    assert "of the device's limit, which is memory: at least 7.8 KB move" in says
-    assert "1,000 operations take" in says
+    assert "of the device's limit, which is memory: about 7.8 KB must move" in says
+    assert "about 1,000 operations take" in says
     assert says in render(view, "0/run")

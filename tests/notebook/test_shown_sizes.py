@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 from notebook.sample import cell_view
 
 from quadrants_lab.notebook.collect import RECORDED
-from quadrants_lab.runtime.tape.report import Report, StepRow
-from quadrants_lab.widgets.model import EditView
+from quadrants_lab.runtime.tape.report import Report, StepRow, Stretch
+from quadrants_lab.widgets.html import seconds
+from quadrants_lab.widgets.model import CodeView, EditView, RooflineView, StageView
 from quadrants_lab.widgets.panes import render
+from quadrants_lab.widgets.run import roofline
 from quadrants_lab.widgets.static import LIMITS, _tape
-from quadrants_lab.widgets.timeline import bars
+from quadrants_lab.widgets.timeline import bars, launches
 
 CELL = """
 import quadrants_lab as qd
@@ -78,6 +81,52 @@ def test_a_tape_that_kept_nothing_draws_nothing():
     assert "<svg" in bars(kept)
     assert kept.title() == "3 steps: at most 64 bytes kept, 1 step made again"
     assert '<td class="">k</td>' in _tape(kept, LIMITS[-1])  # the shortest copy had the head of the table alone
+
+
+def test_steps_of_a_tape_are_counted_from_1():
+    """As launches are everywhere else."""
+    step = StepRow("k", 64, -1, 1, "")
+    report = Report(16, 64, 2, [step, replace(step, what="m")] * 2, [Stretch(0, 2, 8, False), Stretch(2, 2, 8, False)])
+    assert "stretch 1: steps 1 to 2, from 8 bytes" in str(report)
+    assert "stretch 2: steps 3 to 4, from 8 bytes" in str(report)
+    for text in ("step 1 (k)", "step 4 (m)", "stretch 1: 2 steps from number 1 on", "before stretch 2: 8 bytes"):
+        assert f"<title>{text}" in bars(report)
+    assert re.findall(r"<tr><td[^>]*>(\d+)</td>", launches(report)) == ["1", "2", "3", "4"]
+
+
+def test_code_is_forward_and_gradient_together_and_the_heap_is_that_of_the_launch(sample):
+    view, kernel = sample
+    for mode, (code, text) in {"forward": (40, 700), "gradient": (60, 900)}.items():
+        kernel.code[mode] = [
+            StageView("llvm", "cpu", CodeView, CodeView([], [("bytes of text", 1)])),
+            StageView("asm", "cpu", CodeView, CodeView([], [("bytes of text", text), ("bytes of code", code)])),
+            StageView("msl", "metal", CodeView, CodeView([], [("bytes of text", text)])),
+        ]
+    kernel.launches, kernel.heap = [], (8192, 32)
+    cells = {r[0]: r[1:] for r in rows(render(view, "0/matrix"))}
+    assert cells["cpu"] == ["8.0 KB", "100 B"]
+    assert cells["metal"] == ["–", "1.6 KB of text"]
+
+
+def rows(table: str) -> list[list[str]]:
+    """The texts of the cells of the first table."""
+    body = table.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [re.findall(r"<td[^>]*>(?:<b>)?(.*?)(?:</b>)?</td>", row) for row in body.split("<tr>")[1:]]
+
+
+def test_no_stacks_have_a_reason(sample):
+    view, kernel = sample
+    kernel.stacks = []
+    assert "the Stacks tab says why" in render(view, "0/sizes")
+    assert "is still in memory or can be computed again" in render(view, "0/stacks")
+
+
+def test_small_times_and_shares_have_digits():
+    """"0.0026 µs" and "0% of the limit" say little."""
+    assert [seconds(x) for x in (2.62e-9, 2.5e-6, 0.0)] == ["2.62 ns", "2.5 µs", ""]
+    near = RooflineView(bytes=72.0, operations=694.0, seconds=20e-6, bandwidth=27.5e9, rate=146e9, dtype="f32")
+    assert "<b>0.02%</b> of the device's limit, which is computing: about 72 B must move" in roofline(near)
+    assert "<b>48%</b>" in roofline(replace(near, seconds=1e-8))
 
 
 def test_a_gradient_that_differs_by_nothing_is_off_by_0(sample):

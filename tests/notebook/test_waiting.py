@@ -11,12 +11,12 @@ from child import ANSWER
 from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 
 from quadrants_lab.backends import forks
-from quadrants_lab.notebook import progress, show
+from quadrants_lab.notebook import collect, progress, show
 from quadrants_lab.notebook.code_process import CodeProcess, Job
 from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import interruptible as waits
 from quadrants_lab.runtime.compile.interruptible import interruptible
-from quadrants_lab.widgets.model import ONLY_READY, CellView, CodeView, Line, NotReady, StageView
+from quadrants_lab.widgets.model import ONLY_READY, CellView, CodeView, KernelView, Line, NotReady, StageView
 from quadrants_lab.widgets.panes import render
 
 
@@ -171,3 +171,23 @@ def test_a_cell_makes_code_on_demand(cell, shell):
             render(CellView("", [kernel]), asked)
     finally:
         ONLY_READY.reset(token)
+
+
+def test_code_of_several_small_kernels_is_made_with_the_cell():
+    """They stopped together at the limit of one, so a saved notebook had no code of the later ones."""
+    made = []
+
+    def kernel(name: str, statements: int) -> KernelView:
+        stages = [
+            StageView(stage, "cpu", lambda: made.append(name) or CodeView([], []), statements=statements)
+            for stage in ("llvm", "asm")
+        ]
+        other = StageView("msl", "metal", lambda: made.append("metal") or CodeView([], []), statements=statements)
+        return KernelView(name, "cell", [], code={"forward": [*stages, other]})
+
+    sizes = {"large": collect.MOST_STATEMENTS + 1, "a": 200, "b": 250, "c": 30}
+    collect._make_small(CellView("cell", [kernel(name, n) for name, n in sizes.items()]))
+    assert made == ["c", "c", "a", "a", "b", "b"]
+    made.clear()
+    collect._make_small(CellView("cell", [kernel(f"k{n}", 290) for n in range(9)]))
+    assert len(made) == 2 * (collect.MOST_OF_CELL // 290)

@@ -30,13 +30,17 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 SECONDS = 10.0  # of the interpreter
+_CLAMP = "clamp the operand to between -1 and 1"
 _WHY: dict[str, tuple[str, str]] = {  # operation -> why its value or slope is not finite, what to do
-    "sqrt": ("the root has no finite slope at 0", "keep the operand above 0: qd.sqrt(v + 1e-12); or v.norm()"),
+    "sqrt": (
+        "the root has no finite slope at 0, and below 0 no value",
+        "keep the operand above 0: qd.sqrt(max(v, 1e-12)); or v.norm()",
+    ),
     "div": ("a division by 0", "keep the divisor away from 0, or select a harmless one where it is"),
     "log": ("the logarithm of what is not above 0", "keep the operand above 0: qd.log(max(v, 1e-12))"),
     "pow": ("a power that has no finite value or slope there", "v * v for whole exponents; max(v, 1e-12) for others"),
-    "acos": ("the slope of acos is infinite at -1 and 1", "clamp the operand to within -1 and 1"),
-    "asin": ("the slope of asin is infinite at -1 and 1", "clamp the operand to within -1 and 1"),
+    "acos": ("the slope of acos is infinite at -1 and 1, and beyond them it has no value", _CLAMP),
+    "asin": ("the slope of asin is infinite at -1 and 1, and beyond them it has no value", _CLAMP),
     "exp": ("the exponential is too large for the dtype", "take the greatest operand out of it, or use f64"),
     "mul": ("the product is too large for the dtype", "scale the factors, or use f64"),
     "add": ("the sum is too large for the dtype", "scale the terms, or use f64"),

@@ -1,4 +1,7 @@
-"""The report of a Tape: what it saved, what it recomputed, and why. One row per step, in the order of the program."""
+"""The report of a Tape: what it saved, what it recomputed, and why. One row per step, in the order of the program.
+
+Its text counts steps and stretches from 1, as launches are counted everywhere; its data has indices from 0.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``steps`` recomputed steps from number ``first`` on. ``bytes``: size of the saved memory from before them."""
+    """``steps`` recomputed steps from index ``first`` on. ``bytes``: size of the saved memory from before them."""
 
     first: int
     steps: int
@@ -72,10 +75,10 @@ class Report:
     def __str__(self) -> str:
         budget = "no budget" if self.budget is None else f"a budget of {self.budget} bytes"
         lines = [f"{_steps(len(self.steps))} under {budget}: {self.kept()}" if self.steps else self.kept(), self.why()]
-        for n, s in enumerate(self.stretches):
+        for n, s in enumerate(self.stretches, 1):
             times = [row.times for row in self.steps[s.first : s.first + s.steps]]
             often = "once" if max(times) == 1 else f"{min(times)} to {max(times)} times"
-            where = f"steps {s.first} to {s.first + s.steps - 1}, from {s.bytes} bytes"
+            where = f"steps {s.first + 1} to {s.first + s.steps}, from {s.bytes} bytes"
             lines.append(f"  stretch {n}: {where}; each made again {often}")
         return "\n".join(lines)
 
@@ -101,7 +104,7 @@ def report(launches: Launches) -> Callable[[], Report]:
                 stretch, size = len(made.stretches), item_bytes(item)
                 made.stretches.append(Stretch(len(made.steps), len(leaves), size, item.by_hand))
                 by = "qd.ad.checkpoint" if item.by_hand else "the budget"
-                why = f"in stretch {stretch}, which {by} lets begin again from {size:,} bytes"
+                why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
             for leaf in leaves:
                 launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else "Python"
