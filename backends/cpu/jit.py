@@ -119,6 +119,20 @@ def target_machine() -> Any:
     return _machine(target().processor, target().features)
 
 
+@cache
+def _machine_without_gathers() -> Any:
+    """One for which LLVM's own vectoriser does not gather, since on many processors that takes longer than one load
+    after the other."""
+    target_machine()
+    return _machine(target().processor, f"{target().features},+prefer-no-gather")
+
+
+def _machine_for(module: Any) -> Any:
+    """Gathers that lanes ask for are not taken apart, however."""
+    asked = any(f.name.startswith("llvm.vp.gather") for f in module.functions)
+    return target_machine() if asked or not vector_bytes() else _machine_without_gathers()
+
+
 def _machine(processor: str, features: str, level: int = 2) -> Any:
     """Its code is position independent, because it may lie far from what it calls."""
     return llvm.Target.from_default_triple().create_target_machine(
@@ -158,7 +172,7 @@ def optimise(module: Any, vectorise: bool) -> None:
         options.loop_interleaving = vectorise
         options.slp_vectorization = False
         options.loop_unrolling = False
-        builder = llvm.create_pass_builder(target_machine(), options)
+        builder = llvm.create_pass_builder(_machine_for(module), options)
         if vectorise:
             passes = builder.getModulePassManager()
         else:
@@ -171,7 +185,7 @@ def optimise(module: Any, vectorise: bool) -> None:
 
 def object_code(module: Any) -> bytes:
     with _lock:
-        return bytes(target_machine().emit_object(module))
+        return bytes(_machine_for(module).emit_object(module))
 
 
 def compiled(text: str, vectorise: bool) -> bytes:
@@ -183,7 +197,7 @@ def compiled(text: str, vectorise: bool) -> bytes:
 
 def assembly(module: Any) -> str:
     with _lock:
-        return str(target_machine().emit_assembly(module))
+        return str(_machine_for(module).emit_assembly(module))
 
 
 class Code:

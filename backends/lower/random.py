@@ -1,5 +1,6 @@
 """Lowers random draws to a hash, as `ir.draws` defines it, of the seed, the launch, the iteration, the call site, and
-how often this iteration has drawn at this site before. Each call site counts its draws in a local variable."""
+how often this iteration has drawn at this site before. Each call site counts its draws in a local variable. All but the
+count is the same for all draws of an iteration at one site, so it is hashed once, at the start."""
 
 from __future__ import annotations
 
@@ -23,13 +24,22 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
     counts = {site: N.Buffer(f"drawn${site}", "local", u64, 0, ()) for site in sites}
     b = Builder(kernel.next_id, types_of(kernel.body))
 
+    keys: dict[int, int] = {}  # by site, the hash of all but the count
+
     def draw(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        return b.made(_draw, b, s, counts[s.site]) if isinstance(s, N.Random) else s
+        return b.made(_draw, b, s, counts[s.site], keys[s.site]) if isinstance(s, N.Random) else s
 
     def lowered(block: N.Block) -> N.Block:
+        drawn = dict.fromkeys(s.site for s in walk(block) if isinstance(s, N.Random))
+        if not drawn:
+            return block
         with b.block() as start:
-            for site in dict.fromkeys(s.site for s in walk(block) if isinstance(s, N.Random)):
+            key = b.const(0, u64)
+            for word in ("seed", "launch", "iteration"):
+                key = _mixed(b, key, b.add(N.Builtin(b.fresh(), u64, word)))
+            for site in drawn:
                 b.store(counts[site], (), b.const(0, u64))
+                keys[site] = _mixed(b, key, b.const(site, u64))
         return (*start, *rewrite(block, draw))
 
     body = tuple(map_blocks(task, lowered) for task in kernel.body)
@@ -39,14 +49,15 @@ def lower_random(kernel: N.Kernel) -> N.Kernel:
     return replace(kernel, buffers=buffers, body=body, next_id=b.next_id, functions=functions)
 
 
-def _draw(b: Builder, s: N.Random, count: N.Buffer) -> None:
+def _mixed(b: Builder, bits: int, word: int) -> int:
+    return b.add(N.Call(b.fresh(), u64, "mix.u64", (bits, word)))
+
+
+def _draw(b: Builder, s: N.Random, count: N.Buffer, key: int) -> None:
     b.span, b.adjoint_of = s.span, s.adjoint_of
-    site, nth = b.const(s.site, u64), b.load(count, ())
+    nth = b.load(count, ())
     b.store(count, (), (X(b, nth) + 1).id)
-    bits = b.const(0, u64)
-    for word in (*(b.add(N.Builtin(b.fresh(), u64, name)) for name in ("seed", "launch", "iteration")), site, nth):
-        bits = b.add(N.Call(b.fresh(), u64, "mix.u64", (bits, word)))
-    x, t = X(b, bits), s.type
+    x, t = X(b, _mixed(b, key, nth)), s.type
     if t.is_float:
         digits = {16: 11, 32: 24, 64: 53}[t.bits]
         x = x.lshr(64 - digits)

@@ -197,10 +197,10 @@ class Matrix(NDArrayOperatorsMixin, metaclass=Named):
             return NotImplemented
         if ufunc is np.matmul:
             return _product(*inputs)
-        shapes = {np.shape(a) for a in inputs if np.ndim(a)}
+        plain = [a.entries if isinstance(a, Matrix) else _number_or_array(a) for a in inputs]
+        shapes = {a.shape for a in plain if getattr(a, "ndim", 0)}
         if len(shapes) > 1:
             raise _wrong_shape(f"{ufunc.__name__} needs operands of one shape", *sorted(shapes))
-        plain = [a.entries if isinstance(a, Matrix) else np.asarray(a) if np.ndim(a) else a for a in inputs]
         with np.errstate(all="ignore"):
             values = ufunc(*plain)
         return tuple(_result(v, inputs) for v in values) if ufunc.nout > 1 else _result(values, inputs)
@@ -376,6 +376,10 @@ def wrap_entries(values: Array, dtype: DType | None) -> Matrix:
     object.__setattr__(value, "entries", values)
     object.__setattr__(value, "dtype", dtype)
     return value
+
+
+def _number_or_array(value: Any) -> Any:
+    return value if isinstance(value, (int, float)) or not np.ndim(value) else np.asarray(value)
 
 
 def _description(entries: Array, dtype: DType) -> str:

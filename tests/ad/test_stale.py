@@ -177,3 +177,58 @@ def test_a_gradient_of_ones_own_finds_what_its_tape_put_back() -> None:
                 energy()
                 halve()
         np.testing.assert_allclose(x.grad.to_numpy(), 0.75, rtol=1e-6)
+
+
+def test_a_loop_of_gradients_looks_for_writers_once(monkeypatch) -> None:
+    """Between the gradients nothing is written, so they share what was found, and each compares its own elements."""
+    from quadrants_lab.runtime.gradient import plan
+
+    x, y, loss = field(8, name="x"), field(8, name="y"), field(name="loss")
+
+    @qd.kernel
+    def use(t: qd.i32):
+        loss[None] += x[t] * x[t] + y[t]
+
+    @qd.kernel
+    def write(t: qd.i32):
+        x[t] = 2.0
+
+    looks = []
+    monkeypatch.setattr(plan, "suspects", lambda *args, found=plan.suspects: looks.append(args) or found(*args))
+    use(7)
+    write(3)
+    loss.grad[None] = 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for t in (7, 6, 5, 4):
+            use.grad(t)
+        assert len(looks) == 1
+        write(2)
+        use.grad(3)
+        assert len(looks) == 2
+    with pytest.warns(qd.QuadrantsWarning, match="QL0417.*reads x, which write wrote after use was launched"):
+        use.grad(2)
+    assert len(looks) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        use.grad(2)  # once is enough
+
+
+def test_an_argument_of_another_type_is_refused_as_in_the_launch() -> None:
+    """To compare elements, the arguments of the gradient are read before they are checked."""
+    x, loss = field(8, name="x"), field(name="loss")
+
+    @qd.kernel
+    def use(t: qd.i32):
+        loss[None] += x[t] * x[t]
+
+    @qd.kernel
+    def write(t: qd.i32):
+        x[t] = 2.0
+
+    use(7)
+    write(3)
+    use.grad(7)
+    for wrong in ("7", None):
+        with pytest.raises(qd.QuadrantsRuntimeTypeError, match="argument 't' of use is i32"):
+            use.grad(wrong)

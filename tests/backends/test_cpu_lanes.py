@@ -377,6 +377,21 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
     assert split("%3") == 1
 
 
+# a sum over neighbours: %8 counts alike in all lanes, %11 is another row in each
+SUM = """%4: i32 = const 0
+ %5: f32 = const 0.0
+ %6: i32 = {end}
+ for %8: i32 in %4..%6 carry (%9: f32 = %5) {{
+   %10: i32 = mul %3, %6
+   %11: i32 = add %10, %8
+   %12: i32 = {at}
+   %13: f32 = load @x[%12]
+   %14: f32 = add %9, %13
+   yield %14
+ }} -> (%15: f32)
+ store @x[%3], %15"""
+
+
 @pytest.mark.parametrize(
     ("body", "gains"),
     [
@@ -386,8 +401,11 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
             False,
         ),  # LLVM's vectoriser does it
         ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n print %5\n store @x[%3], %5", False),
+        (SUM.format(end="load @n[%3]", at="load @n[%8]"), True),
+        (SUM.format(end="load @n[%3]", at="load @n[%11]"), False),
+        (SUM.format(end="const 16", at="load @n[%11]"), False),
     ],
-    ids=["a function", "straight code", "print"],
+    ids=["a function", "straight code", "print", "trips from data", "gathers and trips from data", "gathers"],
 )
 def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
     kernel, task = parsed(body)
@@ -398,6 +416,27 @@ def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_fast_math_keeps_one_over_a_root(rig: Any, name: str) -> None:
     conformance_prims.check_one_over_a_root(rig, name)
+
+
+def test_vectorised_stencils_do_not_gather() -> None:
+    """Where lanes do not pay, neither do gathers: LLVM's vectoriser makes them of indices that are clamped."""
+    qd.init(arch=qd.cpu)
+    x, y = qd.field(qd.f32, (64, 64)), qd.field(qd.f32, (64, 64))
+
+    @qd.kernel
+    def blur():
+        for i, j in x:
+            y[i, j] = 0.5 * (x[i, max(j - 1, 0)] + x[i, min(j + 1, 63)])
+
+    @qd.kernel
+    def wave():
+        for i, j in x:
+            y[i, j] = qd.sin(x[i, qd.cast(x[i, j], qd.i32)])
+
+    blur()
+    wave()
+    assert "gather" not in blur.code("asm")
+    assert "gather" in wave.code("asm")  # in lanes, which pay for their functions
 
 
 __all__ = ["conformance_prims", "conformance_tasks"]

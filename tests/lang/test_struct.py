@@ -178,3 +178,28 @@ def test_a_copy_has_members_of_its_own():
     second.mass, second.pos[0] = 5.0, 6.0
     assert first.to_dict() == {"mass": 1.0, "pos": [2.0, 3.0]}
     assert second.to_dict() == {"mass": 5.0, "pos": [6.0, 3.0]}
+
+
+def test_a_method_with_a_field_of_structs_asks_it_for_nothing_at_each_launch(monkeypatch) -> None:
+    """Each launch compares what the object holds; an attribute that a field of structs lacks takes an error's time."""
+
+    @qd.data_oriented
+    class Bodies:
+        def __init__(self):
+            self.bodies = Body.field(shape=2)
+
+        @qd.kernel
+        def add(self):
+            for i in self.bodies:
+                self.bodies[i].mass += 1.0
+
+    b = Bodies()
+    b.add()
+    asked, kind = [], type(b.bodies)
+    get = kind.__getattr__
+    monkeypatch.setattr(kind, "__getattr__", lambda self, name: asked.append(name) or get(self, name))
+    b.add()
+    assert asked == []
+    b.bodies = Body.field(shape=2)  # another one is noticed
+    b.add()
+    assert b.bodies[0].mass == 1

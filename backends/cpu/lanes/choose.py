@@ -12,6 +12,8 @@ from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
 _TRIPS = 16  # assumed of a loop whose trip count is not known
+_LONGEST = 1.5  # the most trips in a group of iterations over their mean, where these depend on data
+_GATHER = 4.5  # a gathered or scattered element; one by itself is 3. Processors differ a lot: 1 to 8
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
@@ -51,15 +53,22 @@ def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
 
 def _gathers(task: N.Offload, divergent: set[int]) -> bool:
     """Whether an access goes to elements that do not lie in a row; several vectors would use too many cache lines."""
-    counting = {task.indices[-1].id}
+    counting = _counting(task, divergent)
     for s in walk(task.body):
-        if isinstance(s, N.Op) and counts_up(s, counting, divergent):
-            counting.add(s.id)
-        elif isinstance(s, N.Access) and s.index:
+        if isinstance(s, N.Access) and s.index:
             *rows, last = s.index
             if not divergent.isdisjoint(rows) or (last in divergent and last not in counting):
                 return True
     return False
+
+
+def _counting(task: N.Offload, divergent: set[int]) -> set[int]:
+    """The values that count up with the last index: from one iteration to the next they grow by one."""
+    counting = {task.indices[-1].id}
+    for s in walk(task.body):
+        if isinstance(s, N.Op) and counts_up(s, counting, divergent):
+            counting.add(s.id)
+    return counting
 
 
 def width(task: N.Offload, vector_bytes: int) -> int:
@@ -112,6 +121,7 @@ class _Prices:
         self.index = task.indices[-1].id
         self.found = found
         self.reduced = reductions(kernel, task.body)
+        self.irregular = found.divergent - _counting(task, found.divergent)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
         known = {**known, **constants(block)}
@@ -124,9 +134,10 @@ class _Prices:
                 trips = max(0, known[s.end] - known[s.begin]) if both else _TRIPS
             elif isinstance(s, N.While):
                 trips = _TRIPS
+            longest = _LONGEST if self._own_trips(s) else 1.0
             for inner in s.blocks():
                 x, y = self.of(inner, known)
-                a, b = a + trips * x, b + trips * y
+                a, b = a + trips * x, b + longest * trips * y
             one, together = one + a, together + b
         return one, together
 
@@ -142,7 +153,7 @@ class _Prices:
         if isinstance(s, (N.Load, N.Store)):
             if divergent.isdisjoint(s.index):
                 return 2, 2
-            return 3, 3 if self._in_a_row(s.index) else 1.5 * w
+            return 3, 3 if self._in_a_row(s.index) else _GATHER * w
         if isinstance(s, N.Atomic):
             if s.buffer in self.reduced:
                 return 3, 3
@@ -158,6 +169,10 @@ class _Prices:
         if isinstance(s, N.Control):
             return 2, 4
         return 0, 0
+
+    def _own_trips(self, s: N.Stmt) -> bool:
+        """Whether the bounds of a loop depend on data of the iteration."""
+        return isinstance(s, N.For) and not self.irregular.isdisjoint((s.begin, s.end))
 
     def _in_a_row(self, index: tuple[int, ...]) -> bool:
         """Whether the last index is the task's own. A sum with it would lie in a row too, but is not recognised."""

@@ -165,23 +165,23 @@ def template_key(value: Any) -> Any:
     """A key that is equal only where the same code results: by identity for fields, ndarrays and objects, whatever
     their own ``==`` says, and by type and content for numbers, frozen dataclasses and containers, which may change
     between two launches."""
-    if getattr(value, "__qd_field__", False):
+    kind = type(value)  # which is asked, since each launch of a method does this: an object's `__getattr__` may be slow
+    if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_struct_field__", False):
         return value
-    if getattr(value, "__qd_data_oriented__", "") or getattr(value, "__qd_ndarray__", False):
+    if getattr(kind, "__qd_data_oriented__", "") or getattr(kind, "__qd_ndarray__", False):
         return Identity(value)
     if isinstance(value, (float, np.floating)):
-        return type(value), float(value).hex()
+        return kind, float(value).hex()
     if isinstance(value, _SEQUENCES):
-        return type(value), tuple(template_key(v) for v in value)
+        return kind, tuple(template_key(v) for v in value)
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, dict):
         return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
     if isinstance(entries := getattr(value, "entries", None), (np.ndarray, dict)):  # a vector, matrix or struct
-        return type(value), getattr(value, "dtype", None), template_key(entries)
+        return kind, getattr(value, "dtype", None), template_key(entries)
     if isinstance(value, partial):
         return partial, template_key((value.func, value.args, value.keywords))
-    kind = type(value)
     if type(kind.__eq__) is FunctionType and not kind.__module__.startswith("quadrants_lab."):
         if not getattr(getattr(value, "__dataclass_params__", None), "frozen", False):
             return Identity(value)

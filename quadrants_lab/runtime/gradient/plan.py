@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -28,8 +29,10 @@ from quadrants_lab.runtime.launch.frames import field_memories
 from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
+from quadrants_lab.runtime.launch.read_versions import Versions
+from quadrants_lab.runtime.launch.regions import overlap
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
-from quadrants_lab.runtime.lint.stale import other_trips, stale, writer_since
+from quadrants_lab.runtime.lint.stale import Suspect, suspects
 from quadrants_lab.runtime.lint.zero_seed import SeedCheck
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
@@ -88,6 +91,7 @@ class GradientPlan(Plan):
             if not spec.grad and slot.grad is not False
         )
         self.must_differ = self._what_must_differ()
+        self.suspected: tuple[Any, Sequence[Suspect]] = None, ()  # for `compare_reads`: when looked for, and which
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
@@ -142,25 +146,22 @@ class GradientPlan(Plan):
         plan = self.forward.plan
         return 0 if plan is None else plan.frame.launch_number
 
-    def compare_reads(self, forward: Plan, args: Sequence[Any]) -> None:
-        """Warns, once, where memory that the gradient reads was written since the forward launch."""
+    def compare_reads(self, forward: Plan, now: Versions, args: Sequence[Any]) -> None:
+        """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
+        gradients these writes are the same each time, and are looked for once."""
         if PUT_BACK.get():  # a custom gradient launches this one under a Tape
             return
-        changed = forward.read_versions.changed(forward.launched, args)
-        found: list[GradientWarning] = []
-        trips = [c for c, _ in changed if c.steers]
-        if trips:
-            found.append(other_trips(self.kernel.name, trips))
-        memories, reads = self.memories(args), self.primal_reads
-        for count, then in changed:
-            if not count.steers and count.buffer in reads:
-                version = then[-1] if isinstance(then, tuple) else then
-                writer = writer_since(forward, count.buffer, memories[count.buffer], version, args)
-                if writer:
-                    found.append(stale(self.kernel.name, count, writer))
+        between = forward, forward.frame.launch_number, now
+        if between != self.suspected[0]:
+            self.suspected = between, suspects(forward, self.kernel.name, self.primal_reads, args)
+        found: dict[str, GradientWarning] = {}
+        with suppress(TypeError, ValueError):  # of arguments that are no numbers, which the launch refuses
+            for buffer, make_warning, read, wrote in self.suspected[1]:
+                if buffer not in found and (read is None or overlap(read.of(args), wrote)):
+                    found[buffer] = make_warning()
         if found:
             forward.launched = ()
-            warn(found)
+            warn([*found.values()])
 
     def set_gradients(self, *args: Any) -> bool:
         """As in a forward launch, with checks; False where code for arrays without gradients gets one with a
@@ -172,8 +173,10 @@ class GradientPlan(Plan):
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
             forward = self.forward.plan
-            if forward is not None and forward.launched and forward.launched != forward.read_versions.now(*args):
-                self.compare_reads(forward, args)
+            if forward is not None and forward.launched:
+                now = forward.read_versions.now(*args)
+                if forward.launched != now:
+                    self.compare_reads(forward, now, args)
             if self.seeds.looks and not self.seeds.given(args):
                 self.seeds.looks = 0
                 warn([self.seeds.warning()])

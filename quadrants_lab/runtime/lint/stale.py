@@ -7,33 +7,46 @@ the last launch of each kernel is known; there is no warning where only an earli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.analysis.trips import TripCount
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
-from quadrants_lab.runtime.launch.regions import footprint, overlap
+from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint
 from quadrants_lab.runtime.memory.memory import Memory
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 
-def writer_since(plan: Plan, buffer: str, memory: Memory, version: int, args: Sequence[Any]) -> str:
-    """The writer of elements of ``buffer`` that the launch of ``plan`` read, since the memory had ``version``:
-    "Python", or a kernel's name; "" where there is none, or it is not known."""
-    if memory.python_wrote > version:
-        return "Python"
-    read = footprint(plan, buffer, writes=False)
-    mine = None if read is None else read.live(plan.live(args))
-    for other in list(plan.session.plans):
-        name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
-        written = footprint(other, name, writes=True) if name and other is not plan else None
-        theirs = None if written is None else written.live(_Last(other))
-        if mine is not None and theirs is not None and overlap(mine, theirs):
-            return str(other.kernel.name)
-    return ""
+# Makes the warning about a buffer if elements that the gradient reads (None: any) are in a box that was written since.
+Suspect = tuple[str, Callable[[], GradientWarning], Footprint | None, Region]
+
+
+def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> list[Suspect]:
+    """What was written since the last launch of ``plan`` and may be what the gradient of ``kernel`` reads: which
+    elements these are depends on its arguments. ``reads``: its buffers. Of other kernels the last launch is known."""
+    changed = plan.read_versions.changed(plan.launched, args)
+    trips = [c for c, _ in changed if c.steers]
+    found: list[Suspect] = [("", partial(other_trips, kernel, trips), None, ())] if trips else []
+    memories = plan.memories(args)
+    for count, then in changed:
+        if count.steers or count.buffer not in reads:
+            continue
+        memory, version = memories[count.buffer], then[-1] if isinstance(then, tuple) else then
+        if memory.python_wrote > version:
+            found.append((count.buffer, partial(stale, kernel, count, "Python"), None, ()))
+            continue
+        read = footprint(plan, count.buffer, writes=False)
+        for other in list(plan.session.plans):
+            name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
+            written = footprint(other, name, writes=True) if name and other is not plan else None
+            theirs = None if written is None else written.live(_Last(other))
+            if read is not None and theirs is not None:
+                found.append((count.buffer, partial(stale, kernel, count, str(other.kernel.name)), read, theirs))
+    return found
 
 
 class _Last:
