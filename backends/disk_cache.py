@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 
 from quadrants_lab.errors import render, warn
 
@@ -52,19 +51,18 @@ def forget(code: bytes) -> None:
     """A `Keep` that keeps nothing."""
 
 
-def default_path(asked: str | os.PathLike[str] = "") -> Path | None:
+def default_path(asked: str | os.PathLike[str] = "") -> str | None:
     """The folder that the argument or QD_OFFLINE_CACHE_FILE_PATH names, else quadrants_lab in the user's cache folder.
     None, with a warning, where there is no home folder."""
-    asked = asked or os.environ.get("QD_OFFLINE_CACHE_FILE_PATH", "")
-    shared, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "~")
-    with suppress(RuntimeError, OSError):  # no home, no working folder
-        if asked:
-            return Path(asked).expanduser().absolute()
-        if os.path.isabs(shared):
-            return Path(shared) / "quadrants_lab"
-        home = os.path.expanduser(home)
-        if os.path.isabs(home) and os.path.isdir(home):
-            return Path(home) / ".cache" / "quadrants_lab"
+    path = os.path.expanduser(asked or os.environ.get("QD_OFFLINE_CACHE_FILE_PATH", ""))
+    shared, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser(os.environ.get("HOME", "~"))
+    with suppress(OSError):  # no working folder
+        if path and not path.startswith("~"):  # a ~ that is left stands for a home folder that is not known
+            return os.path.join(os.getcwd(), path) if not os.path.isabs(path) else path
+        if not path and os.path.isabs(shared):
+            return os.path.join(shared, "quadrants_lab")
+        if not path and os.path.isabs(home) and os.path.isdir(home):
+            return os.path.join(home, ".cache", "quadrants_lab")
     _warn_unusable(f"there is no home folder for it (HOME is {os.environ.get('HOME', 'not set')!r})")
     return None
 
@@ -73,8 +71,10 @@ class DiskCache:
     """At most ``max_bytes`` of files in ``folder``, or in the folder ``below`` it; the least recently used files are
     removed first. Without a folder it is always empty. Folders have the mode 0700, files 0600, whatever the umask."""
 
-    def __init__(self, folder: Path | None = None, max_bytes: int = MOST_BYTES, below: str = "") -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: str | os.PathLike[str] | None = None, max_bytes: int = MOST_BYTES, below: str = ""
+    ) -> None:
+        self.folder = None if folder is None else os.fspath(folder)
         self.max_bytes = max_bytes
         self.below = below
 
@@ -106,7 +106,7 @@ class DiskCache:
         except _NotOurs as e:
             e.warn()
         except (OSError, ValueError) as e:
-            place = Path(self.folder, self.below, str(getattr(e, "filename2", None) or ""))
+            place = _joined(self.folder, self.below, str(getattr(e, "filename2", None) or ""))
             _warn_unusable(f"{place}: {getattr(e, 'strerror', e)}")
 
     # --- the folder ---------------------------------------------------------------------------------------------
@@ -213,12 +213,12 @@ def _removed(folder: int, name: str) -> bool:
     return True
 
 
-def _made(path: Path) -> Path:
+def _made(path: str) -> str:
     """Makes the folder and those that it lies in, as far as they do not exist."""
     missing = []
-    while not os.path.isdir(path) and path != path.parent:
+    while not os.path.isdir(path) and path != os.path.dirname(path):
         missing.append(path)
-        path = path.parent
+        path = os.path.dirname(path)
     for folder in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
@@ -234,8 +234,8 @@ _warned: dict[str, object] = {}  # codes of warnings that this process has shown
 class _NotOurs(OSError):
     """Another user owns what lies there, or can write to it."""
 
-    def __init__(self, path: Path, owned: bool) -> None:
-        super().__init__(str(path))
+    def __init__(self, path: str, owned: bool) -> None:
+        super().__init__(path)
         self.path = path
         self.owned = owned
 
@@ -249,10 +249,14 @@ class _NotOurs(OSError):
         )
 
 
-def _must_be_ours(status: os.stat_result, folder: Path | None, *below: str) -> None:
+def _joined(*names: str) -> str:
+    return os.path.join("", *filter(None, names))  # an empty name would add a slash
+
+
+def _must_be_ours(status: os.stat_result, folder: str | None, *below: str) -> None:
     owned = status.st_uid == os.geteuid()
     if not owned or status.st_mode & _OTHERS_WRITE:
-        raise _NotOurs(Path(folder or "", *below), owned)
+        raise _NotOurs(_joined(folder or "", *below), owned)
 
 
 def _warn_unusable(why: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import ctypes
-import hashlib
 import itertools
 import os
 import struct
@@ -17,7 +16,6 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from quadrants_lab.backends import disk_cache, forks
@@ -57,7 +55,7 @@ def _load_library() -> None:
         found = find_spec("llvmlite")
         if found is not None and found.origin:
             name = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
-            library = Path(found.origin).parent / "binding" / name
+            library = os.path.join(os.path.dirname(found.origin), "binding", name)
             ctypes.CDLL(None).dlopen(os.fsencode(library), os.RTLD_NOW)
 
 
@@ -100,7 +98,7 @@ def _system() -> str | None:
     """A key for LLVM and for this boot of the system, during which the processor stays the same; None where the system
     does not identify its boots."""
     with suppress(OSError):
-        start = Path("/proc/sys/kernel/random/boot_id").read_text()
+        start = _text("/proc/sys/kernel/random/boot_id")
         found = find_spec("llvmlite")
         if found is not None and found.origin:
             at = os.stat(found.origin)
@@ -292,7 +290,7 @@ def _runtime_object(cache: DiskCache) -> bytes:
     """The object of the runtime. Instruction selection at level 0 takes a quarter of the time and costs 0.01 us a
     launch."""
     texts = _runtime_texts(architecture())
-    name = disk_cache.key("runtime", target_key(), hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), *texts)
+    name = disk_cache.key("runtime", target_key(), _text(__file__), *texts)
     kept = cache.get(name)
     if kept is not None:
         return kept
@@ -304,8 +302,13 @@ def _runtime_object(cache: DiskCache) -> bytes:
 
 
 def _runtime_texts(processor: str) -> list[str]:
-    folder = Path(__file__).parent / "runtime"
-    return [(folder / f"{name}.ll").read_text() for name in ("runtime", processor)]
+    folder = os.path.join(os.path.dirname(__file__), "runtime")
+    return [_text(os.path.join(folder, f"{name}.ll")) for name in ("runtime", processor)]
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def runtime_module(processor: str, triple: str, layout: str) -> Any:

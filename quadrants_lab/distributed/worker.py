@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,7 @@ def _enter(setup: Setup) -> Session:
     if now is not None and now.alive and _setup == [setup]:
         return now
     if isinstance(setup, Settings):
-        folder = setup.cache_path and setup.cache_path.expanduser()
+        folder = setup.cache_path and os.path.expanduser(setup.cache_path)
         made = session.start(replace(setup, threads=setup.threads or _threads(), cache_path=folder))
     else:
         init(**{"cpu_max_num_threads": _threads(), **setup})
@@ -130,8 +130,9 @@ def _enter(setup: Setup) -> Session:
 def portable(settings: Settings) -> Settings:
     """The settings for another machine, whose home folder may have another path."""
     path = settings.cache_path
-    if path is not None and path.is_relative_to(Path.home()):
-        return replace(settings, cache_path=Path("~", path.relative_to(Path.home())))
+    home = os.path.expanduser("~")
+    if path is not None and path.startswith(os.path.join(home, "")):
+        return replace(settings, cache_path=os.path.join("~", os.path.relpath(path, home)))
     return settings
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
@@ -18,6 +17,8 @@ from quadrants_lab.lang.wrappers import unwrapped
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from quadrants_lab.runtime.record.inspect import Sizes
 
 T = TypeVar("T")

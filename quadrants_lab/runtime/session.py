@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -38,7 +37,7 @@ class Settings:
     compile: CompileOptions = field(default_factory=CompileOptions)
     threads: int = 0
     random_seed: int = 0
-    cache_path: Path | None = None
+    cache_path: str | None = None
     cache_bytes: int = MOST_BYTES
     ad_stack_budget: int = 0
     ad_stack_threshold: int = 100 << 20

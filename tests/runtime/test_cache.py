@@ -47,7 +47,7 @@ def store(tmp_path: Path) -> DiskCache:
 
 def file_of(store: DiskCache, name: str) -> Path:
     assert store.folder is not None
-    return store.folder / store.below / (name + SUFFIX)
+    return Path(store.folder, store.below, name + SUFFIX)
 
 
 # --- entries ------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_a_full_disk(store: DiskCache, monkeypatch: pytest.MonkeyPatch, name: st
     with monkeypatch.context() as m:
         m.setattr(os, name, fails)
         assert "No space left on device" in told(store)
-    assert sorted(store.folder.glob("*")) == ([] if name == "mkdir" else [file_of(store, key("c"))])
+    assert sorted(Path(store.folder).glob("*")) == ([] if name == "mkdir" else [file_of(store, key("c"))])
 
 
 @pytest.mark.parametrize("umask", [0, 0o777])
