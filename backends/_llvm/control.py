@@ -32,6 +32,7 @@ def if_(b: Body, s: N.If) -> None:
 
 
 def while_(b: Body, s: N.While) -> None:
+    """An innermost loop polls the cancel flag once in `STRIP` trips. Counting them down is cheaper."""
     fn = b.fn
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     inits = b.given(s.carried, s.inits)
@@ -39,16 +40,36 @@ def while_(b: Body, s: N.While) -> None:
     fn.jump(head)
     fn.start(head)
     phis = open_phis(b, s.carried)
+    rarely = b.polls and not any(isinstance(x, N.Loop) for x in walk((*s.cond, *s.body)))
+    left, left_line = fn.hole() if rarely else ("", 0)
     (cond,) = b.block(s.cond)
     fn.branch(cond, body, done)
     fn.start(body)
     nexts = b.block(s.body, s.carried)
-    b.poll()
+    if rarely:
+        again = _poll_rarely(b, left)
+        fn.patch(left_line, f"{left} = phi i32 [{STRIP}, %{before}], [{again}, %{fn.block}]")
+    else:
+        b.poll()
     close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
     fn.jump(head)
     fn.start(done)
     for result, param in zip(s.results, s.carried, strict=True):
         b.define(result.id, result.type, b.values[param.id])
+
+
+def _poll_rarely(b: Body, left: str) -> str:
+    """Polls where ``left`` trips are the last one of a strip; the number of trips that are left then."""
+    fn = b.fn
+    fewer = fn.let(f"sub i32 {left}, 1")
+    look, on, counted = fn.label("look"), fn.label("on"), fn.block
+    fn.branch(fn.let(f"icmp eq i32 {fewer}, 0"), look, on)
+    fn.start(look)
+    b.poll()
+    polled = fn.block
+    fn.jump(on)
+    fn.start(on)
+    return fn.phi("i32", (fewer, counted), (str(STRIP), polled))
 
 
 class Range(NamedTuple):
