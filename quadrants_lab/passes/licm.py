@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.effects import written
@@ -15,7 +17,7 @@ def licm(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no constant, argument, shape or Op whose operands come from outside stands at the top level of
     a For or While; nor such a load from memory that the kernel does not write, provided that reading it early is safe:
     from a 0-d buffer, at an index that is surely in bounds, or in a block that surely runs, as the condition of a While
-    does."""
+    does. Of the arms of Ifs there, the same holds for loads that are safe in any case and what their indices need."""
     body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
@@ -41,15 +43,25 @@ class _Licm:
         moved = len(out)
         for b in s.blocks():
             runs = (isinstance(s, N.While) and b is s.cond) or (isinstance(s, N.For) and self.surely_runs(s))
-            stay: list[N.Stmt] = []
-            for i in b:
-                if self.same_everywhere(i, runs) and inside.isdisjoint(i.operands()):
-                    out.append(i)
-                else:
-                    inside.update(d for d, _ in i.defs())
-                    stay.append(i)
-            new.append(tuple(stay))
+            new.append(self.rest(b, inside, out, partial(self.same_everywhere, runs=runs)))
         return s if len(out) == moved else s.with_blocks(tuple(new))
+
+    def rest(self, b: N.Block, inside: set[int], out: list[N.Stmt], moves: Callable[[N.Stmt], bool]) -> N.Block:
+        """The block without the statements that move, and whose operands are not of ``inside``, the loop's values."""
+        stay: list[N.Stmt] = []
+        for i in b:
+            if moves(i) and inside.isdisjoint(i.operands()):
+                out.append(i)
+            else:
+                if isinstance(i, N.If):
+                    i = map_blocks(i, lambda arm: self.rest(arm, inside, out, self.moves_from_arm))
+                inside.update(d for d, _ in i.defs())
+                stay.append(i)
+        return tuple(stay)
+
+    def moves_from_arm(self, s: N.Stmt) -> bool:
+        """Not what may take long, since the arm may never run."""
+        return not (isinstance(s, N.Op) and s.type.is_float) and self.same_everywhere(s, runs=False)
 
     def surely_runs(self, s: N.For) -> bool:
         begin, end = self.ranges.range(s.begin), self.ranges.range(s.end)
