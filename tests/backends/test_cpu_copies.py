@@ -7,8 +7,9 @@ import pytest
 from cpu_rig import load
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cpu import copies
+from quadrants_lab.backends.cpu import copies, jit
 from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime import session
 
@@ -247,3 +248,31 @@ def test_a_task_that_is_too_short_for_threads_adds_plainly(count):
     scatter()
     np.testing.assert_array_equal(y.to_numpy(), count / 4)
     assert ("atomicrmw" in scatter.code("llvm")) == (count == COUNT)
+
+
+@pytest.mark.skipif(not jit.vector_bytes(), reason="a processor without lanes")
+@pytest.mark.parametrize("threads", [1, THREADS])
+@pytest.mark.parametrize("elements", [8, 1 << 16], ids=["copies", "too many elements for copies"])
+def test_rows_of_sums_run_in_lanes(threads, elements):
+    """The adjoint of a layer's weights. Where no other thread adds, all lanes of a row add at once."""
+    qd.init(arch=qd.cpu, cpu_max_num_threads=threads, offline_cache=False)
+    rows, width = 3000, 75
+    x, g = qd.field(qd.i32, shape=(rows, 8)), qd.field(qd.i32, shape=(rows, width))
+    w = qd.field(qd.i32, shape=(elements, width))
+    draw = np.random.default_rng(0)
+    x.from_numpy(draw.integers(-9, 9, (rows, 8)).astype(np.int32))
+    g.from_numpy(draw.integers(-9, 9, (rows, width)).astype(np.int32))
+
+    @qd.kernel
+    def weigh():
+        for b, j in g:
+            for i in range(8):
+                w[i, j] += x[b, i] * g[b, j]
+                w[7 - i, j] -= g[b, j]
+
+    weigh()
+    expected = x.to_numpy().T @ g.to_numpy() - g.to_numpy().sum(0)
+    np.testing.assert_array_equal(w.to_numpy()[:8], expected)
+    assert copied(weigh) == [("w", 0)]
+    (task,) = weigh.dispatcher.last.kernel.tasks
+    assert lanes_of(weigh.dispatcher.last.kernel, task, jit.vector_bytes())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import constants
+from quadrants_lab.backends.cpu.copies import targets
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up, divergence
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
@@ -121,6 +122,7 @@ class _Prices:
         self.index = task.indices[-1].id
         self.found = found
         self.reduced = reductions(kernel, task.body)
+        self.copied = {t.buffer.name for t in targets(kernel, task)}
         self.irregular = found.divergent - _counting(task, found.divergent)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
@@ -159,8 +161,10 @@ class _Prices:
                 return 3, 3
             if divergent.isdisjoint(s.index):
                 return 15, 20
+            if self._in_a_row(s.index) and (s.private or s.buffer in self.copied):
+                return 6, 6
             if s.private:
-                return 6, 6 if self._in_a_row(s.index) else 3 * w
+                return 6, 3 * w
             return 12, 15 * w
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
             return 3, 2.5 * w if s.stack in self.found.per_lane else 3

@@ -223,14 +223,38 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
         scalar.modify_unless_alone(b, s.op, t, place, share, b.tag(buffer), alone)
         return
     at, row = address(b, buffer, s.index, base)
+    tag = b.tag(buffer)
+
+    def together() -> None:
+        old = read(b, t, at, row, tag)
+        write(b, t, at, row, _combine(b, s.op, t, old, value), tag)
+
+    def each(alone: str) -> None:
+        places = _addresses(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at
+        _one_by_one(b, t, places, value, lambda at, one: scalar.modify_unless_alone(b, s.op, t, at, one, tag, alone))
+
     if s.private:
         if row:
             _prefetch(b, t, at, written=True)
-        old = read(b, t, at, row, b.tag(buffer))
-        write(b, t, at, row, _combine(b, s.op, t, old, value), b.tag(buffer))
+        together()
+    elif row and alone:  # the elements of a row differ
+        _if_alone(b, alone, together, lambda: each(""))
     else:
-        at, tag = _addresses(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at, b.tag(buffer)
-        _one_by_one(b, t, at, value, lambda place, one: scalar.modify_unless_alone(b, s.op, t, place, one, tag, alone))
+        each(alone)
+
+
+def _if_alone(b: LaneBody, alone: str, together: Callable[[], None], each: Callable[[], None]) -> None:
+    """Makes the change ``together`` where the i1 says that no other thread changes the elements, else for ``each``."""
+    fn, outer = b.fn, b.offsets
+    plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
+    fn.branch(alone, plain, atomically)
+    for label, change in ((plain, together), (atomically, each)):
+        fn.start(label)
+        b.offsets = dict(outer)
+        change()
+        fn.jump(done)
+    b.offsets = outer
+    fn.start(done)
 
 
 def _one_by_one(b: LaneBody, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
