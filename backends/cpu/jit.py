@@ -163,7 +163,7 @@ def parse(text: str) -> Any:
 
 def optimise(module: Any, vectorise: bool) -> None:
     """Optimises in place: with ``vectorise`` by LLVM's pipeline at -O2, for the sake of the loop vectoriser, else by
-    the three passes that improve the emitter's code, in a quarter of the time."""
+    the passes that improve the emitter's code, in a quarter of the time."""
     with _lock:
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = vectorise
@@ -175,6 +175,7 @@ def optimise(module: Any, vectorise: bool) -> None:
             passes = builder.getModulePassManager()
         else:
             passes = llvm.create_new_module_pass_manager()
+            passes.add_always_inliner_pass()
             passes.add_sroa_pass()
             passes.add_instruction_combine_pass()
             passes.add_simplify_cfg_pass()
