@@ -15,6 +15,7 @@ from quadrants_lab.backends.cpu import colours, copies, jit, shares
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function, large
 from quadrants_lab.backends.cpu.colours import coloured
+from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.launch import Status
@@ -25,7 +26,6 @@ from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, u64
 from quadrants_lab.ir.walk import walk
 
@@ -256,7 +256,7 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     if brief(kernel) or any(_ends_llvm(s) for s in walk(kernel.body)):
         return False
     tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
-    return any(not lanes and _vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
+    return any(not lanes and vector_loops.vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 
 
 def _ends_llvm(s: N.Stmt) -> bool:
@@ -264,25 +264,6 @@ def _ends_llvm(s: N.Stmt) -> bool:
     its assertion on that ends the process."""
     what = s.prim if isinstance(s, N.Op) else s.op if isinstance(s, N.Atomic) else ""
     return what in ("min", "max") and isinstance(s, N.Value) and s.type is f16
-
-
-_NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)
-
-
-def _vectorisable(block: N.Block, in_loop: bool) -> bool:
-    loops = [s for s in walk(block) if isinstance(s, N.For)]
-    if loops:
-        return any(_vectorisable(s.body, True) for s in loops)
-    if not in_loop or large(block):
-        return False
-    for s in walk(block):
-        if isinstance(s, _NOT_IN_VECTORS):
-            return False
-        if isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm:
-            return False
-        if isinstance(s, N.Atomic) and s.index and not s.private:
-            return False
-    return True
 
 
 def brief(kernel: N.Kernel) -> bool:

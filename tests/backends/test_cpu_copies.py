@@ -276,3 +276,4 @@ def test_rows_of_sums_run_in_lanes(threads, elements):
     assert copied(weigh) == [("w", 0)]
     (task,) = weigh.dispatcher.last.kernel.tasks
     assert lanes_of(weigh.dispatcher.last.kernel, task, jit.vector_bytes())
+    assert "atomicrmw" in weigh.code("llvm")  # where threads meet

@@ -314,6 +314,7 @@ def parsed(body: str) -> tuple[N.Kernel, N.Offload]:
     kernel k(a: f32) forward {{
       buffer @x: field f32[64]
       buffer @n: field i32[64]
+      buffer @m: field f32[64x64]
       offload range_for bounds {{
         %1: i32 = const 0
         %2: i32 = const 64
@@ -416,6 +417,38 @@ def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_fast_math_keeps_one_over_a_root(rig: Any, name: str) -> None:
     conformance_prims.check_one_over_a_root(rig, name)
+
+
+# a row that is divided by a number of its own, whose sum also is made: trips in a row, but for what %14 is
+ROW = """%4: i32 = const 0
+ %5: i32 = const {trips}
+ %6: f32 = const 0.0
+ %7: f32 = load @x[%3]
+ for %8: i32 in %4..%5 carry (%9: f32 = %6) {{
+   %10: f32 = load @m[{at}]
+   %11: f32 = div %10, %7
+   %12: f32 = div %11, %10
+   %14: f32 = {carried}
+   store @m[{at}], %12
+   yield %14
+ }} -> (%15: f32)
+ store @x[%3], %15"""
+
+
+@pytest.mark.parametrize(
+    ("given", "gains"),
+    [
+        ({}, False),
+        ({"at": "%8, %3"}, True),
+        ({"trips": 16}, True),
+        ({"carried": "div %9, %12"}, True),
+        ({"carried": "div %12, %9"}, True),
+    ],
+    ids=["vectors of trips", "columns", "few trips", "a quotient is carried", "no sum"],
+)
+def test_loops_over_a_row_are_left_to_vectors_of_trips(given: dict[str, Any], gains: bool) -> None:
+    kernel, task = parsed(ROW.format(**({"at": "%3, %8", "trips": 100, "carried": "add %9, %12"} | given)))
+    assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
 
 
 def test_vectorised_stencils_do_not_gather() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import constants
 from quadrants_lab.backends.cpu.copies import targets
-from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counts_up, divergence
+from quadrants_lab.backends.cpu.lanes import vector_loops
+from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -54,22 +55,13 @@ def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
 
 def _gathers(task: N.Offload, divergent: set[int]) -> bool:
     """Whether an access goes to elements that do not lie in a row; several vectors would use too many cache lines."""
-    counting = _counting(task, divergent)
+    up = counting(task.body, task.indices[-1].id, divergent)
     for s in walk(task.body):
         if isinstance(s, N.Access) and s.index:
             *rows, last = s.index
-            if not divergent.isdisjoint(rows) or (last in divergent and last not in counting):
+            if not divergent.isdisjoint(rows) or (last in divergent and last not in up):
                 return True
     return False
-
-
-def _counting(task: N.Offload, divergent: set[int]) -> set[int]:
-    """The values that count up with the last index: from one iteration to the next they grow by one."""
-    counting = {task.indices[-1].id}
-    for s in walk(task.body):
-        if isinstance(s, N.Op) and counts_up(s, counting, divergent):
-            counting.add(s.id)
-    return counting
 
 
 def width(task: N.Offload, vector_bytes: int) -> int:
@@ -123,7 +115,7 @@ class _Prices:
         self.found = found
         self.reduced = reductions(kernel, task.body)
         self.copied = {t.buffer.name for t in targets(kernel, task)}
-        self.irregular = found.divergent - _counting(task, found.divergent)
+        self.irregular = found.divergent - counting(task.body, self.index, found.divergent)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:
         known = {**known, **constants(block)}
@@ -137,9 +129,10 @@ class _Prices:
             elif isinstance(s, N.While):
                 trips = _TRIPS
             longest = _LONGEST if self._own_trips(s) else 1.0
+            at_once = self._at_once(s, known)
             for inner in s.blocks():
                 x, y = self.of(inner, known)
-                a, b = a + trips * x, b + longest * trips * y
+                a, b = a + trips * x / at_once, b + longest * trips * y
             one, together = one + a, together + b
         return one, together
 
@@ -173,6 +166,13 @@ class _Prices:
         if isinstance(s, N.Control):
             return 2, 4
         return 0, 0
+
+    def _at_once(self, s: N.Stmt, known: dict[int, int]) -> int:
+        """How many trips of a loop an iteration by itself makes at once, by LLVM's vectoriser."""
+        if not isinstance(s, N.For) or not vector_loops.in_rows(s):
+            return 1
+        trips = known[s.end] - known[s.begin] if s.begin in known and s.end in known else 2 * self.lanes
+        return self.lanes if trips >= 2 * self.lanes else 1
 
     def _own_trips(self, s: N.Stmt) -> bool:
         """Whether the bounds of a loop depend on data of the iteration."""

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
 
 
 @dataclass(slots=True)
@@ -41,6 +42,15 @@ def counts_up(s: N.Op, counting: Container[int], divergent: Container[int]) -> b
         return False
     x, y = s.args
     return (x in counting and y not in divergent) or (s.prim == "add" and y in counting and x not in divergent)
+
+
+def counting(block: N.Block, index: int, divergent: Container[int]) -> set[int]:
+    """The values that count up with the index: from one iteration to the next they grow by one."""
+    found = {index}
+    for s in walk(block):
+        if isinstance(s, N.Op) and counts_up(s, found, divergent):
+            found.add(s.id)
+    return found
 
 
 def _block(d: Divergence, block: N.Block, under_mask: bool) -> None:

@@ -1,0 +1,49 @@
+"""Which loops LLVM's loop vectoriser may take, and which of them lie so well in memory that no lanes are needed."""
+
+from __future__ import annotations
+
+from quadrants_lab.backends.cpu.body import large
+from quadrants_lab.backends.cpu.lanes.divergence import counting, divergence
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.walk import uses, walk
+
+_NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)
+_SUMS = ("add", "mul", "min", "max")
+
+
+def vectorisable(block: N.Block, in_loop: bool) -> bool:
+    """Whether the vectoriser may gain from an innermost loop in the block, or with ``in_loop`` from one around it."""
+    loops = [s for s in walk(block) if isinstance(s, N.For)]
+    if loops:
+        return any(vectorisable(s.body, True) for s in loops)
+    if not in_loop or large(block):
+        return False
+    for s in walk(block):
+        if isinstance(s, _NOT_IN_VECTORS):
+            return False
+        if isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm:
+            return False
+        if isinstance(s, N.Atomic) and s.index and not s.private:
+            return False
+    return True
+
+
+def in_rows(loop: N.For) -> bool:
+    """Whether the vectoriser takes the loop as it is: its trips access neighbouring elements, or one element all, and
+    it carries sums only."""
+    if any(isinstance(s, N.Loop) for s in walk(loop.body)) or not vectorisable(loop.body, True):
+        return False
+    used, defs = uses(loop.body), {d: s for s in loop.body for d, _ in s.defs()}
+    for p, end in zip(loop.carried, loop.body[-1].operands(), strict=True):
+        made = defs.get(end)
+        if not isinstance(made, N.Op) or made.prim not in _SUMS or p.id not in made.args or used[p.id] != 1:
+            return False
+    other = divergence(loop.body, [loop.index.id]).divergent
+    up = counting(loop.body, loop.index.id, other)
+    for s in walk(loop.body):
+        if isinstance(s, N.Access) and s.index:
+            *rows, last = s.index
+            if not other.isdisjoint(rows) or (last in other and last not in up):
+                return False
+    return True
