@@ -67,7 +67,7 @@ def compiling(engine: Any) -> list[float]:
     """The parts of compiling that `check_races` and `split_blocks` take, over every kernel and gradient of the sample
     programs."""
     import quadrants_lab.runtime.compile.compile as compiler
-    from quadrants_lab import pipelines
+    from quadrants_lab.pipelines import launch as pipelines
 
     no_cache, others = patch.dict(os.environ, QD_OFFLINE_CACHE="0"), pipelines.FRONT[1:]
     with clocked(pipelines, "split_blocks") as splitting, clocked(compiler, "check_races") as looking:
