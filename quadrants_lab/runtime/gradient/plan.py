@@ -271,7 +271,8 @@ class GradientPlan(Plan):
         """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
         if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
             return False
-        operands = self.operands(args)
+        memories = self.memories(args)
+        operands = self.operands(args, memories)
         for name, operand in operands.items():
             buffer = self.kernel.buffers[name]
             if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
@@ -281,7 +282,7 @@ class GradientPlan(Plan):
             if counted is None:
                 return False
             self.counted = counted
-        live = self.live(args)
+        live = Live(self.scalars(args), operands, memories)
         sizes, counted = self.sizes, self.counted
         if self.device_sizes is not None and self.device_sizes.wanted(operands):
             found = self.device_sizes.values(args, operands, lambda e: evaluated(e, live))

@@ -187,7 +187,8 @@ class Plan:
 
     def live(self, args: Sequence[Any]) -> Live:
         """The data of a launch with ``args`` for size expressions."""
-        return Live(self.scalars(args), self.operands(args), self.memories(args))
+        memories = self.memories(args)
+        return Live(self.scalars(args), self.operands(args, memories), memories)
 
     def unbind_gradients(self) -> None:
         """Gives gradients that a launch borrowed back to their owners."""
@@ -258,19 +259,20 @@ class Plan:
         """The memory of each buffer that `places` finds."""
         return {name: memory_at(place, args) for name, place in self.places(args).items()}
 
-    def operands(self, args: Sequence[Any]) -> dict[str, Any]:
-        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device."""
-        return {name: getattr(x, "operand", x) for name, x in self.backing(args).items()}
+    def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
+        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
+        ``memories``: what `memories` returns, if that is known."""
+        return {name: getattr(x, "operand", x) for name, x in self.backing(args, memories).items()}
 
     def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
         """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
         return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
 
-    def backing(self, args: Sequence[Any]) -> dict[str, Any]:
+    def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
         slots = zip(self.slots, args, strict=True)
         others = {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}
-        return {**self.memories(args), **others}
+        return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
         """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel does not touch
