@@ -9,19 +9,21 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+_FEW = 5000  # frozen objects, at most, that are not the program's: Python 3.12 freezes some hundred when it starts
+
 
 @contextmanager
 def importing() -> Iterator[None]:
     """For a ``with`` around imports. Modules stay, so a collection among their objects finds nothing to free.
-    Afterwards all objects count as old, otherwise the next collection would go through them. If nothing was imported,
-    nothing changes, since each call would put off the collection of old objects."""
+    Afterwards all objects count as old, otherwise the next collection would go through them. Nothing changes if nothing
+    was imported, since each call would put off the collection of old objects, or if the program froze objects."""
     collected, known = gc.isenabled(), len(sys.modules)
     try:
         gc.disable()
         yield
     finally:
         if collected:
-            if len(sys.modules) != known and not gc.get_freeze_count():
+            if len(sys.modules) != known and gc.get_freeze_count() <= _FEW:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
