@@ -124,6 +124,20 @@ def test_constructors():
         qd.Vector.unit(3, 3)
 
 
+def test_the_place_of_the_one_in_a_unit_vector_may_be_computed():
+    @qd.kernel
+    def axes() -> qd.types.matrix(3, 3, qd.f32):
+        m, plain = qd.Matrix.zero(qd.f32, 3, 3), 0
+        qd.loop_config(serialize=True)
+        for i in range(3):
+            m += qd.Vector.unit(3, (i + 1) % 3, qd.f32).outer_product(qd.Vector([1.0, 2.0, 3.0]) * i)
+            plain += qd.Vector.unit(3, i)[i] // 1
+        m[0, 0] += plain
+        return m
+
+    assert axes().to_list() == [[5.0, 4.0, 6.0], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]
+
+
 def test_numpys_and_the_languages_functions_give_values():
     w = qd.Vector(W)
     same = [

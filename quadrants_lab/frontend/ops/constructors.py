@@ -51,12 +51,19 @@ def _filled(name: str, value: int) -> Lower:
 
 def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> Value:
     size = _size(cx, n, call, "unit")
-    at = cx.known(i, "QL1610", call, op="qd.Matrix.unit")
-    if at not in range(size):
-        raise cx.fail("QL1506", call, index=at, count=size)
-    made = Matrix((size,), tuple(Lit(int(k == at), call) for k in range(size)))
+    at = cx.number(i, argument_node(call, 1))
+    if cx.type_of(at).is_float:
+        raise cx.fail("QL1502", argument_node(call, 1), dtype=cx.type_of(at), k=0, text="qd.Vector.unit")
     cx.at(call)
-    return made if dt is None else matrix.cast(cx, made, cx.dtype(dt, call))
+    if isinstance(at, Lit):
+        if at.value not in range(size):
+            raise cx.fail("QL1506", call, index=at.value, count=size)
+        made = Matrix((size,), tuple(Lit(int(k == at.value), call) for k in range(size)))
+        return made if dt is None else matrix.cast(cx, made, cx.dtype(dt, call))
+    t = cx.options.default_ip if dt is None else cx.dtype(dt, call)
+    wide: Any = cx.index(at)  # every position fits the dtype
+    tests = (cx.b.op("eq", wide.id, cx.const(k, wide.type)) for k in range(size))
+    return Matrix((size,), tuple(Num(cx.b.op("select", one, cx.const(1, t), cx.const(0, t)), t) for one in tests))
 
 
 def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:

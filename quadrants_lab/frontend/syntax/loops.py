@@ -179,6 +179,8 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
             if space.step is not None:
                 begin = space.id(cx, space.axes[0][0])
                 env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
+            for temp in (t for value in shared.values() for t in leaves(value)):
+                temp.iteration = frozenset(leaf.id for n in names for leaf in leaves(env[n.id]))
             _iteration(cx, node, space, names)
             cx.at(node)
             if not cx.exited:

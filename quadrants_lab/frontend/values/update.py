@@ -104,6 +104,8 @@ def write_local(cx: Context, place: Local, value: Value, node: ast.expr, source:
         containers.change(cx, held, replaced, node, place.name)
         return
     whole = cx.frame.env[place.name]
+    if is_shared(whole) and _store_own(cx, place, value, node, source, stmt):
+        return
     check_not_shared(cx, whole, node, place.name)
     _check_not_copy(cx, place, node)
     assign_local(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
@@ -166,6 +168,36 @@ def _replaced(
     for p, cond in candidates(cx, old.shape, step):
         elements[p] = Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
     return Matrix(old.shape, tuple(elements))
+
+
+_OWN = "an assignment at the loop's index"
+
+
+def _store_own(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
+    """Assigns an element of a local of the kernel at an index with all those of the loop: no other iteration reaches
+    it. Returns whether the place is such an element, and the loop changes the local in no other way."""
+    base: Any = place.base
+    step = place.steps[-1] if place.steps else None
+    if not isinstance(base, Matrix) or not isinstance(step, DynamicIndex):
+        return False
+    temps: Any = base.elements
+    if not temps[0].iteration <= {k.id for k in step.index if isinstance(k, Num)}:
+        return False
+    for temp in temps:
+        temp.reduced = temp.reduced or (_OWN, cx.span(stmt))
+    if any(temp.reduced[0] != _OWN for temp in temps):
+        return False
+    number, t = cx.number(value, source), temps[0].buffer.dtype
+    warn_loss(cx, "QL1901", number, t, place.name, node)
+    cx.at(stmt)
+    new = cx.to(number, t)
+    for p, cond in candidates(cx, base.shape, step):
+        here = cond()
+        with cx.b.block() as then:
+            cx.b.store(temps[p].buffer, (), new)
+            cx.b.yield_()
+        cx.b.add(N.If(cx.b.fresh(), here, tuple(then), cx.b.nothing(), ()))
+    return True
 
 
 def check_not_shared(cx: Context, value: Value, node: ast.expr, name: str) -> None:
@@ -343,7 +375,7 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
     temp.reduced = temp.reduced or (family, cx.span(stmt))
     first, where = temp.reduced
     if first != family:
-        also = (Label(where, f"accumulated by another operation: {first} here, {family} there"),)
+        also = (Label(where, f"changed in another way: {first} here, {family} there"),)
         raise cx.fail("QL1705", node, name=temp.name, also=also)
     return Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 

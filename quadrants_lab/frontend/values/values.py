@@ -162,11 +162,12 @@ class Element:
 class Temp:
     """A number of a local of the kernel inside a parallel loop that accumulates into it or sets it to a constant.
     ``reduced`` holds the operation and the place of the first change; no other operation is allowed, because it would
-    not commute."""
+    not commute. ``iteration`` has the ids of the indices of the loop."""
 
     buffer: Buffer
     name: str
     reduced: tuple[str, Span] | None = None
+    iteration: frozenset[int] = frozenset()
     fixed = ""
 
 
