@@ -89,6 +89,37 @@ for attempt in range(2):
         process.finish()
 
 
+def test_ctrl_c_stops_a_sum_over_more_iterations_than_anybody_waits_for() -> None:
+    """A share of its iterations alone would take hours."""
+    with start("""
+LONG = '''kernel k() forward {
+  buffer @y: field f64[]
+  offload range_for bounds {
+    %0: i32 = const 0
+    %2: i32 = const 1048576
+    yield %0, %0, %2, %2
+  } do (%5: i32, %6: i32) {
+    %7: i32 = add %5, %6
+    %8: f64 = cast %7
+    %9: f64 = cos %8
+    %10: f64 = atomic add @y[], %9
+    yield
+  }
+}'''
+call = bind(load(LONG), {"y": np.zeros(())})
+try:
+    print("started")
+    call.launch()
+except KeyboardInterrupt:
+    print("interrupted")
+""") as process:
+        assert process.line() == "started\n"
+        time.sleep(0.3)
+        process.send()
+        assert process.line() == "interrupted\n"
+        process.finish()
+
+
 def test_handlers_that_do_not_raise_let_the_launch_go_on() -> None:
     with start("""
 def handler(number, frame):

@@ -13,6 +13,7 @@ import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.source import function_source
+from quadrants_lab.frontend.values import context
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.py"))
@@ -33,9 +34,22 @@ def test_source_errors() -> None:
         function_source(names["f"])  # type: ignore[arg-type]
 
 
+def test_a_kernel_that_grows_beyond_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its loops alone is short enough."""
+    monkeypatch.setattr(context, "MOST_OPERATIONS", 1000)
+    (tmp_path / "grows.py").write_text("""\
+def grows():
+    for i in qd.static(range(100)):
+        for j in qd.static(range(100)):
+            z[0] += 1.0
+""")
+    said = load(tmp_path / "grows.py")["grows"].diagnostics()
+    assert "error[QL1213]: this kernel has become longer than 1,000 operations\n --> grows.py, line 4" in said
+
+
 def test_every_code_is_shown() -> None:
     shown = "".join(p.read_text() for p in (Path(__file__).parent / "cases").glob("*.txt"))
-    elsewhere = {"QL1101", "QL1102", "QL1905"}  # the last needs fields with memory: lang/test_python_in_kernels.py
+    elsewhere = {"QL1101", "QL1102", "QL1213", "QL1905"}  # the last needs memory: lang/test_python_in_kernels.py
     assert set(TABLE) - set(re.findall(r"QL\d{4}", shown)) == elsewhere
 
 

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 1b08f434031cd736
+; made by scripts/cpu_runtime.py from the sources 46f2e46371993fdf
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -340,372 +340,338 @@ define i64 @qd_parallel(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4, i64 %5) nounwind
   %13 = icmp ne i64 %12, 0
   %14 = icmp ugt i64 %2, %3
   %15 = and i1 %14, %13
-  br i1 %15, label %51, label %16
+  br i1 %15, label %18, label %16
 
 16:                                               ; preds = %6
   %17 = tail call i64 @llvm.umax.i64(i64 %3, i64 65536)
-  %18 = icmp eq i64 %5, 0
-  br i1 %18, label %24, label %19
+  tail call fastcc void @run_here(ptr %0, ptr %1, i64 0, i64 %2, i64 %17, i64 %5)
+  br label %166
 
-19:                                               ; preds = %16
-  %20 = add i64 %17, -1
-  %21 = add i64 %20, %5
-  %22 = urem i64 %21, %5
-  %23 = sub nuw i64 %21, %22
-  br label %24
+18:                                               ; preds = %6
+  %19 = icmp eq i64 %4, 0
+  br i1 %19, label %94, label %20
 
-24:                                               ; preds = %19, %16
-  %25 = phi i64 [ %23, %19 ], [ %17, %16 ]
-  %26 = getelementptr inbounds i8, ptr %0, i64 16
-  %27 = icmp eq i64 %2, 0
-  br i1 %27, label %249, label %28
+20:                                               ; preds = %18
+  %21 = lshr i64 %2, 4
+  %22 = tail call i64 @llvm.umax.i64(i64 %21, i64 1)
+  %23 = tail call i64 @llvm.umin.i64(i64 %22, i64 1048576)
+  %24 = icmp eq i64 %5, 0
+  br i1 %24, label %30, label %25
 
-28:                                               ; preds = %24, %49
-  %29 = phi i64 [ %41, %49 ], [ 0, %24 ]
-  %30 = load atomic i64, ptr %26 monotonic, align 8
-  %31 = and i64 %30, 6
-  %32 = icmp eq i64 %31, 0
-  br i1 %32, label %33, label %249
+25:                                               ; preds = %20
+  %26 = add i64 %5, -1
+  %27 = add i64 %26, %23
+  %28 = urem i64 %27, %5
+  %29 = sub nuw i64 %27, %28
+  br label %30
 
-33:                                               ; preds = %28
-  %34 = load ptr, ptr %0, align 8
-  %35 = load atomic i32, ptr %34 monotonic, align 8
-  %36 = icmp eq i32 %35, 0
-  br i1 %36, label %39, label %37
+30:                                               ; preds = %25, %20
+  %31 = phi i64 [ %29, %25 ], [ %23, %20 ]
+  %32 = getelementptr inbounds i8, ptr %8, i64 8
+  %33 = getelementptr inbounds i8, ptr %0, i64 16
+  %34 = getelementptr inbounds i8, ptr %7, i64 8
+  br label %35
 
-37:                                               ; preds = %33
-  %38 = tail call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br i1 %38, label %249, label %39
-
-39:                                               ; preds = %37, %33
-  %40 = add i64 %29, %25
-  %41 = tail call i64 @llvm.umin.i64(i64 %40, i64 %2)
-  %42 = icmp ult i64 %29, %41
-  br i1 %42, label %43, label %49
-
-43:                                               ; preds = %39, %43
-  %44 = phi i64 [ %47, %43 ], [ %29, %39 ]
-  %45 = add i64 %44, %5
-  %46 = tail call i64 @llvm.umin.i64(i64 %45, i64 %41)
-  %47 = select i1 %18, i64 %41, i64 %46
-  tail call void %1(ptr %0, i64 %44, i64 %47, i64 -1)
-  %48 = icmp ult i64 %47, %41
-  br i1 %48, label %43, label %49
-
-49:                                               ; preds = %43, %39
-  %50 = icmp ult i64 %40, %2
-  br i1 %50, label %28, label %249
-
-51:                                               ; preds = %6
-  %52 = icmp eq i64 %4, 0
-  br i1 %52, label %110, label %53
-
-53:                                               ; preds = %51
-  %54 = lshr i64 %2, 4
-  %55 = tail call i64 @llvm.umax.i64(i64 %54, i64 1)
-  %56 = icmp eq i64 %5, 0
-  br i1 %56, label %62, label %57
-
-57:                                               ; preds = %53
-  %58 = add nsw i64 %55, -1
-  %59 = add i64 %58, %5
-  %60 = urem i64 %59, %5
-  %61 = sub nuw i64 %59, %60
-  br label %62
-
-62:                                               ; preds = %57, %53
-  %63 = phi i64 [ %61, %57 ], [ %55, %53 ]
-  %64 = getelementptr inbounds i8, ptr %0, i64 16
-  %65 = getelementptr inbounds i8, ptr %8, i64 8
-  %66 = getelementptr inbounds i8, ptr %7, i64 8
-  br label %67
-
-67:                                               ; preds = %103, %62
-  %68 = phi i64 [ %63, %62 ], [ %109, %103 ]
-  %69 = phi i64 [ 0, %62 ], [ %71, %103 ]
-  %70 = add i64 %69, %68
-  %71 = call i64 @llvm.umin.i64(i64 %70, i64 %2)
+35:                                               ; preds = %87, %30
+  %36 = phi i64 [ %31, %30 ], [ %93, %87 ]
+  %37 = phi i64 [ 0, %30 ], [ %39, %87 ]
+  %38 = add i64 %37, %36
+  %39 = call i64 @llvm.umin.i64(i64 %38, i64 %2)
   call void @llvm.lifetime.start.p0(i64 16, ptr %8)
-  %72 = load i32, ptr @host.0, align 8
-  %73 = call i32 @clock_gettime(i32 %72, ptr %8)
-  %74 = load i64, ptr %8, align 16
-  %75 = load i64, ptr %65, align 8
+  %40 = load i32, ptr @host.0, align 8
+  %41 = call i32 @clock_gettime(i32 %40, ptr %8)
+  %42 = load i64, ptr %8, align 16
+  %43 = load i64, ptr %32, align 8
   call void @llvm.lifetime.end.p0(i64 16, ptr %8)
-  %76 = icmp ult i64 %69, %71
-  br i1 %76, label %77, label %83
+  br label %44
 
-77:                                               ; preds = %67, %77
-  %78 = phi i64 [ %81, %77 ], [ %69, %67 ]
-  %79 = add i64 %78, %5
-  %80 = call i64 @llvm.umin.i64(i64 %79, i64 %71)
-  %81 = select i1 %56, i64 %71, i64 %80
-  call void %1(ptr %0, i64 %78, i64 %81, i64 -1)
-  %82 = icmp ult i64 %81, %71
-  br i1 %82, label %77, label %83
+44:                                               ; preds = %66, %35
+  %45 = phi i64 [ %37, %35 ], [ %54, %66 ]
+  %46 = add i64 %45, 1048576
+  %47 = call i64 @llvm.umin.i64(i64 %46, i64 %39)
+  br i1 %24, label %52, label %48
 
-83:                                               ; preds = %77, %67
+48:                                               ; preds = %44
+  %49 = urem i64 %45, %5
+  %50 = add i64 %45, %5
+  %51 = sub i64 %50, %49
+  br label %52
+
+52:                                               ; preds = %48, %44
+  %53 = phi i64 [ %51, %48 ], [ %39, %44 ]
+  %54 = call i64 @llvm.umin.i64(i64 %47, i64 %53)
+  call void %1(ptr %0, i64 %45, i64 %54, i64 -1)
+  %55 = icmp eq i64 %54, %39
+  br i1 %55, label %67, label %56
+
+56:                                               ; preds = %52
+  %57 = load atomic i64, ptr %33 monotonic, align 8
+  %58 = and i64 %57, 6
+  %59 = icmp eq i64 %58, 0
+  br i1 %59, label %60, label %67
+
+60:                                               ; preds = %56
+  %61 = load ptr, ptr %0, align 8
+  %62 = load atomic i32, ptr %61 monotonic, align 8
+  %63 = icmp eq i32 %62, 0
+  br i1 %63, label %66, label %64
+
+64:                                               ; preds = %60
+  %65 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %65, label %67, label %66
+
+66:                                               ; preds = %64, %60
+  br label %44
+
+67:                                               ; preds = %64, %56, %52
   call void @llvm.lifetime.start.p0(i64 16, ptr %7)
-  %84 = load i32, ptr @host.0, align 8
-  %85 = call i32 @clock_gettime(i32 %84, ptr %7)
-  %86 = load i64, ptr %7, align 16
-  %87 = load i64, ptr %66, align 8
+  %68 = load i32, ptr @host.0, align 8
+  %69 = call i32 @clock_gettime(i32 %68, ptr %7)
+  %70 = load i64, ptr %7, align 16
+  %71 = load i64, ptr %34, align 8
   call void @llvm.lifetime.end.p0(i64 16, ptr %7)
-  %88 = sub i64 %86, %74
-  %89 = mul i64 %88, 1000000000
-  %90 = sub i64 %87, %75
-  %91 = add i64 %90, %89
-  %92 = icmp ult i64 %70, %2
-  br i1 %92, label %93, label %249
+  %72 = sub i64 %70, %42
+  %73 = mul i64 %72, 1000000000
+  %74 = sub i64 %71, %43
+  %75 = add i64 %74, %73
+  %76 = icmp ult i64 %38, %2
+  br i1 %76, label %77, label %166
 
-93:                                               ; preds = %83
-  %94 = load atomic i64, ptr %64 monotonic, align 8
-  %95 = and i64 %94, 6
-  %96 = icmp eq i64 %95, 0
-  br i1 %96, label %97, label %249
+77:                                               ; preds = %67
+  %78 = load atomic i64, ptr %33 monotonic, align 8
+  %79 = and i64 %78, 6
+  %80 = icmp eq i64 %79, 0
+  br i1 %80, label %81, label %166
 
-97:                                               ; preds = %93
-  %98 = load ptr, ptr %0, align 8
-  %99 = load atomic i32, ptr %98 monotonic, align 8
-  %100 = icmp eq i32 %99, 0
-  br i1 %100, label %103, label %101
+81:                                               ; preds = %77
+  %82 = load ptr, ptr %0, align 8
+  %83 = load atomic i32, ptr %82 monotonic, align 8
+  %84 = icmp eq i32 %83, 0
+  br i1 %84, label %87, label %85
 
-101:                                              ; preds = %97
-  %102 = call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br i1 %102, label %249, label %103
+85:                                               ; preds = %81
+  %86 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %86, label %166, label %87
 
-103:                                              ; preds = %101, %97
-  %104 = sub i64 %2, %71
-  %105 = mul i64 %91, %104
-  %106 = sub i64 %71, %69
-  %107 = udiv i64 %105, %106
-  %108 = icmp ugt i64 %107, 10000
-  %109 = shl i64 %68, 1
-  br i1 %108, label %110, label %67
+87:                                               ; preds = %85, %81
+  %88 = sub i64 %39, %37
+  %89 = mul i64 %88, 10000
+  %90 = sub i64 %2, %39
+  %91 = udiv i64 %89, %90
+  %92 = icmp ugt i64 %75, %91
+  %93 = shl i64 %36, 1
+  br i1 %92, label %94, label %35
 
-110:                                              ; preds = %103, %51
-  %111 = phi i64 [ 0, %51 ], [ %71, %103 ]
-  %112 = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
-  %113 = extractvalue { i32, i1 } %112, 1
-  br i1 %113, label %147, label %114
+94:                                               ; preds = %87, %18
+  %95 = phi i64 [ 0, %18 ], [ %39, %87 ]
+  %96 = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic, align 4
+  %97 = extractvalue { i32, i1 } %96, 1
+  br i1 %97, label %99, label %98
 
-114:                                              ; preds = %110
-  %115 = icmp eq i64 %5, 0
-  br i1 %115, label %120, label %116
+98:                                               ; preds = %94
+  call fastcc void @run_here(ptr %0, ptr %1, i64 %95, i64 %2, i64 65536, i64 %5)
+  br label %166
 
-116:                                              ; preds = %114
-  %117 = add i64 %5, 65535
-  %118 = urem i64 %117, %5
-  %119 = sub nuw i64 %117, %118
-  br label %120
+99:                                               ; preds = %94
+  %100 = sub i64 %2, %95
+  %101 = shl i64 %12, 3
+  %102 = add i64 %101, 8
+  %103 = udiv i64 %100, %102
+  %104 = call i64 @llvm.umax.i64(i64 %103, i64 %3)
+  %105 = call i64 @llvm.umax.i64(i64 %104, i64 1)
+  %106 = call i64 @llvm.umin.i64(i64 %105, i64 1048576)
+  %107 = icmp eq i64 %5, 0
+  br i1 %107, label %113, label %108
 
-120:                                              ; preds = %116, %114
-  %121 = phi i64 [ %119, %116 ], [ 65536, %114 ]
-  %122 = getelementptr inbounds i8, ptr %0, i64 16
-  %123 = icmp ult i64 %111, %2
-  br i1 %123, label %124, label %249
+108:                                              ; preds = %99
+  %109 = add i64 %5, -1
+  %110 = add i64 %109, %106
+  %111 = urem i64 %110, %5
+  %112 = sub nuw i64 %110, %111
+  br label %113
 
-124:                                              ; preds = %120, %145
-  %125 = phi i64 [ %137, %145 ], [ %111, %120 ]
-  %126 = load atomic i64, ptr %122 monotonic, align 8
-  %127 = and i64 %126, 6
-  %128 = icmp eq i64 %127, 0
-  br i1 %128, label %129, label %249
-
-129:                                              ; preds = %124
-  %130 = load ptr, ptr %0, align 8
-  %131 = load atomic i32, ptr %130 monotonic, align 8
-  %132 = icmp eq i32 %131, 0
-  br i1 %132, label %135, label %133
-
-133:                                              ; preds = %129
-  %134 = call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br i1 %134, label %249, label %135
-
-135:                                              ; preds = %133, %129
-  %136 = add i64 %125, %121
-  %137 = call i64 @llvm.umin.i64(i64 %136, i64 %2)
-  %138 = icmp ult i64 %125, %137
-  br i1 %138, label %139, label %145
-
-139:                                              ; preds = %135, %139
-  %140 = phi i64 [ %143, %139 ], [ %125, %135 ]
-  %141 = add i64 %140, %5
-  %142 = call i64 @llvm.umin.i64(i64 %141, i64 %137)
-  %143 = select i1 %115, i64 %137, i64 %142
-  call void %1(ptr %0, i64 %140, i64 %143, i64 -1)
-  %144 = icmp ult i64 %143, %137
-  br i1 %144, label %139, label %145
-
-145:                                              ; preds = %139, %135
-  %146 = icmp ult i64 %136, %2
-  br i1 %146, label %124, label %249
-
-147:                                              ; preds = %110
-  %148 = sub i64 %2, %111
-  %149 = shl i64 %12, 3
-  %150 = add i64 %149, 8
-  %151 = udiv i64 %148, %150
-  %152 = call i64 @llvm.umax.i64(i64 %151, i64 %3)
-  %153 = call i64 @llvm.umax.i64(i64 %152, i64 1)
-  %154 = call i64 @llvm.umin.i64(i64 %153, i64 1048576)
-  %155 = icmp eq i64 %5, 0
-  br i1 %155, label %161, label %156
-
-156:                                              ; preds = %147
-  %157 = add i64 %5, -1
-  %158 = add i64 %157, %154
-  %159 = urem i64 %158, %5
-  %160 = sub nuw i64 %158, %159
-  br label %161
-
-161:                                              ; preds = %156, %147
-  %162 = phi i64 [ %160, %156 ], [ %154, %147 ]
-  %163 = add i64 %148, -1
-  %164 = add i64 %163, %162
-  %165 = udiv i64 %164, %162
-  %166 = add i64 %165, -1
-  %167 = call i64 @llvm.umin.i64(i64 %12, i64 %166)
+113:                                              ; preds = %108, %99
+  %114 = phi i64 [ %112, %108 ], [ %106, %99 ]
+  %115 = add i64 %100, -1
+  %116 = add i64 %115, %114
+  %117 = udiv i64 %116, %114
+  %118 = add i64 %117, -1
+  %119 = call i64 @llvm.umin.i64(i64 %12, i64 %118)
   store ptr %1, ptr @job.0, align 8
   store ptr %0, ptr @job.1, align 8
   store i64 %2, ptr @job.2, align 8
-  store i64 %162, ptr @job.3, align 8
+  store i64 %114, ptr @job.3, align 8
   store i64 %5, ptr @job.4, align 8
-  store atomic i64 %167, ptr @job.5 monotonic, align 8
-  store atomic i64 %111, ptr @next monotonic, align 128
-  %168 = load atomic i64, ptr @state monotonic, align 8
-  %169 = and i64 %168, -8589934592
-  %170 = add i64 %169, 12884901888
-  store atomic i64 %170, ptr @state seq_cst, align 8
-  %171 = load atomic i64, ptr @sleepers seq_cst, align 128
-  %172 = icmp eq i64 %171, 0
-  br i1 %172, label %182, label %173
+  store atomic i64 %119, ptr @job.5 monotonic, align 8
+  store atomic i64 %95, ptr @next monotonic, align 128
+  %120 = load atomic i64, ptr @state monotonic, align 8
+  %121 = and i64 %120, -8589934592
+  %122 = add i64 %121, 12884901888
+  store atomic i64 %122, ptr @state seq_cst, align 8
+  %123 = load atomic i64, ptr @sleepers seq_cst, align 128
+  %124 = icmp eq i64 %123, 0
+  br i1 %124, label %134, label %125
 
-173:                                              ; preds = %161
-  %174 = call i32 @pthread_mutex_lock(ptr @lock)
-  %175 = icmp eq i64 %167, 1
-  br i1 %175, label %176, label %178
+125:                                              ; preds = %113
+  %126 = call i32 @pthread_mutex_lock(ptr @lock)
+  %127 = icmp eq i64 %119, 1
+  br i1 %127, label %128, label %130
 
-176:                                              ; preds = %173
-  %177 = call i32 @pthread_cond_signal(ptr @wake)
-  br label %180
+128:                                              ; preds = %125
+  %129 = call i32 @pthread_cond_signal(ptr @wake)
+  br label %132
 
-178:                                              ; preds = %173
-  %179 = call i32 @pthread_cond_broadcast(ptr @wake)
-  br label %180
+130:                                              ; preds = %125
+  %131 = call i32 @pthread_cond_broadcast(ptr @wake)
+  br label %132
 
-180:                                              ; preds = %178, %176
-  %181 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %182
+132:                                              ; preds = %130, %128
+  %133 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %134
 
-182:                                              ; preds = %180, %161
-  %183 = load ptr, ptr @job.0, align 8
-  %184 = load ptr, ptr @job.1, align 8
-  %185 = load i64, ptr @job.2, align 8
-  %186 = load i64, ptr @job.3, align 8
-  %187 = load i64, ptr @job.4, align 8
-  %188 = getelementptr inbounds i8, ptr %184, i64 16
-  %189 = atomicrmw add ptr @next, i64 %186 monotonic, align 128
-  %190 = icmp ult i64 %189, %185
-  br i1 %190, label %191, label %217
+134:                                              ; preds = %132, %113
+  call fastcc void @take_chunks(i64 0)
+  %135 = atomicrmw and ptr @state, i64 -4294967297 seq_cst, align 8
+  %136 = load atomic i64, ptr @state acquire, align 8
+  %137 = and i64 %136, 65535
+  %138 = icmp eq i64 %137, 0
+  br i1 %138, label %162, label %139
 
-191:                                              ; preds = %182
-  %192 = icmp eq i64 %187, 0
-  br label %193
+139:                                              ; preds = %134
+  %140 = getelementptr inbounds i8, ptr %0, i64 16
+  br label %141
 
-193:                                              ; preds = %214, %191
-  %194 = phi i64 [ %189, %191 ], [ %215, %214 ]
-  %195 = load atomic i64, ptr %188 monotonic, align 8
-  %196 = and i64 %195, 6
-  %197 = icmp eq i64 %196, 0
-  br i1 %197, label %198, label %217
+141:                                              ; preds = %157, %139
+  %142 = phi i32 [ 0, %139 ], [ %158, %157 ]
+  %143 = load atomic i64, ptr %140 monotonic, align 8
+  %144 = and i64 %143, 6
+  %145 = icmp eq i64 %144, 0
+  br i1 %145, label %146, label %152
 
-198:                                              ; preds = %193
-  %199 = load ptr, ptr %184, align 8
-  %200 = load atomic i32, ptr %199 monotonic, align 8
-  %201 = icmp eq i32 %200, 0
-  br i1 %201, label %204, label %202
+146:                                              ; preds = %141
+  %147 = load ptr, ptr %0, align 8
+  %148 = load atomic i32, ptr %147 monotonic, align 8
+  %149 = icmp eq i32 %148, 0
+  br i1 %149, label %152, label %150
 
-202:                                              ; preds = %198
-  %203 = call zeroext i1 @qd_poll(ptr %184, i64 0)
-  br i1 %203, label %217, label %204
+150:                                              ; preds = %146
+  %151 = call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br label %152
 
-204:                                              ; preds = %202, %198
-  %205 = add i64 %194, %186
-  %206 = call i64 @llvm.umin.i64(i64 %205, i64 %185)
-  %207 = icmp ult i64 %194, %206
-  br i1 %207, label %208, label %214
+152:                                              ; preds = %150, %146, %141
+  %153 = icmp ult i32 %142, 2000
+  br i1 %153, label %154, label %155
 
-208:                                              ; preds = %204, %208
-  %209 = phi i64 [ %212, %208 ], [ %194, %204 ]
-  %210 = add i64 %209, %187
-  %211 = call i64 @llvm.umin.i64(i64 %210, i64 %206)
-  %212 = select i1 %192, i64 %206, i64 %211
-  call void %183(ptr %184, i64 %209, i64 %212, i64 0)
-  %213 = icmp ult i64 %212, %206
-  br i1 %213, label %208, label %214
-
-214:                                              ; preds = %208, %204
-  %215 = atomicrmw add ptr @next, i64 %186 monotonic, align 128
-  %216 = icmp ult i64 %215, %185
-  br i1 %216, label %193, label %217
-
-217:                                              ; preds = %214, %202, %193, %182
-  %218 = atomicrmw and ptr @state, i64 -4294967297 seq_cst, align 8
-  %219 = load atomic i64, ptr @state acquire, align 8
-  %220 = and i64 %219, 65535
-  %221 = icmp eq i64 %220, 0
-  br i1 %221, label %245, label %222
-
-222:                                              ; preds = %217
-  %223 = getelementptr inbounds i8, ptr %0, i64 16
-  br label %224
-
-224:                                              ; preds = %240, %222
-  %225 = phi i32 [ 0, %222 ], [ %241, %240 ]
-  %226 = load atomic i64, ptr %223 monotonic, align 8
-  %227 = and i64 %226, 6
-  %228 = icmp eq i64 %227, 0
-  br i1 %228, label %229, label %235
-
-229:                                              ; preds = %224
-  %230 = load ptr, ptr %0, align 8
-  %231 = load atomic i32, ptr %230 monotonic, align 8
-  %232 = icmp eq i32 %231, 0
-  br i1 %232, label %235, label %233
-
-233:                                              ; preds = %229
-  %234 = call zeroext i1 @qd_poll(ptr %0, i64 0)
-  br label %235
-
-235:                                              ; preds = %233, %229, %224
-  %236 = icmp ult i32 %225, 2000
-  br i1 %236, label %237, label %238
-
-237:                                              ; preds = %235
+154:                                              ; preds = %152
   call void @qd_relax()
-  br label %240
+  br label %157
 
-238:                                              ; preds = %235
-  %239 = call i32 @sched_yield()
-  br label %240
+155:                                              ; preds = %152
+  %156 = call i32 @sched_yield()
+  br label %157
 
-240:                                              ; preds = %238, %237
-  %241 = add nuw nsw i32 %225, 1
-  %242 = load atomic i64, ptr @state acquire, align 8
-  %243 = and i64 %242, 65535
-  %244 = icmp eq i64 %243, 0
-  br i1 %244, label %245, label %224
+157:                                              ; preds = %155, %154
+  %158 = add nuw nsw i32 %142, 1
+  %159 = load atomic i64, ptr @state acquire, align 8
+  %160 = and i64 %159, 65535
+  %161 = icmp eq i64 %160, 0
+  br i1 %161, label %162, label %141
 
-245:                                              ; preds = %240, %217
-  %246 = phi i64 [ %219, %217 ], [ %242, %240 ]
-  %247 = lshr exact i64 %246, 16
-  %248 = and i64 %247, 65535
+162:                                              ; preds = %157, %134
+  %163 = phi i64 [ %136, %134 ], [ %159, %157 ]
+  %164 = lshr exact i64 %163, 16
+  %165 = and i64 %164, 65535
   store atomic i32 0, ptr @busy release, align 4
-  br label %249
+  br label %166
 
-249:                                              ; preds = %49, %37, %28, %93, %101, %83, %145, %133, %124, %120, %24, %245
-  %250 = phi i64 [ %248, %245 ], [ 0, %24 ], [ 0, %120 ], [ 0, %124 ], [ 0, %133 ], [ 0, %145 ], [ 0, %83 ], [ 0, %101 ], [ 0, %93 ], [ 0, %28 ], [ 0, %37 ], [ 0, %49 ]
-  ret i64 %250
+166:                                              ; preds = %77, %85, %67, %98, %162, %16
+  %167 = phi i64 [ 0, %16 ], [ %165, %162 ], [ 0, %98 ], [ 0, %67 ], [ 0, %85 ], [ 0, %77 ]
+  ret i64 %167
+}
+
+define internal fastcc void @run_here(ptr %0, ptr %1, i64 %2, i64 %3, i64 %4, i64 %5) unnamed_addr nounwind {
+  %7 = icmp eq i64 %5, 0
+  br i1 %7, label %13, label %8
+
+8:                                                ; preds = %6
+  %9 = add i64 %4, -1
+  %10 = add i64 %9, %5
+  %11 = urem i64 %10, %5
+  %12 = sub nuw i64 %10, %11
+  br label %13
+
+13:                                               ; preds = %6, %8
+  %14 = phi i64 [ %12, %8 ], [ %4, %6 ]
+  %15 = getelementptr inbounds i8, ptr %0, i64 16
+  %16 = icmp ult i64 %2, %3
+  br i1 %16, label %17, label %28
+
+17:                                               ; preds = %13, %55
+  %18 = phi i64 [ %31, %55 ], [ %2, %13 ]
+  %19 = load atomic i64, ptr %15 monotonic, align 8
+  %20 = and i64 %19, 6
+  %21 = icmp eq i64 %20, 0
+  br i1 %21, label %22, label %28
+
+22:                                               ; preds = %17
+  %23 = load ptr, ptr %0, align 8
+  %24 = load atomic i32, ptr %23 monotonic, align 8
+  %25 = icmp eq i32 %24, 0
+  br i1 %25, label %29, label %26
+
+26:                                               ; preds = %22
+  %27 = tail call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %27, label %28, label %29
+
+28:                                               ; preds = %26, %55, %17, %13
+  ret void
+
+29:                                               ; preds = %22, %26
+  %30 = add i64 %18, %14
+  %31 = tail call i64 @llvm.umin.i64(i64 %30, i64 %3)
+  br label %32
+
+32:                                               ; preds = %54, %29
+  %33 = phi i64 [ %18, %29 ], [ %42, %54 ]
+  %34 = add i64 %33, 1048576
+  %35 = tail call i64 @llvm.umin.i64(i64 %34, i64 %31)
+  br i1 %7, label %40, label %36
+
+36:                                               ; preds = %32
+  %37 = urem i64 %33, %5
+  %38 = add i64 %33, %5
+  %39 = sub i64 %38, %37
+  br label %40
+
+40:                                               ; preds = %36, %32
+  %41 = phi i64 [ %39, %36 ], [ %31, %32 ]
+  %42 = tail call i64 @llvm.umin.i64(i64 %35, i64 %41)
+  tail call void %1(ptr %0, i64 %33, i64 %42, i64 -1)
+  %43 = icmp eq i64 %42, %31
+  br i1 %43, label %55, label %44
+
+44:                                               ; preds = %40
+  %45 = load atomic i64, ptr %15 monotonic, align 8
+  %46 = and i64 %45, 6
+  %47 = icmp eq i64 %46, 0
+  br i1 %47, label %48, label %55
+
+48:                                               ; preds = %44
+  %49 = load ptr, ptr %0, align 8
+  %50 = load atomic i32, ptr %49 monotonic, align 8
+  %51 = icmp eq i32 %50, 0
+  br i1 %51, label %54, label %52
+
+52:                                               ; preds = %48
+  %53 = tail call zeroext i1 @qd_poll(ptr %0, i64 0)
+  br i1 %53, label %55, label %54
+
+54:                                               ; preds = %52, %48
+  br label %32
+
+55:                                               ; preds = %40, %44, %52
+  %56 = icmp ult i64 %30, %3
+  br i1 %56, label %17, label %28
 }
 
 define ptr @qd_copies(ptr %0, i64 %1, i64 %2) nounwind {
@@ -1305,7 +1271,7 @@ define internal noalias ptr @watch(ptr readnone %0) nounwind {
   br i1 %54, label %10, label %9
 }
 
-define internal ptr @work(ptr readnone %0) nounwind {
+define internal noalias ptr @work(ptr readnone %0) nounwind {
   %2 = alloca %struct.System, align 8
   call void @llvm.lifetime.start.p0(i64 128, ptr %2)
   %3 = call i32 @sigfillset(ptr %2)
@@ -1315,140 +1281,83 @@ define internal ptr @work(ptr readnone %0) nounwind {
   %6 = call i64 @qd_fp_flush()
   %7 = load atomic i32, ptr @stopping acquire, align 4
   %8 = icmp eq i32 %7, 0
-  br i1 %8, label %9, label %98
+  br i1 %8, label %9, label %59
 
-9:                                                ; preds = %1, %93
-  %10 = phi i64 [ %95, %93 ], [ 0, %1 ]
-  %11 = phi i32 [ %94, %93 ], [ 0, %1 ]
+9:                                                ; preds = %1, %54
+  %10 = phi i64 [ %56, %54 ], [ 0, %1 ]
+  %11 = phi i32 [ %55, %54 ], [ 0, %1 ]
   %12 = load atomic i64, ptr @state acquire, align 8
   %13 = and i64 %12, 4294967296
   %14 = icmp ne i64 %13, 0
   %15 = lshr i64 %12, 32
   %16 = icmp ne i64 %15, %10
   %17 = and i1 %14, %16
-  br i1 %17, label %18, label %69
+  br i1 %17, label %18, label %30
 
 18:                                               ; preds = %9
   %19 = lshr i64 %12, 16
   %20 = and i64 %19, 65535
   %21 = load atomic i64, ptr @job.5 monotonic, align 8
   %22 = icmp ult i64 %20, %21
-  br i1 %22, label %23, label %69
+  br i1 %22, label %23, label %30
 
 23:                                               ; preds = %18
   %24 = add i64 %12, 65537
   %25 = cmpxchg ptr @state, i64 %12, i64 %24 acq_rel monotonic, align 8
   %26 = extractvalue { i64, i1 } %25, 1
-  %27 = extractvalue { i64, i1 } %25, 0
-  br i1 %26, label %28, label %93
+  br i1 %26, label %27, label %54
 
-28:                                               ; preds = %23
-  %29 = add nuw nsw i64 %20, 1
-  %30 = load ptr, ptr @job.0, align 8
-  %31 = load ptr, ptr @job.1, align 8
-  %32 = load i64, ptr @job.2, align 8
-  %33 = load i64, ptr @job.3, align 8
-  %34 = load i64, ptr @job.4, align 8
-  %35 = getelementptr inbounds i8, ptr %31, i64 16
-  %36 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
-  %37 = icmp ult i64 %36, %32
-  br i1 %37, label %40, label %38
+27:                                               ; preds = %23
+  %28 = add nuw nsw i64 %20, 1
+  call fastcc void @take_chunks(i64 %28)
+  %29 = atomicrmw sub ptr @state, i64 1 release, align 8
+  br label %54
 
-38:                                               ; preds = %28
-  %39 = atomicrmw sub ptr @state, i64 1 release, align 8
-  br label %93
+30:                                               ; preds = %18, %9
+  %31 = phi i64 [ %10, %9 ], [ %15, %18 ]
+  %32 = icmp slt i32 %11, 1999
+  br i1 %32, label %33, label %35
 
-40:                                               ; preds = %28
-  %41 = icmp eq i64 %34, 0
-  br label %42
-
-42:                                               ; preds = %63, %40
-  %43 = phi i64 [ %36, %40 ], [ %64, %63 ]
-  %44 = load atomic i64, ptr %35 monotonic, align 8
-  %45 = and i64 %44, 6
-  %46 = icmp eq i64 %45, 0
-  br i1 %46, label %47, label %66
-
-47:                                               ; preds = %42
-  %48 = load ptr, ptr %31, align 8
-  %49 = load atomic i32, ptr %48 monotonic, align 8
-  %50 = icmp eq i32 %49, 0
-  br i1 %50, label %53, label %51
-
-51:                                               ; preds = %47
-  %52 = call zeroext i1 @qd_poll(ptr %31, i64 %29)
-  br i1 %52, label %66, label %53
-
-53:                                               ; preds = %51, %47
-  %54 = add i64 %43, %33
-  %55 = call i64 @llvm.umin.i64(i64 %54, i64 %32)
-  %56 = icmp ult i64 %43, %55
-  br i1 %56, label %57, label %63
-
-57:                                               ; preds = %53, %57
-  %58 = phi i64 [ %61, %57 ], [ %43, %53 ]
-  %59 = add i64 %58, %34
-  %60 = call i64 @llvm.umin.i64(i64 %59, i64 %55)
-  %61 = select i1 %41, i64 %55, i64 %60
-  call void %30(ptr %31, i64 %58, i64 %61, i64 %29)
-  %62 = icmp ult i64 %61, %55
-  br i1 %62, label %57, label %63
-
-63:                                               ; preds = %57, %53
-  %64 = atomicrmw add ptr @next, i64 %33 monotonic, align 128
-  %65 = icmp ult i64 %64, %32
-  br i1 %65, label %42, label %66
-
-66:                                               ; preds = %63, %51, %42
-  %67 = atomicrmw sub ptr @state, i64 1 release, align 8
-  %68 = lshr i64 %27, 32
-  br label %93
-
-69:                                               ; preds = %18, %9
-  %70 = phi i64 [ %10, %9 ], [ %15, %18 ]
-  %71 = icmp slt i32 %11, 1999
-  br i1 %71, label %72, label %74
-
-72:                                               ; preds = %69
-  %73 = add nsw i32 %11, 1
+33:                                               ; preds = %30
+  %34 = add nsw i32 %11, 1
   call void @qd_relax()
-  br label %93
+  br label %54
 
-74:                                               ; preds = %69
-  %75 = call i32 @pthread_mutex_lock(ptr @lock)
-  %76 = atomicrmw add ptr @sleepers, i64 1 seq_cst, align 128
-  %77 = load atomic i32, ptr @stopping seq_cst, align 4
-  %78 = icmp eq i32 %77, 0
-  br i1 %78, label %79, label %90
+35:                                               ; preds = %30
+  %36 = call i32 @pthread_mutex_lock(ptr @lock)
+  %37 = atomicrmw add ptr @sleepers, i64 1 seq_cst, align 128
+  %38 = load atomic i32, ptr @stopping seq_cst, align 4
+  %39 = icmp eq i32 %38, 0
+  br i1 %39, label %40, label %51
 
-79:                                               ; preds = %74, %86
-  %80 = load atomic i64, ptr @state seq_cst, align 8
-  %81 = and i64 %80, 4294967296
-  %82 = icmp ne i64 %81, 0
-  %83 = lshr i64 %80, 32
-  %84 = icmp ne i64 %83, %70
-  %85 = and i1 %82, %84
-  br i1 %85, label %90, label %86
+40:                                               ; preds = %35, %47
+  %41 = load atomic i64, ptr @state seq_cst, align 8
+  %42 = and i64 %41, 4294967296
+  %43 = icmp ne i64 %42, 0
+  %44 = lshr i64 %41, 32
+  %45 = icmp ne i64 %44, %31
+  %46 = and i1 %43, %45
+  br i1 %46, label %51, label %47
 
-86:                                               ; preds = %79
-  %87 = call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
-  %88 = load atomic i32, ptr @stopping seq_cst, align 4
-  %89 = icmp eq i32 %88, 0
-  br i1 %89, label %79, label %90
+47:                                               ; preds = %40
+  %48 = call i32 @pthread_cond_wait(ptr @wake, ptr @lock)
+  %49 = load atomic i32, ptr @stopping seq_cst, align 4
+  %50 = icmp eq i32 %49, 0
+  br i1 %50, label %40, label %51
 
-90:                                               ; preds = %79, %86, %74
-  %91 = atomicrmw sub ptr @sleepers, i64 1 seq_cst, align 128
-  %92 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %93
+51:                                               ; preds = %40, %47, %35
+  %52 = atomicrmw sub ptr @sleepers, i64 1 seq_cst, align 128
+  %53 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %54
 
-93:                                               ; preds = %66, %23, %38, %72, %90
-  %94 = phi i32 [ 0, %66 ], [ %73, %72 ], [ 0, %90 ], [ 0, %38 ], [ %11, %23 ]
-  %95 = phi i64 [ %68, %66 ], [ %70, %72 ], [ %70, %90 ], [ %15, %38 ], [ %10, %23 ]
-  %96 = load atomic i32, ptr @stopping acquire, align 4
-  %97 = icmp eq i32 %96, 0
-  br i1 %97, label %9, label %98
+54:                                               ; preds = %27, %23, %33, %51
+  %55 = phi i32 [ %34, %33 ], [ 0, %51 ], [ %11, %23 ], [ 0, %27 ]
+  %56 = phi i64 [ %31, %33 ], [ %31, %51 ], [ %10, %23 ], [ %15, %27 ]
+  %57 = load atomic i32, ptr @stopping acquire, align 4
+  %58 = icmp eq i32 %57, 0
+  br i1 %58, label %9, label %59
 
-98:                                               ; preds = %93, %1
+59:                                               ; preds = %54, %1
   ret ptr null
 }
 
@@ -1941,6 +1850,92 @@ declare i32 @PyErr_CheckSignals()
 declare ptr @realloc(ptr, i64)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_signal(ptr)
+
+define internal fastcc void @take_chunks(i64 %0) unnamed_addr nounwind {
+  %2 = load ptr, ptr @job.0, align 8
+  %3 = load ptr, ptr @job.1, align 8
+  %4 = load i64, ptr @job.2, align 8
+  %5 = load i64, ptr @job.3, align 8
+  %6 = load i64, ptr @job.4, align 8
+  %7 = getelementptr inbounds i8, ptr %3, i64 16
+  %8 = atomicrmw add ptr @next, i64 %5 monotonic, align 128
+  %9 = icmp ult i64 %8, %4
+  br i1 %9, label %10, label %54
+
+10:                                               ; preds = %1
+  %11 = icmp eq i64 %0, -1
+  %12 = select i1 %11, i64 0, i64 %0
+  %13 = icmp eq i64 %6, 0
+  br label %14
+
+14:                                               ; preds = %10, %51
+  %15 = phi i64 [ %8, %10 ], [ %52, %51 ]
+  %16 = load atomic i64, ptr %7 monotonic, align 8
+  %17 = and i64 %16, 6
+  %18 = icmp eq i64 %17, 0
+  br i1 %18, label %19, label %54
+
+19:                                               ; preds = %14
+  %20 = load ptr, ptr %3, align 8
+  %21 = load atomic i32, ptr %20 monotonic, align 8
+  %22 = icmp eq i32 %21, 0
+  br i1 %22, label %25, label %23
+
+23:                                               ; preds = %19
+  %24 = tail call zeroext i1 @qd_poll(ptr %3, i64 %0)
+  br i1 %24, label %54, label %25
+
+25:                                               ; preds = %19, %23
+  %26 = add i64 %15, %5
+  %27 = tail call i64 @llvm.umin.i64(i64 %26, i64 %4)
+  br label %28
+
+28:                                               ; preds = %50, %25
+  %29 = phi i64 [ %15, %25 ], [ %38, %50 ]
+  %30 = add i64 %29, 1048576
+  %31 = tail call i64 @llvm.umin.i64(i64 %30, i64 %27)
+  br i1 %13, label %36, label %32
+
+32:                                               ; preds = %28
+  %33 = urem i64 %29, %6
+  %34 = add i64 %29, %6
+  %35 = sub i64 %34, %33
+  br label %36
+
+36:                                               ; preds = %32, %28
+  %37 = phi i64 [ %35, %32 ], [ %27, %28 ]
+  %38 = tail call i64 @llvm.umin.i64(i64 %31, i64 %37)
+  tail call void %2(ptr %3, i64 %29, i64 %38, i64 %0)
+  %39 = icmp eq i64 %38, %27
+  br i1 %39, label %51, label %40
+
+40:                                               ; preds = %36
+  %41 = load atomic i64, ptr %7 monotonic, align 8
+  %42 = and i64 %41, 6
+  %43 = icmp eq i64 %42, 0
+  br i1 %43, label %44, label %51
+
+44:                                               ; preds = %40
+  %45 = load ptr, ptr %3, align 8
+  %46 = load atomic i32, ptr %45 monotonic, align 8
+  %47 = icmp eq i32 %46, 0
+  br i1 %47, label %50, label %48
+
+48:                                               ; preds = %44
+  %49 = tail call zeroext i1 @qd_poll(ptr %3, i64 %12)
+  br i1 %49, label %51, label %50
+
+50:                                               ; preds = %48, %44
+  br label %28
+
+51:                                               ; preds = %36, %40, %48
+  %52 = atomicrmw add ptr @next, i64 %5 monotonic, align 128
+  %53 = icmp ult i64 %52, %4
+  br i1 %53, label %14, label %54
+
+54:                                               ; preds = %23, %51, %14, %1
+  ret void
+}
 declare i32 @sched_yield()
 declare i32 @usleep(i32)
 declare i32 @sigfillset(ptr)

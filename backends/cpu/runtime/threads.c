@@ -46,11 +46,14 @@ static void block_signals(void) {
     pthread_sigmask(host.sig_setmask, &set, NULL);
 }
 
-/* Runs iterations `begin` to `end`, no more than `unit` at a time; 0 is as many as there are. */
+/* Runs iterations `begin` to `end`, unless the launch is to stop. A call has iterations of one `unit`, and no more than
+ * LONGEST_CHUNK, for a unit of a long loop takes hours; 0 is no units. */
 static void run_units(Frame *f, Chunk *run, uint64_t begin, uint64_t end, uint64_t unit, int64_t worker) {
-    for (uint64_t to; begin < end; begin = to) {
-        to = unit ? least(begin + unit, end) : end;
+    for (uint64_t to;; begin = to) {
+        to = least(least(begin + LONGEST_CHUNK, end), unit ? begin - begin % unit + unit : end);
         run(f, begin, to, worker);
+        if (to == end || should_stop(f, worker == ALONE ? 0 : worker))
+            return;
     }
 }
 
@@ -124,16 +127,16 @@ static void run_here(Frame *f, Chunk *run, uint64_t begin, uint64_t total, uint6
  * where that begins; `total` where nothing is left to do. */
 static uint64_t run_timed(Frame *f, Chunk *run, uint64_t total, uint64_t unit) {
     uint64_t begin = 0;
-    for (uint64_t step = whole_units(most(total / 16, 1), unit);; step *= 2) {
+    for (uint64_t step = whole_units(least(most(total / 16, 1), LONGEST_CHUNK), unit);; step *= 2) {
         uint64_t end = least(begin + step, total);
         uint64_t start = now();
         run_units(f, run, begin, end, unit, ALONE);
         uint64_t took = now() - start;
         if (end == total || should_stop(f, 0))
             return total;
-        uint64_t expected = took * (total - end) / (end - begin);
+        bool worth = took > WORTH_NS * (end - begin) / (total - end); /* took * left is too large a number */
         begin = end;
-        if (expected > WORTH_NS)
+        if (worth)
             return begin;
     }
 }

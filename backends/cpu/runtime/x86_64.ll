@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 1b08f434031cd736
+; made by scripts/cpu_runtime.py from the sources 46f2e46371993fdf
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

@@ -12,6 +12,7 @@ from quadrants_lab.frontend.ops.linalg import operand
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.unpack import check_count
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Value
 
 
@@ -42,6 +43,7 @@ def _size(cx: Context, value: Value, call: ast.Call, op: str) -> int:
 def _filled(name: str, value: int) -> Lower:
     def lower(cx: Context, call: ast.Call, dt: Value, n: Value, m: Value | None) -> Value:
         shape = tuple(_size(cx, v, call, name) for v in (n, m) if v is not None)
+        check_count(cx, prod(shape), call)
         t = cx.dtype(dt, call)
         cx.at(call)
         return Matrix(shape, (Num(cx.const(value, t), t),) * prod(shape))
@@ -51,6 +53,7 @@ def _filled(name: str, value: int) -> Lower:
 
 def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> Value:
     size = _size(cx, n, call, "unit")
+    check_count(cx, size, call)
     at = cx.number(i, argument_node(call, 1))
     if cx.type_of(at).is_float:
         raise cx.fail("QL1502", argument_node(call, 1), dtype=cx.type_of(at), k=0, text="qd.Vector.unit")
@@ -69,7 +72,7 @@ def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> 
 def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
     size, t = _size(cx, n, call, "identity"), cx.dtype(dt, call)
     cx.at(call)
-    return _diagonal(size, Num(cx.const(1, t), t), Num(cx.const(0, t), t))
+    return _diagonal(cx, call, size, Num(cx.const(1, t), t), Num(cx.const(0, t), t))
 
 
 def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
@@ -77,10 +80,11 @@ def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
     cx.at(call)
     lit = isinstance(value, Lit)
     zero = Lit(type(value.value)(0), call) if lit else Num(cx.const(0, value.type), value.type)  # type: ignore[union-attr]
-    return _diagonal(_size(cx, dim, call, "diag"), value, zero)
+    return _diagonal(cx, call, _size(cx, dim, call, "diag"), value, zero)
 
 
-def _diagonal(n: int, value: Number, zero: Number) -> Matrix:
+def _diagonal(cx: Context, call: ast.Call, n: int, value: Number, zero: Number) -> Matrix:
+    check_count(cx, n * n, call)
     return Matrix((n, n), tuple(value if i == j else zero for i in range(n) for j in range(n)))
 
 

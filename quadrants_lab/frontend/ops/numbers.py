@@ -7,7 +7,7 @@ import ast
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import map_leaves
-from quadrants_lab.frontend.values.values import Lit, Mem, Num, Obj, StructMem, Value
+from quadrants_lab.frontend.values.values import Lit, Mem, Num, Number, Obj, StructMem, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
@@ -27,7 +27,8 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         cx.stop_grads |= {mem.buffer.name for mem in x.fields}
         return Obj(None)
 
-    def stop(leaf: Num | Lit) -> Num | Lit:
+    def stop(value: Value) -> Number:
+        leaf = cx.number(value, argument_node(call, 0))
         if isinstance(leaf, Lit) or not leaf.type.is_float:
             return leaf
         cx.at(call)

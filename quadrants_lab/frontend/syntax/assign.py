@@ -99,7 +99,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
             cx.at(node)
             number = value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source)
-            env[name] = map_leaves(number, cx.own)
+            env[name] = map_leaves(number, lambda leaf: cx.own(leaf, source))
             U.name_values(cx, env[name], name)
         elif isinstance(value, (V.List, V.Dict)):
             env[name] = _named(value)

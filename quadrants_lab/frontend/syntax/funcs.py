@@ -175,7 +175,7 @@ def _parameter(
     cx.at(node)
     if isinstance(value, (Dict, tuple)):
         return value if reference else passed(value)
-    return map_leaves(value, cx.own)  # type: ignore[no-any-return]
+    return map_leaves(value, lambda leaf: cx.own(leaf, node))  # type: ignore[no-any-return]
 
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -13,7 +14,7 @@ from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context, Loop
 from quadrants_lab.frontend.values.leaves import describe, name_of, parts_of, with_parts
-from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.unpack import MOST_ENTRIES, check_count, entries
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
@@ -56,17 +57,28 @@ def _held(cx: Context) -> list[V.Value]:
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     """The entries of a value that can be iterated over at compile time; QL1701 for other values."""
     if isinstance(value, V.Grouped):
-        points = [p if isinstance(p, tuple) else (p,) for p in cx.python(value.space)]
+        points = [p if isinstance(p, tuple) else (p,) for p in _python(cx, value.space, node)]
         return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), V.STATIC_VARIABLE) for p in points)
     found = None if isinstance(value, (V.Mem, V.StructMem)) else entries(cx, value)
     if found is not None:
         return found
     try:
-        known: Any = value.value if isinstance(value, V.Obj) else cx.python(value)
+        known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
         at = " at compile time" if isinstance(value, (V.Mem, V.StructMem, V.Obj)) else ""
         raise cx.fail("QL1701", node, what=f"{describe(value)}{at}") from None
+
+
+def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
+    """What `Context.python` returns for a space that is small enough to be unrolled."""
+    space = value.space if isinstance(value, V.Grouped) else value
+    axes = space.axes if isinstance(space, V.NdRange) else ()
+    n = prod(max(0, cx.python(e) - cx.python(b)) for b, e in axes)
+    known = cx.python(value) if n <= MOST_ENTRIES else range(n)
+    if isinstance(known, range):  # which may be longer than `len` can say
+        check_count(cx, (known.stop - known.start) // known.step, node)
+    return known
 
 
 def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
@@ -133,7 +145,7 @@ def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
     if isinstance(value, (V.List, V.Dict)):
         return len(parts_of(value)) > 0
     try:
-        return bool(cx.python(value))
+        return bool(_python(cx, value, test))
     except TypeError:
         raise cx.fail("QL1606", test, text=ast.unparse(test)) from None
 

@@ -11,7 +11,7 @@ from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import parts_of
-from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.unpack import check_count, entries
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
@@ -74,6 +74,7 @@ def operate(
         return List(left + right, cx.depth) if isinstance(left, List) else left + right
     many, times = (left, right) if isinstance(left, tuple) else (right, left)
     if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
+        check_count(cx, len(many) * times.value, node)
         return List(many * times.value, cx.depth) if isinstance(many, List) else many * times.value
     if op is ast.MatMult and (isinstance(left, Matrix) or isinstance(right, Matrix)):
         return cx.operations["Matrix.__matmul__"].lower(cx, node, left, right)

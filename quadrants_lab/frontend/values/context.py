@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Env = dict[str, V.Value]
 FieldAccessHook = Callable[[Callable[[object], None]], AbstractContextManager[None]]
 _CAPTURED = "a compile-time value"
+MOST_OPERATIONS = 1_000_000  # of a kernel, for which LLVM takes minutes
 
 
 @dataclass(slots=True)
@@ -149,6 +150,8 @@ class Context:
             lower = self.statements.get(type(s))
             if lower is None:
                 raise self.unsupported(s)
+            if self.b.next_id > MOST_OPERATIONS:
+                raise self.fail("QL1213", s, most=f"{MOST_OPERATIONS:,}")
             self.chosen = []
             lower(self, s)
         self.chosen = outer
@@ -428,9 +431,9 @@ class Context:
             return value
         return V.Num(self.to(value, dtype), dtype)
 
-    def own(self, value: V.Number) -> V.Num:
-        """A new variable that holds the number."""
-        number = self.num(value)
+    def own(self, value: V.Value, node: ast.expr) -> V.Num:
+        """A new variable that holds the value, which must be a number."""
+        number = self.num(self.number(value, node))
         return V.Num(number.id, number.type)
 
     def const(self, value: Any, dtype: DType) -> int:

@@ -11,6 +11,14 @@ from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.values import Dict, List, Matrix, Obj, Shape, Value
 
+MOST_ENTRIES = 1_000_000
+
+
+def check_count(cx: Context, n: int, node: ast.AST) -> None:
+    """Raises QL1212 if so many entries, which are about to be made, would fill the memory."""
+    if n > MOST_ENTRIES:
+        raise cx.fail("QL1212", node, n=f"{n:,}", most=f"{MOST_ENTRIES:,}")
+
 
 def slice_of(cx: Context, node: ast.Slice) -> slice:
     """The slice, whose ends and step are known at compile time."""

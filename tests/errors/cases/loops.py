@@ -263,3 +263,54 @@ def a_list_of_a_field():
 
 def an_index_too_few():
     qd.deactivate(cells, 1)
+
+
+@qd.func
+def square(v):
+    return v * v
+
+
+def shared_passed_to_a_func():
+    s = 0.0
+    for i in x:
+        s += x[i]
+        z[i] = square(s)
+
+
+def shared_member_of_a_copied_struct():
+    s = Ball(mass=1.0)
+    for i in x:
+        s.mass += x[i]
+        t = s
+
+
+def shared_under_stop_grad():
+    s = 0.0
+    for i in x:
+        s += qd.stop_grad(s)
+
+
+def static_loop_of_a_billion():
+    for i in qd.static(range(10**9)):
+        z[0] += 1.0
+
+
+def static_ndrange_of_a_billion():
+    for i, j in qd.static(qd.ndrange(100000, 10000)):
+        z[0] += 1.0
+
+
+def comprehension_of_a_billion():
+    a = [0 for i in range(10**9)]
+
+
+def list_of_a_billion():
+    a = [1.0] * 10**9
+
+
+def matrix_of_a_billion():
+    a = qd.Matrix.zero(qd.f32, 10**5, 10**4)
+
+
+def identity_of_a_billion():
+    a = qd.Matrix.identity(qd.f32, 10**5)
