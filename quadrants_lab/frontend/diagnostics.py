@@ -55,7 +55,7 @@ TABLE: dict[str, Row] = {
     "QL1212": Row(_S, "{n} entries are made when the kernel is compiled, and {most} are the most", "made here",
                   "use an ordinary loop, whose iterations are run and not compiled; or keep the numbers in a field"),
     "QL1213": Row(_S, "this kernel has become longer than {most} operations", "here the compiler gave up",
-                  "a static loop or a func that calls itself makes its statements again each time: use an ordinary loop"),
+                  "a static loop, or a func that calls itself, makes its statements anew each time: use a loop"),
     # --- names
     "QL1301": Row(_N, "name '{name}' is not defined", "neither a local, nor a global, nor captured{hint}",
                   "assign it before this line, or define it before the kernel is compiled"),
