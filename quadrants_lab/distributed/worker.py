@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.disk_cache import DiskCache, default_path
 from quadrants_lab.distributed import shards as S
 from quadrants_lab.distributed.sending import unpacked
 from quadrants_lab.lang.config import init
@@ -117,7 +117,7 @@ def _enter(setup: Setup) -> Session:
     if now is not None and now.alive and _setup == [setup]:
         return now
     if isinstance(setup, Settings):
-        folder = setup.cache_path and os.path.expanduser(setup.cache_path)
+        folder = default_path(setup.cache_path) if setup.cache_path else None
         made = session.start(replace(setup, threads=setup.threads or _threads(), cache_path=folder))
     else:
         init(**{"cpu_max_num_threads": _threads(), **setup})
@@ -131,7 +131,7 @@ def portable(settings: Settings) -> Settings:
     """The settings for another machine, whose home folder may have another path."""
     path = settings.cache_path
     home = os.path.expanduser("~")
-    if path is not None and path.startswith(os.path.join(home, "")):
+    if path is not None and os.path.join(path, "").startswith(os.path.join(home, "")):
         return replace(settings, cache_path=os.path.join("~", os.path.relpath(path, home)))
     return settings
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import linecache
 import os
+import pwd
 import signal
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 from child import Child, run
 
 import quadrants_lab as qd
+from quadrants_lab.backends import disk_cache
 from quadrants_lab.distributed import (
     Gradients,
     ShardError,
@@ -27,12 +30,14 @@ from quadrants_lab.distributed import (
     kept,
     local_client,
     map_gradients,
+    worker,
 )
 from quadrants_lab.distributed.sending import packed
 from quadrants_lab.notebook import split
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved
 from quadrants_lab.notebook.shards import Running, inspect_shard
+from quadrants_lab.runtime.session import current
 
 psutil = pytest.importorskip("psutil")
 pytest.importorskip("distributed")
@@ -154,6 +159,25 @@ def test_a_worker_keeps_its_session_and_takes_the_clients_settings(client: Any) 
     assert {row[2:] for row in rows} == {(1.0, 64.0, float(1 << 20))}
     other = map_gradients(programs.session_of, params, [0], client, init={"arch": qd.cpu, "cpu_max_num_threads": 2})
     assert list(other.gradients[0][2:]) == [2.0, 32.0, 0.0]
+
+
+def test_a_cache_in_the_home_folder_is_in_that_of_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = current().settings
+    mine, its = str(tmp_path / "mine"), str(tmp_path / "its")
+    for below in ("", "/", "/.cache/x"):
+        monkeypatch.setenv("HOME", mine)
+        sent = worker.portable(replace(settings, cache_path=mine + below))
+        monkeypatch.setenv("HOME", its)
+        assert os.path.normpath(os.path.expanduser(str(sent.cache_path))) == os.path.normpath(its + below)
+    elsewhere = replace(settings, cache_path=mine + "s")
+    monkeypatch.setenv("HOME", mine)
+    assert worker.portable(elsewhere) == elsewhere
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    monkeypatch.setattr(disk_cache, "_warned", {})
+    monkeypatch.setattr(worker, "_setup", [])
+    with pytest.warns(qd.QuadrantsWarning, match="QL2035"):
+        assert worker._enter(sent).cache.folder is None  # and no folder of the name ~
 
 
 def test_code_that_one_worker_compiled_another_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,3 +280,30 @@ def kinds(x: qd.template()) -> qd.i32:
 
 def test_types_of_arguments():
     assert [kinds(x) for x in (3, qd.field(qd.f64, 4), Line(1.0))] == [1, 10, 100]
+
+
+class Option:
+    """A plain class whose ``entries`` are its own matter."""
+
+    def __init__(self, slope):
+        self.slope, self.entries = slope, {}
+
+
+@qd.data_oriented
+class Steep:
+    slope, entries = 2.0, {}
+
+
+@qd.data_oriented
+class Flat:
+    slope, entries = 0.5, {}
+
+
+@qd.kernel
+def slope(of: qd.template()) -> qd.f64:
+    return of.slope
+
+
+def test_entries_of_other_classes_are_no_vectors():
+    """What tells two vectors apart, their entries, does not tell two of these apart."""
+    assert [slope(o) for o in (Option(1.0), Option(3.0), Steep, Flat)] == [1.0, 3.0, 2.0, 0.5]
