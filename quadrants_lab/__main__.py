@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
+import traceback
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,27 @@ def check(file: str, grad: str) -> int:
     return int(not found.right)
 
 
+class _FileError(Exception):
+    """What a file raised, as text."""
+
+
 def _run(file: str) -> dict[str, Any]:
-    """Runs a Python file as the main program and returns its global names."""
+    """Runs a Python file as the main program and returns its global names. _FileError has an exception that it raised,
+    without our frames around the file's."""
+    from quadrants_lab.errors import QuadrantsError
+
     sys.path.insert(0, str(Path(file).resolve().parent))
-    return runpy.run_path(file, run_name="__main__")
+    try:
+        return runpy.run_path(file, run_name="__main__")
+    except Exception as e:
+        frames = traceback.extract_tb(e.__traceback__)
+        own = [n for n, frame in enumerate(frames) if frame.filename == file]
+        if isinstance(e, QuadrantsError):  # its text has all that matters
+            shown = [frames[n] for n in own]
+        else:
+            shown = frames[own[0] :] if own else []
+        text = "".join((*traceback.format_list(shown), *traceback.format_exception_only(e))).rstrip()
+        raise _FileError(text if own or getattr(e, "filename", None) else f"{file}: {text}") from None
 
 
 def _fail(why: object, status: int = 1) -> int:
@@ -144,10 +162,13 @@ def main(argv: list[str] | None = None) -> int:
         from quadrants_lab.opt import opt
 
         return opt(given.passes, given.file, given.verify)
-    if given.command == "check":
-        return check(given.file, given.grad)
-    arches = [a for a in given.arch.split(",") if a]
-    return inspect(given.file, given.kernel, given.stage, given.code, arches, given.html)
+    try:
+        if given.command == "check":
+            return check(given.file, given.grad)
+        arches = [a for a in given.arch.split(",") if a]
+        return inspect(given.file, given.kernel, given.stage, given.code, arches, given.html)
+    except _FileError as e:
+        return _fail(e)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.parse import ParseError, parse_kernel
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.verify import VerifyError
-from quadrants_lab.passes.pipeline import run
+from quadrants_lab.passes.pipeline import pass_name, run
 from quadrants_lab.pipelines.by_name import PASSES, PIPELINES, passes_by_name
 
 
@@ -37,10 +37,17 @@ def opt(names: str, file: str, verify: bool) -> int:
         print(f"no pass {e.args[0]!r}: there are {', '.join((*PASSES, *PIPELINES))}", file=sys.stderr)
         return 2
     shown = "<stdin>" if file == "-" else file
-    text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+    except UnicodeDecodeError as e:
+        print(f"{shown}: this is no text of a kernel: {e.reason} at byte {e.start}", file=sys.stderr)
+        return 2
     linecache.cache[shown] = (len(text), None, text.splitlines(keepends=True), shown)
     try:
-        after = run(parse_kernel(text, shown, locate=True), passes, verify)
+        after, now = run(parse_kernel(text, shown, locate=True), (), verify=True), ""
+        for fn in passes:
+            now = pass_name(fn)
+            after = run(after, (fn,), verify)
     except ParseError as e:
         print(f"{shown}: {e}", file=sys.stderr)
     except VerifyError as e:
@@ -48,6 +55,10 @@ def opt(names: str, file: str, verify: bool) -> int:
         print(render("", rule, (Label(e.span),) if e.span is not None else ()), file=sys.stderr)
     except QuadrantsError as e:
         print(e, file=sys.stderr)
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError) as e:
+        why = f"({type(e).__name__}: {e})"
+        cure = "'-p help' says which passes come before it, and --verify checks the kernel after each"
+        print(f"{shown}: pass '{now}' does not take this kernel {why}: {cure}", file=sys.stderr)
     else:
         print(print_kernel(after), end="")
         return 0

@@ -132,3 +132,23 @@ def test_an_error_of_the_program_shows_the_line_of_the_text(opt):
     assert status == 2
     assert "error[QL0402]" in err
     assert "k.qlir, line 11\n11 |     %5: f32 = atomic add @x[%2], %4\n   |     ^^^" in err
+
+
+def test_what_is_no_text(tmp_path, capsys):
+    (tmp_path / "bytes.qlir").write_bytes(b"kernel \xfb")
+    assert main(["opt", str(tmp_path / "bytes.qlir")]) == 2
+    assert "bytes.qlir: this is no text of a kernel: invalid start byte at byte 7\n" in capsys.readouterr().err
+
+
+def test_the_text_is_verified_before_passes_use_it(opt):
+    """A pass may assume what the verifier guarantees, and would end in a KeyError."""
+    status, out, err = opt("cse", TEXT.replace("load @x[%2]", "load @x[%9]"))
+    assert (status, out) == (2, "")
+    assert err.startswith("error: invalid IR in kernel 'double' before the first pass: ")
+
+
+def test_a_pass_that_works_at_another_stage(opt):
+    serial = "kernel k() forward {\n  buffer @x: field f32[4]\n  %0: i32 = const 0\n  %1: f32 = load @x[%0]\n}\n"
+    status, out, err = opt("lower_tasks", serial)
+    assert (status, out) == (2, "")
+    assert err.startswith("k.qlir: pass 'lower tasks' does not take this kernel (AttributeError: ")

@@ -97,9 +97,11 @@ def _checked(path: str | Path) -> Path:
 
 
 def _write(data: dict[str, Any], out: Path) -> Path:
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix == ".json":
-        out.write_text(json.dumps(data))
-    else:
-        out.write_text(page(data["shape"], unpack(data["answers"])))
+    text = json.dumps(data) if out.suffix == ".json" else page(data["shape"], unpack(data["answers"]))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text)
+    except OSError as e:
+        why = e.strerror or str(e)
+        raise QuadrantsRuntimeError(f"an inspector cannot be written to {out}: {why}", code="QL0712") from None
     return out

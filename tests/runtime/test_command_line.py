@@ -152,3 +152,37 @@ def test_check_of_a_program_that_ends_itself_says_so(program, capsys) -> None:
 def test_check_wants_a_loss(program, capsys, name, says) -> None:
     assert main(["check", program, "--grad", name]) == 1
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["check", "--grad", "y"]])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1 / 0\n", '  File "{file}", line 1, in <module>\n    1 / 0\n'),
+        ("def (\n", '  File "{file}", line 1\n    def (\n'),
+        ("\0", "{file}: "),
+    ],
+)
+def test_a_file_that_fails_is_told_without_our_frames(tmp_path, capsys, command, text, says) -> None:
+    file = tmp_path / "fails.py"
+    file.write_text(text)
+    assert main([command[0], str(file), *command[1:]]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(says.format(file=file))
+    assert "quadrants_lab" not in err
+
+
+def test_a_kernel_that_cannot_be_compiled_is_told_as_its_diagnostic(program, capsys) -> None:
+    with open(program, "a") as file:
+        file.write("@qd.kernel\ndef wrong():\n    y[None] = nothing\n\nwrong()\n")
+    assert main(["inspect", program]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f'  File "{program}", line 26, in <module>\n    wrong()\nquadrants_lab.errors.Quadr')
+    assert "error[QL1301]" in err
+    assert err.count("  File ") == 1
+
+
+def test_an_inspector_that_cannot_be_written(program, capsys, tmp_path) -> None:
+    (tmp_path / "taken").touch()
+    assert main(["inspect", program, "--html", str(tmp_path / "taken" / "page.html")]) == 1
+    assert "error[QL0712]: an inspector cannot be written to" in capsys.readouterr().err
