@@ -91,6 +91,13 @@ def _level(name: str, value: Any) -> str:
     return str(value)
 
 
+def _path(name: str, value: Any) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise _bad(name, value, "a path") from None
+
+
 def _any(name: str, value: Any) -> Any:
     return value
 
@@ -105,7 +112,7 @@ OPTIONS: dict[str, Option] = {
     "device": Option(_count, None),
     "random_seed": Option(_count, 0),
     "offline_cache": Option(_flag, True),
-    "offline_cache_file_path": Option(_any, ""),
+    "offline_cache_file_path": Option(_path, ""),
     "offline_cache_max_size_of_files": Option(_count, MOST_BYTES),
     "log_level": Option(_level, "warn"),
     "verbose": Option(_flag, False),

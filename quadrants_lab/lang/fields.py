@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index as as_index
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeError, QuadrantsSyntaxError
@@ -13,7 +12,7 @@ from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.matrix import Matrix, Vector
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType
-from quadrants_lab.lang.shapes import Layout, Shape, check_offset, check_order, check_shape
+from quadrants_lab.lang.shapes import Layout, Shape, check_offset, check_order, check_shape, integers
 
 
 def field(
@@ -93,9 +92,10 @@ def _element(kind: str, dtype: Any, differentiable: bool) -> tuple[tuple[int, ..
 
 def _element_type(dtype: Any, *extents: int) -> MatrixType:
     """The type of vectors of n elements, or of matrices of n rows and m columns."""
-    shape = tuple(as_index(n) for n in extents)
+    wrong, cure = f"{extents} is not the shape of a vector or matrix", "an int from 1 on for each axis"
+    shape = integers(extents, wrong, cure)
     if any(n <= 0 for n in shape):
-        raise QuadrantsRuntimeError(f"{shape} is not the shape of a vector or matrix", code="QL2019")
+        raise QuadrantsRuntimeError(wrong, code="QL2019", help=cure)
     return VectorType(shape[0], 1, dtype) if len(shape) == 1 else MatrixType(shape[0], shape[1], dtype)
 
 

@@ -111,16 +111,22 @@ def _flat(x: Any) -> list[Any]:
 
 def matrix(n: int | None = None, m: int | None = None, dtype: Any = None) -> MatrixType:
     """The type of matrices with n rows, m columns and elements of ``dtype``."""
-    return MatrixType(n, m, _checked(dtype))
+    return MatrixType(_extent(n), _extent(m), _checked(dtype))
 
 
 def vector(n: int | None = None, dtype: Any = None, *, unpacked: bool = False) -> VectorType:
     """The type of vectors of n elements of ``dtype``. ``unpacked`` is accepted and has no effect."""
-    return VectorType(n, 1, _checked(dtype))
+    return VectorType(_extent(n), 1, _checked(dtype))
 
 
 for _maker in (matrix, vector):
     setattr(_maker, "__qd_compile_time__", True)  # noqa: B010  # kernels can make types
+
+
+def _extent(n: Any) -> int | None:
+    if n is not None and (not isinstance(n, (int, np.integer)) or n < 1):
+        raise QuadrantsTypeError(f"{n!r} is not a number of rows or columns", code="QL2114", help="an int from 1 on")
+    return None if n is None else int(n)
 
 
 def _checked(dtype: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.errors import QuadrantsRuntimeTypeError
+from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Field
 from quadrants_lab.lang.exchange import from_torch
@@ -132,11 +132,11 @@ class StructField:
         return {name: member.to_torch(device, copy=copy) for name, member in self.members.items()}
 
     def from_torch(self, array_dict: Mapping[str, Any]) -> None:
-        """Copies a dict as `to_torch` returns it; KeyError if a member is missing."""
+        """Copies a dict as `to_torch` returns it."""
         self._copy(array_dict, from_torch)
 
     def from_numpy(self, array_dict: Mapping[str, Any]) -> None:
-        """Copies a dict as `to_numpy` returns it; KeyError if a member is missing."""
+        """Copies a dict as `to_numpy` returns it."""
         self._copy(array_dict)
 
     def _copy(self, arrays: Mapping[str, Any], convert: Callable[[Any], Any] = lambda array: array) -> None:
@@ -148,6 +148,10 @@ class StructField:
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
         """Each field, of members of members too, with its array."""
+        if not isinstance(arrays, Mapping) or set(arrays) != set(self.members):
+            given = list(arrays) if isinstance(arrays, Mapping) else f"an object of type {type(arrays).__name__}"
+            what = f"{self!r} takes a dict with an array for each of {', '.join(self.members)}, not {given}"
+            raise QuadrantsKeyError(what, code="QL2012")
         for name, member in self.members.items():
             array = arrays[name]
             yield from member._pairs(array) if isinstance(member, StructField) else [(member, array)]

@@ -135,6 +135,22 @@ def test_bad_shapes(make, shape) -> None:
         make(qd.f32, shape)
 
 
+@MAKERS
+@pytest.mark.parametrize("shape", [2**50, 2**62, 10**30, (2**32, 2**32)])
+def test_more_memory_than_there_is(make, shape) -> None:
+    with pytest.raises(MemoryError, match=r"error\[QL2034\]: f32 with shape .* takes .* bytes"):
+        make(qd.f32, shape)
+    x = make(qd.f32, 2)
+    x.fill(3)
+    assert x.to_numpy().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, "a", None])
+def test_bad_sizes_of_vectors(n) -> None:
+    with pytest.raises(QuadrantsError, match="QL2019"):
+        qd.Vector.field(n, qd.f32, shape=2)
+
+
 @pytest.mark.parametrize("dtype", ["f32", np.float32, 3, None])
 def test_bad_dtypes(dtype) -> None:
     with pytest.raises(QuadrantsError, match="not a dtype"):

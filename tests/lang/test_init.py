@@ -66,6 +66,7 @@ def test_an_unknown_option_is_an_error(given, message) -> None:
         {"cpu_max_num_threads": -1},
         {"ad_stack_size": 1.5},
         {"log_level": "loud"},
+        {"offline_cache_file_path": 5},
         {"arch": "gpuu"},
     ],
 )

@@ -184,6 +184,11 @@ def test_types():
             bad()
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL2114"):
         vec()
+    for n in (0, -1, 2.5, "a"):
+        with pytest.raises(qd.QuadrantsTypeError, match="QL2114.*not a number of rows"):
+            qd.types.vector(n, qd.f32)
+        with pytest.raises(qd.QuadrantsTypeError, match="QL2114.*not a number of rows"):
+            qd.types.matrix(2, n, qd.f32)
 
 
 def test_session_defaults_hold_when_a_value_is_made():

@@ -103,8 +103,10 @@ def test_fields() -> None:
         x[0] = {"mass": 1}
     with pytest.raises(AttributeError):
         _ = x.color
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"QL2012.* an array for each of mass, pos, tag, not \['mass'\]"):
         y.from_numpy({"mass": np.ones(3)})
+    with pytest.raises(KeyError, match=r"QL2012.*not an object of type ndarray"):
+        y.from_numpy(np.ones(3))
     held = x[0]
     x.mass[0] = 11
     assert held.mass == 11

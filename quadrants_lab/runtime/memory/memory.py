@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.host import zeros
+from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
@@ -239,8 +241,26 @@ class Imported(HostMirrored):
 _SMALL = 4096  # bytes; copying them is as fast as copying one element
 
 
+class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
+    """A field or an ndarray is larger than what is left of the device's memory."""
+
+
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
-    """Memory of zeros on the session's device."""
+    """Memory of zeros on the session's device; NotEnoughMemory where there is not that much."""
+    nbytes = prod(shape) * dtype.nbytes
+    try:
+        if nbytes >> 62:
+            raise MemoryError("no machine has an address for each of them")
+        return _allocate(session, dtype, shape)
+    except MemoryError as e:
+        raise NotEnoughMemory(
+            f"{dtype} with shape {shape} takes {nbytes:,} bytes, which {session.settings.backend} does not have: {e}",
+            code="QL2034",
+            help="make it smaller, take a narrower dtype, or delete others (qd.reset() deletes all)",
+        ) from None
+
+
+def _allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
     if session.backend.CAPABILITIES.on_host:  # without opening the device, which loads the code generator
         return Memory.over(session, zeros(shape, dtype.numpy), None)
     with session.lock:  # allocation may wait for launches, or start some
