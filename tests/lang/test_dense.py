@@ -138,7 +138,7 @@ def test_bad_shapes(make, shape) -> None:
 @MAKERS
 @pytest.mark.parametrize("shape", [2**50, 2**62, 10**30, (2**32, 2**32)])
 def test_more_memory_than_there_is(make, shape) -> None:
-    with pytest.raises(MemoryError, match=r"error\[QL2034\]: f32 with shape .* takes .* bytes"):
+    with pytest.raises(MemoryError, match=r"error\[QL2039\]: f32 with shape .* takes .* bytes"):
         make(qd.f32, shape)
     x = make(qd.f32, 2)
     x.fill(3)

@@ -255,7 +255,7 @@ def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
     except MemoryError as e:
         raise NotEnoughMemory(
             f"{dtype} with shape {shape} takes {nbytes:,} bytes, which {session.settings.backend} does not have: {e}",
-            code="QL2034",
+            code="QL2039",
             help="make it smaller, take a narrower dtype, or delete others (qd.reset() deletes all)",
         ) from None
 
