@@ -271,6 +271,28 @@ def test_a_derivative_that_no_step_can_resolve_is_noise() -> None:
     assert one_gradient(turns, [0.3, 0.2, 0.123, 0.456], "f64") == "noisy"
 
 
+@pytest.mark.parametrize("seed", [18, 32, 43, 52, 58])
+def test_where_rounding_hides_the_slope_and_wide_steps_see_bends_no_gradient_is_wrong(seed) -> None:
+    """The loss is some thousands, in f32, and forty turns bend it within each step that changes it visibly."""
+    qd.init(arch=qd.cpu, cpu_max_num_threads=1, offline_cache=False)
+    x, y = qd.field(qd.f32, 50, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def turns():
+        for i in x:
+            v = x[i]
+            for _ in range(40):
+                v = qd.sin(1.3 * v) + 0.1
+            y[None] += v
+        for _ in range(1):
+            y[None] += 2000.0
+
+    x.from_numpy(np.random.default_rng(seed).normal(size=50).astype(np.float32))
+    (found,) = qd.ad.check(turns, y).verdicts
+    assert found.kind in ("noisy", "right")
+    assert found.tangent.apart < 1e-5  # of forward mode
+
+
 def test_what_a_custom_gradient_computes_in_python_is_not_blamed() -> None:
     """Forward mode sees the launches of the function, and not the number that Python hands on between them."""
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)

@@ -322,6 +322,9 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
         return Verdict(name, "kink", says, found, at=at)
     if agree and _narrow(found).apart <= limit < best.apart:
         return Verdict(name, "right", "agrees with finite differences by narrow steps", found)
+    if best.apart > limit and (agree or tangent is None) and _only_bends(found):
+        says = "cannot be judged by differences: the loss bends too much within each step that rounding does not hide"
+        return Verdict(name, "noisy", says, found)
     if best.apart > limit:
         says = "differs from finite differences, but in none of the elements that were moved alone"
         return Verdict(name, "wrong", says, found)
@@ -365,6 +368,15 @@ def _best(found: Sequence[D.Move], limit: float) -> D.Move:
 def _narrow(found: Sequence[D.Move]) -> D.Move:
     """The narrowest step that clearly exceeds rounding."""
     return next((m for m in reversed(found) if abs(m.found) > 8 * m.noise), found[0])
+
+
+def _only_bends(found: Sequence[D.Move]) -> bool:
+    """Whether a difference from the gradient may be all bends of the loss: in the narrowest step that clearly exceeds
+    rounding it is less than the bend, or in a narrower one, which would show it if it were a slope, it is gone."""
+    step = _narrow(found)
+    off = abs(step.found - step.expected)
+    narrower = [m for m in found if m.width < step.width and off * m.width > 4 * m.noise * step.width]
+    return abs(step.bend) > off or any(abs(m.found - m.expected) <= m.noise for m in narrower)
 
 
 def _in_jumps(found: Sequence[D.Move]) -> bool:
@@ -420,7 +432,7 @@ def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | 
         size = abs(best.found - best.expected) / best.width
         if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
             at = n if at is None else at
-        elif best.apart > limit and size > worst[0]:
+        elif best.apart > limit and size > worst[0] and not _only_bends(found):
             index = ", ".join(map(str, np.unravel_index(n, x.shape)))
             worst = size, Worst(index, float(x.gradient[n]), best.found / (2 * best.width))
             place = n
