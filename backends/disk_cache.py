@@ -53,17 +53,23 @@ def forget(code: bytes) -> None:
 
 def default_path(asked: str | os.PathLike[str] = "") -> str | None:
     """The folder that the argument or QD_OFFLINE_CACHE_FILE_PATH names, else quadrants_lab in the user's cache folder.
-    None, with a warning, where there is no home folder."""
+    None, with a warning, where there is none."""
     path = os.path.expanduser(asked or os.environ.get("QD_OFFLINE_CACHE_FILE_PATH", ""))
     shared, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser(os.environ.get("HOME", "~"))
-    with suppress(OSError):  # no working folder
-        if path and not path.startswith("~"):  # a ~ that is left stands for a home folder that is not known
-            return os.path.join(os.getcwd(), path) if not os.path.isabs(path) else path
-        if not path and os.path.isabs(shared):
-            return os.path.join(shared, "quadrants_lab")
-        if not path and os.path.isabs(home) and os.path.isdir(home):
-            return os.path.join(home, ".cache", "quadrants_lab")
-    _warn_unusable(f"there is no home folder for it (HOME is {os.environ.get('HOME', 'not set')!r})")
+    if path.startswith("~"):
+        why = f"the home folder in {path} is not known"
+    elif path:
+        try:
+            return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+        except OSError:
+            why = f"there is no working folder, in which {path} would be"
+    elif os.path.isabs(shared):
+        return os.path.join(shared, "quadrants_lab")
+    elif os.path.isabs(home) and os.path.isdir(home):
+        return os.path.join(home, ".cache", "quadrants_lab")
+    else:
+        why = f"there is no home folder for it (HOME is {os.environ.get('HOME', 'not set')!r})"
+    _warn_unusable(why)
     return None
 
 

@@ -242,8 +242,19 @@ def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, home: s
         assert default_path() is None
     disk_cache._warned.clear()
     if home is None:
-        with pytest.warns(QuadrantsWarning, match="QL2035"):
+        with pytest.warns(QuadrantsWarning, match="QL2035.*the home folder in ~/here is not known"):
             assert default_path("~/here") is None
+
+
+def test_without_a_working_folder_relative_paths_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    assert default_path("here/") == f"{gone}/here/"
+    gone.rmdir()
+    with pytest.warns(QuadrantsWarning, match="QL2035.*there is no working folder, in which here would be"):
+        assert default_path("here") is None
+    assert default_path("/there") == "/there"
 
 
 # --- what the user is told ----------------------------------------------------------------------------------------
