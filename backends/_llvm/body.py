@@ -18,7 +18,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
-SHORT = 24  # the most statements of a function that is inlined, since a call costs about as much
+INLINED = 24  # the most statements of a function that is inlined, since a call costs about as much
 
 
 class Unit:
@@ -234,7 +234,7 @@ def _define(caller: Body, f: N.Function, symbol: str) -> None:
     names = [f"%p{n}" for n in range(len(f.params))]
     params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
     b = copy(caller)
-    inline = " alwaysinline nounwind" if sum(1 for _ in walk(f.body)) <= SHORT else ""
+    inline = " alwaysinline nounwind" if sum(1 for _ in walk(f.body)) <= INLINED else ""
     b.fn = caller.fn.module.function(symbol, f"define internal {ty(f.type).text} @{symbol}({params}){inline}")
     b.values, b.types, b.offsets, b.fast, b.polls = {}, {}, {}, "", False
     b.ranges = Ranges(replace(b.kernel, body=f.body))

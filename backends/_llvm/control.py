@@ -32,7 +32,7 @@ def if_(b: Body, s: N.If) -> None:
 
 
 def while_(b: Body, s: N.While) -> None:
-    """An innermost loop polls the cancel flag once in `STRIP` trips. Counting them down is cheaper."""
+    """An innermost loop polls the cancel flag once in `STRIP` trips, since to count trips is cheaper than a poll."""
     fn = b.fn
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     inits = b.given(s.carried, s.inits)

@@ -23,7 +23,7 @@ class Target:
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
     """The targets of a task, except buffers that may be the same array, whose elements would have two copies."""
-    used, classes = uses(task.body), memory_classes(kernel)
+    used = uses(task.body)
     others: list[N.Access] = []
     sums: dict[str, list[N.Atomic]] = {}
     for s in walk(task.body):
@@ -31,7 +31,9 @@ def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
             sums.setdefault(s.buffer, []).append(s)
         elif isinstance(s, N.Access):
             others.append(s)
-    shared = uniform(task)
+    if not sums:
+        return []
+    shared, classes = uniform(task), memory_classes(kernel)
     found = []
     for name, atomics in sums.items():
         if sum(classes[other] == classes[name] for other in sums) > 1:

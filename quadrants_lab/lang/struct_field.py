@@ -148,7 +148,7 @@ class StructField:
 
     def _pairs(self, arrays: Mapping[str, Any]) -> Iterator[tuple[Field, Any]]:
         """Each field, of members of members too, with its array."""
-        if not isinstance(arrays, Mapping) or set(arrays) != set(self.members):
+        if not isinstance(arrays, Mapping) or not set(self.members) <= set(arrays):
             given = list(arrays) if isinstance(arrays, Mapping) else f"an object of type {type(arrays).__name__}"
             what = f"{self!r} takes a dict with an array for each of {', '.join(self.members)}, not {given}"
             raise QuadrantsKeyError(what, code="QL2012")

@@ -38,7 +38,9 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     one, all_ = _Prices(kernel, task, found, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
         return 0
-    return lanes if _gathers(task, found.divergent) else lanes * _vectors(task, lanes, vector_bytes)
+    if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
+        return lanes  # several vectors would use too many cache lines
+    return lanes * _vectors(task, lanes, vector_bytes)
 
 
 def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
@@ -51,17 +53,6 @@ def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     while found > 1 and iterations < lanes * found:
         found //= 2
     return found
-
-
-def _gathers(task: N.Offload, divergent: set[int]) -> bool:
-    """Whether an access goes to elements that do not lie in a row; several vectors would use too many cache lines."""
-    up = counting(task.body, task.indices[-1].id, divergent)
-    for s in walk(task.body):
-        if isinstance(s, N.Access) and s.index:
-            *rows, last = s.index
-            if not divergent.isdisjoint(rows) or (last in divergent and last not in up):
-                return True
-    return False
 
 
 def width(task: N.Offload, vector_bytes: int) -> int:

@@ -39,11 +39,16 @@ def in_rows(loop: N.For) -> bool:
         made = defs.get(end)
         if not isinstance(made, N.Op) or made.prim not in _SUMS or p.id not in made.args or used[p.id] != 1:
             return False
-    other = divergence(loop.body, [loop.index.id]).divergent
-    up = counting(loop.body, loop.index.id, other)
-    for s in walk(loop.body):
+    return not gathers(loop.body, loop.index.id, divergence(loop.body, [loop.index.id]).divergent)
+
+
+def gathers(block: N.Block, index: int, divergent: set[int]) -> bool:
+    """Whether an access goes to elements that do not lie in a row from one value of the index to the next.
+    ``divergent``: what differs between these."""
+    up = counting(block, index, divergent)
+    for s in walk(block):
         if isinstance(s, N.Access) and s.index:
             *rows, last = s.index
-            if not other.isdisjoint(rows) or (last in other and last not in up):
-                return False
-    return True
+            if not divergent.isdisjoint(rows) or (last in divergent and last not in up):
+                return True
+    return False

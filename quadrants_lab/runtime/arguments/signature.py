@@ -178,8 +178,8 @@ def template_key(value: Any) -> Any:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, dict):
         return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
-    ours = any(c.__module__.startswith("quadrants_lab.") for c in kind.__mro__)
-    if ours and isinstance(entries := getattr(value, "entries", None), (np.ndarray, dict)):  # a vector or a struct
+    entries = getattr(value, "entries", None)
+    if isinstance(entries, (np.ndarray, dict)) and any(c.__module__.startswith("quadrants_lab.") for c in kind.__mro__):
         return kind, getattr(value, "dtype", None), template_key(entries)
     if isinstance(value, partial):
         return partial, template_key((value.func, value.args, value.keywords))
