@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 
+MOST = (1 << 63) - 1  # iterations of a task: their number and its multiples by short strides fit in 64 bits
 _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 
 
@@ -17,7 +19,11 @@ def inline(task: N.Offload) -> bool:
 
 
 def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[str, int], int]) -> int:
-    """How many iterations a task with `inline` bounds has. ``arg`` returns a scalar argument, ``shape`` an extent."""
+    """How many iterations a task with `inline` bounds has. ``arg`` returns a scalar argument, ``shape`` an extent.
+
+    Raises:
+        QuadrantsRuntimeError: there are more than `MOST`, which no device could count or would finish.
+    """
     values: dict[int, Any] = {}
     for s in task.bounds:
         if isinstance(s, N.Const):
@@ -31,6 +37,13 @@ def inline_total(task: N.Offload, arg: Callable[[str], Any], shape: Callable[[st
     total = 1
     for _, begin, end in task.box():
         total *= max(0, int(values[end]) - int(values[begin]))
+    if total > MOST:
+        raise QuadrantsRuntimeError(
+            f"a loop of {total:,} iterations never ends",
+            code="QL2077",
+            labels=(Label(task.span, "more than 2**63 - 1 iterations"),),
+            help="make its range smaller",
+        )
     return total
 
 

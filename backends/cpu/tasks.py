@@ -142,11 +142,14 @@ class _Maker:
         total = "1"
         for axis, (_, *ends) in enumerate(task.box()):
             begin, end = (memory.widen(body, i) for i in ends)
-            extent = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"sub i64 {end}, {begin}")), ("i64", "0"))
+            # Both saturate: a loop that would end after centuries must not wrap to one that runs nothing.
+            extent = fn.call("i64", "llvm.ssub.sat.i64", ("i64", end), ("i64", begin))
+            extent = fn.call("i64", "llvm.smax.i64", ("i64", extent), ("i64", "0"))
             at = self.unit.frame.bounds[number] + axis * 2 * L.WORD
             fn.put(f"store i64 {begin}, ptr {body.at(at)}")
             fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
-            total = extent if axis == 0 else fn.let(f"mul i64 {total}, {extent}")
+            factors = [("i64", total), ("i64", extent), ("i32", "0")]
+            total = extent if axis == 0 else fn.call("i64", "llvm.smul.fix.sat.i64", *factors)
         return body, total
 
     def _chunk(self, number: int, way: str = "") -> Function:

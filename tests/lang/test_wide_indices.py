@@ -24,6 +24,7 @@ BEGINS = (-5, 2**31 - 3, 2**32 - 1, 2**40, -(2**31) - 4, -(2**33))
 
 
 session = session_of(EVERYWHERE, autouse=False)
+ASSERTING = [pytest.param({**p.values[0], "debug": True}, id=p.id, marks=p.marks) for p in EVERYWHERE]
 
 
 # --- loops
@@ -204,6 +205,46 @@ def test_a_box_of_more_than_two_billion_that_is_left_early(session) -> None:
     assert search(50_000, 50_000) == 9
     assert search(65_536, 65_536) == 9
     assert search(3, 0) == search(-1, 4) == 0
+
+
+@qd.kernel
+def endless(n: qd.i64, out: qd.template()):
+    for i, j, k in qd.ndrange(n, n // 2, n // 2):
+        assert i + j + k < 0, "it runs"
+
+
+@qd.kernel
+def endless_by_data(n: qd.i64, out: qd.template()):
+    for i, j, k in qd.ndrange(out[0], out[1], out[1]):
+        assert i + j + k < 0, "it runs"
+
+
+@qd.kernel
+def endless_row(n: qd.i64, out: qd.template()):
+    for i in range(-(n << 40), n << 40):
+        assert i & 1 == 2, "it runs"
+
+
+@pytest.mark.parametrize("session", ASSERTING, indirect=True)
+@pytest.mark.parametrize("kernel", [endless, endless_by_data, endless_row])
+def test_a_number_of_iterations_beyond_64_bits_does_not_wrap_to_none(session, kernel) -> None:
+    out = qd.field(qd.i64, shape=5)
+    out.from_numpy(np.array([2**22, 2**21, 0, 0, 0]))
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"it runs|QL2077.* a loop of .* never ends"):
+        kernel(2**22, out)
+
+
+def test_a_number_of_iterations_beyond_64_bits_that_is_known(session) -> None:
+    @qd.kernel
+    def known(out: qd.template()):
+        for _i, _j, _k in qd.ndrange(2**22, 2**21, 2**21):
+            out[0] += 1
+
+    out = qd.field(qd.i64, shape=5)
+    if session == "c":
+        return  # its loops stand in each other, so nothing is multiplied
+    with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2077.*\n.*line \d+\n.*qd.ndrange\(2\*\*22"):
+        known(out)
 
 
 # --- the dtype of an index
