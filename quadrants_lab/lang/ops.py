@@ -9,7 +9,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.errors import (
+    QuadrantsError,
+    QuadrantsRuntimeError,
+    QuadrantsRuntimeTypeError,
+    QuadrantsSyntaxError,
+)
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.op_table import Builtin
 from quadrants_lab.frontend.ops.builtins import OPS
@@ -34,7 +39,14 @@ class Operation:
         self._in_python = in_python
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._in_python(*args, **kwargs)
+        try:
+            return self._in_python(*args, **kwargs)
+        except QuadrantsError:
+            raise
+        except (TypeError, AttributeError) as e:  # as numpy and Python have them
+            given = ", ".join(type(x).__name__ for x in (*args, *kwargs.values())) or "nothing"
+            what = f"{self.__doc__.splitlines()[0]} cannot take {given}: {e}"
+            raise QuadrantsRuntimeTypeError(f"qd.{what}", code="QL2012") from e
 
     def __repr__(self) -> str:
         return f"<qd.{self.__name__}>"

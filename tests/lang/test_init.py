@@ -126,6 +126,9 @@ def test_operations_compute_outside_of_kernels() -> None:
         qd.random()
     with pytest.raises(SyntaxError, match="inside a kernel"):
         qd.atomic_add(1, 2)
+    for call in (lambda: qd.cast("a", qd.i32), lambda: qd.sin("a"), lambda: qd.max(1, "a"), lambda: qd.atan2(1)):
+        with pytest.raises(TypeError, match=r"QL2012\]: qd\.\w+\(.*\) cannot take "):
+            call()
 
 
 @pytest.mark.filterwarnings("error::quadrants_lab.QuadrantsWarning")

@@ -254,6 +254,9 @@ def test_ir_and_code_can_be_read() -> None:
         add.ir("nothing")
     with pytest.raises(qd.QuadrantsRuntimeError, match="did you mean 'simplify'"):
         add.ir("after simplfy")
+    for text in (add.ir, add.code):
+        with pytest.raises(KeyError, match="QL2068.*kernel add has no stage '5': there are"):
+            text(5)
     with pytest.raises(KeyError, match="the stages of metal are msl"):
         add.code("metal")
     with pytest.raises(qd.QuadrantsRuntimeError, match="launch it once"):

@@ -110,7 +110,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
     own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
     # if a pass ran twice, this is its last run on the way to this kernel; behind `own` is the one that counts pushes
     steps = {step.name: step.after for step in (*ran[own:], *ran[:own], *lowering)}
-    wanted = stage.removeprefix("after ").replace("_", " ")
+    wanted = str(stage).removeprefix("after ").replace("_", " ")
     if wanted not in steps:
         raise _no_stage(dispatcher, wanted, dict.fromkeys((FRONT_END, *steps), ""))
     return print_kernel(steps[wanted])
@@ -123,7 +123,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     makers = all_stages() | dict.fromkeys(S.current().backend.STAGES, own)
     stage = stage or S.current().backend.STAGES[-1]
     if stage not in makers:
-        raise _no_stage(dispatcher, stage, makers)
+        raise _no_stage(dispatcher, str(stage), makers)
     kernel = plan.last_kernel if makers[stage] == own else plan.kernel
     check_depth(depth_of_block(kernel.body))
     return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
