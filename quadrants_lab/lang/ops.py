@@ -35,7 +35,8 @@ class Operation:
 
     def __init__(self, row: Builtin, in_python: Callable[..., Any]) -> None:
         self.__qd_op__ = self.__name__ = row.name
-        self.__doc__ = f"{row.name}({', '.join(p.replace('=', '=None') for p in row.params)})\n\n{row.doc}"
+        self._signature = f"{row.name}({', '.join(p.replace('=', '=None') for p in row.params)})"
+        self.__doc__ = f"{self._signature}\n\n{row.doc}"
         self._in_python = in_python
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -45,8 +46,8 @@ class Operation:
             raise
         except (TypeError, AttributeError) as e:  # as numpy and Python have them
             given = ", ".join(type(x).__name__ for x in (*args, *kwargs.values())) or "nothing"
-            what = f"{self.__doc__.splitlines()[0]} cannot take {given}: {e}"
-            raise QuadrantsRuntimeTypeError(f"qd.{what}", code="QL2012") from e
+            what = f"qd.{self._signature} cannot take {given}: {e}"
+            raise QuadrantsRuntimeTypeError(what, code="QL2012") from e
 
     def __repr__(self) -> str:
         return f"<qd.{self.__name__}>"
