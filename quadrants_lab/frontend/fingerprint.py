@@ -177,7 +177,7 @@ class Fingerprint:
         elif isinstance(value, np.generic) or kind is np.ndarray:
             if value.dtype.hasobject or value.nbytes > MOST_BYTES:
                 raise IndescribableError
-            self.texts.append(f"{value.dtype.str} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
+            self.texts.append(f"{value.dtype!r} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}")
         elif kind is types.FunctionType and not _is_ours(module):
             self._function(value, value.__annotations__)
         elif (kind is types.FunctionType and not value.__closure__) or _is_builtin(value):

@@ -318,6 +318,21 @@ def test_templates_that_python_changes_in_place() -> None:
         assert total(numbers) == 3
 
     @qd.kernel
+    def known(a: qd.template()) -> qd.i32:
+        return qd.static(len(a[0]) if a.dtype.hasobject else a.count())
+
+    of_lists = np.empty(1, dtype=object)
+    of_lists[0] = [1]
+    assert known(of_lists) == 1
+    of_lists[0].append(2)
+    assert known(of_lists) == 2
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    assert known(masked) == 2
+    masked[0] = np.ma.masked
+    assert known(masked) == 1
+    assert known(np.ma.masked) == 0
+
+    @qd.kernel
     def called(f: qd.template(), v: qd.f32) -> qd.f32:
         return f(v)
 
@@ -326,6 +341,15 @@ def test_templates_that_python_changes_in_place() -> None:
     assert called(scaled, 1.0) == 2
     factors[0] = 3.0
     assert called(scaled, 1.0) == 3
+
+
+def test_arrays_of_structs_whose_members_have_other_names() -> None:
+    @qd.kernel
+    def first(a: qd.template()) -> qd.i32:
+        return qd.static(int(a[a.dtype.names[0]][0]) if "x" in a.dtype.names else -1)
+
+    for name, value in (("x", 5), ("y", -1)):
+        assert first(np.array([(5,)], dtype=[(name, "i4")])) == value
 
 
 def test_zeros_of_both_signs_are_two_templates() -> None:

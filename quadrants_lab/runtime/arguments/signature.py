@@ -175,7 +175,7 @@ def template_key(value: Any) -> Any:
     if isinstance(value, _SEQUENCES):
         return kind, tuple(template_key(v) for v in value)
     if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
+        return kind, *_contents(value)
     if isinstance(value, dict):
         return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
     entries = getattr(value, "entries", None)
@@ -192,6 +192,15 @@ def template_key(value: Any) -> Any:
     except TypeError:
         return Identity(value)
     return kind, value
+
+
+def _contents(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """A key that is equal only for arrays of the same dtype, shape and elements, masked ones included."""
+    if isinstance(array, np.ma.MaskedArray):
+        return *_contents(np.ma.getdata(array)), np.ma.getmaskarray(array).tobytes()
+    if array.dtype.hasobject:  # their bytes are addresses
+        return array.dtype, array.shape, template_key(array.tolist())
+    return array.dtype, array.shape, array.tobytes()
 
 
 def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
