@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -66,3 +67,12 @@ def test_a_row_that_became_worse_is_named() -> None:
     assert document.worse([row, other], [was * 0.95, 0.1], before) == []
     (said,) = document.worse([row], [was * 0.85], before)
     assert said.startswith(f"launch: {name}: {was * 0.85:.2f} times the peer's speed")
+
+
+def test_what_compilers_say_of_a_kernel_for_gpus(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.devices", "--only", "sin, f32", "--out", str(tmp_path)]
+    said = run(*command, cwd=ROOT, env={"COLUMNS": "200"}).stdout
+    rows = [line for line in said.splitlines() if line.startswith("│ loop: sin, f32")]
+    cell = r"│ +[\d,]+; \d+ VGPRs, \d+ SGPRs; {} "
+    for row, mode in zip(rows, ("forward", "gradient"), strict=True):
+        assert re.match(rf"│ loop: sin, f32, {mode} +{cell.format(8)}{cell.format(16)}", row)
