@@ -7,7 +7,7 @@ keeps such an iteration from running the loop, so it needs no slots.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,24 +62,7 @@ class _Evaluator:
         self.counted = counted
 
     def value(self, e: S.SizeExpr, env: Mapping[int, Number]) -> Number:
-        match e:
-            case S.SizeConst(value):
-                return value
-            case S.SizeArg(arg):
-                return int(self.live.arg(arg))
-            case S.SizeShape(buffer, axis):
-                return int(self.live.shape(buffer, axis))
-            case S.SizeVar(id, _):
-                return env[id]
-            case S.SizeCounted(stack):
-                return self.counted[stack]
-            case S.SizeLoad(buffer, index):
-                return _load(self.live.array(buffer), [self.value(i, env) for i in index])
-            case S.SizeOp(op, a, b):
-                return _apply(op, self.value(a, env), self.value(b, env))
-            case S.SizeRange():
-                return self.over_range(e, env)
-        raise TypeError(f"not a SizeExpr: {e!r}")
+        return _VALUES[type(e)](self, e, env)
 
     def over_range(self, e: S.SizeRange, env: Mapping[int, Number]) -> Number:
         """Reduces over a new last axis, in chunks. Where the bounds vary with outer variables, the range covers all of
@@ -118,6 +101,18 @@ def _sum(body: Ints) -> Ints:
     rough = body.astype(np.float64).sum(axis=-1)
     exact: Ints = np.where(np.abs(rough) < 9e18, body.sum(axis=-1, dtype=np.int64), INT64_MAX)
     return exact
+
+
+_VALUES: dict[type, Callable[[_Evaluator, Any, Mapping[int, Number]], Number]] = {
+    S.SizeConst: lambda ev, e, env: e.value,
+    S.SizeArg: lambda ev, e, env: int(ev.live.arg(e.arg)),
+    S.SizeShape: lambda ev, e, env: int(ev.live.shape(e.buffer, e.axis)),
+    S.SizeVar: lambda ev, e, env: env[e.id],
+    S.SizeCounted: lambda ev, e, env: ev.counted[e.stack],
+    S.SizeLoad: lambda ev, e, env: _load(ev.live.array(e.buffer), [ev.value(i, env) for i in e.index]),
+    S.SizeOp: lambda ev, e, env: _apply(e.op, ev.value(e.a, env), ev.value(e.b, env)),
+    S.SizeRange: _Evaluator.over_range,
+}
 
 
 def _load(array: npt.NDArray[Any], index: list[Number]) -> Number:

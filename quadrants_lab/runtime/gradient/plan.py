@@ -273,7 +273,7 @@ class GradientPlan(Plan):
             return False
         memories = self.memories(args)
         operands = self.operands(args, memories)
-        for name, operand in operands.items():
+        for name, operand in operands.items() if self.takes_arrays else ():
             buffer = self.kernel.buffers[name]
             if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
                 return False

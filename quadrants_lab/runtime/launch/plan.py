@@ -97,7 +97,9 @@ class Plan:
         self.reads, self.writes = self.touched()
         self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `runtime.launch.regions`
         self.fields = field_memories(compiled, self.kernel, session)
+        self.field_places: dict[str, Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
         self.slots: Sequence[Slot] = owner.slots
+        self.takes_arrays = any(isinstance(slot, ArraySlot) for slot in self.slots)
         self.gradient_args = tuple(
             (n, of, f"{slot.name}.{of}")
             for n, slot in enumerate(self.slots)
@@ -249,6 +251,8 @@ class Plan:
 
     def places(self, args: Sequence[Any]) -> dict[str, Place]:
         """For each buffer over memory of ours, where that is found in a launch with ``args``."""
+        if not self.takes_arrays:
+            return self.field_places
         found: dict[str, Place] = dict(self.fields)
         slots = enumerate(self.slots)
         found |= {s.name: n for n, s in slots if isinstance(s, ArraySlot) and memory_of(args[n]) is not None}
