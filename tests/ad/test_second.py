@@ -199,6 +199,47 @@ def test_matrices_of_an_ndarray(real) -> None:
     close(m.grad.to_numpy(), gradient(by_numpy, m.to_numpy().astype(float)))
 
 
+def test_an_overwritten_ndarray_whose_data_end_loops(real) -> None:
+    x, y, loss = filled(np.zeros((2, 3)), real, qd.ndarray), filled(np.zeros((2, 3)), real), scalar(real)
+
+    @qd.kernel
+    def f(x: qd.types.ndarray()):
+        for i in range(2):
+            for j in range(3):
+                trips = 0
+                while trips < 5 and x[i, j] + y[i, j] < 2.0:
+                    trips += 1
+                    y[i, j] = qd.sin(y[i, j]) + x[i, j]
+                x[i, j] += y[i, j] * x[i, 0]
+
+    @qd.kernel
+    def result(x: qd.types.ndarray()):
+        for i, j in x:
+            loss[None] += y[i, j] * x[i, j]
+
+    start = np.array([[0.5, 0.7, 0.9], [0.3, 0.6, 0.1]])
+
+    def program():
+        x.from_numpy(start.astype(real.numpy))
+        y.fill(0.25)
+        loss[None] = 0
+        f(x)
+        result(x)
+
+    def by_numpy(a):
+        a, b = a.reshape(2, 3) * 1, a.reshape(2, 3) * 0 + 0.25
+        for i, j in np.ndindex(2, 3):
+            trips = 0
+            while trips < 5 and (a[i, j] + b[i, j]).real < 2.0:
+                trips += 1
+                b[i, j] = np.sin(b[i, j]) + a[i, j]
+            a[i, j] += b[i, j] * a[i, 0]
+        return (a * b).sum()
+
+    v = np.array([[1.0, -0.5, 2.0], [0.5, 1.0, -1.0]])
+    close(qd.ad.hessian_vector(program, loss, x, v), changes(by_numpy, start, v), 1e-8)
+
+
 def test_several_parameters(real) -> None:
     x, a, loss = filled([1, 2, 3], real), filled([0.5, -1, 2], real, qd.ndarray), scalar(real)
 

@@ -170,6 +170,55 @@ def test_ranges_of_32_bits_whose_trips_need_more(session) -> None:
 
 
 @qd.kernel
+def apart(a: qd.i64, b: qd.i64, by: qd.i64, out: qd.template()):
+    for i in range(a, b, by):
+        qd.atomic_add(out[0], 1)
+        qd.atomic_min(out[1], i)
+        qd.atomic_max(out[2], i)
+    for _ in range(1):
+        for i in range(a, b, by):
+            out[3] += 1
+            out[4] = i
+            if out[3] == 9:
+                break
+
+
+def test_ranges_whose_ends_are_farther_apart_than_64_bits_hold(session) -> None:
+    out, most = qd.field(qd.i64, shape=5), 2**63 - 1
+    ranges = [
+        (-(2**63), most, 2**62), (most, -(2**63), -(2**62)), (-(2**63), most, most), (most, -5, -(2**63)),
+        (-5, most, 2**61), (most, -(2**63), 1), (-7, most, -1), (3, most, 0), (5, 17, 4), (5, -8, -4), (0, 6, 2),
+    ]  # fmt: skip
+    for a, b, by in ranges:
+        out.from_numpy(np.array([0, most, -(2**63), 0, 0]))
+        apart(a, b, by, out)
+        want = range(a, b, by) if by else ()
+        ends = (min(want), max(want), len(want), want[-1]) if want else (most, -(2**63), 0, 0)
+        assert out.to_numpy().tolist() == [len(want), *ends], (a, b, by)
+
+
+@qd.kernel
+def large_boxes_that_are_left(n: qd.i64, out: qd.template()):
+    for _ in range(1):
+        for i, j, k in qd.ndrange((n, 2**22), 2**21, (2**21 - 1, 2**22)):
+            out[0] += 1
+            out[1] = i + j + k
+            if out[0] == 3:
+                break
+        for i, j, k in qd.ndrange(2**22, (7, 2**22 + 7), 2**22):
+            out[2] += 1
+            out[3] = i + j + k
+            if out[2] == 4:
+                break
+
+
+def test_boxes_of_more_iterations_than_64_bits_count_that_are_left_early(session) -> None:
+    out = qd.field(qd.i64, shape=5)
+    large_boxes_that_are_left(0, out)
+    assert out.to_numpy().tolist() == [3, 2**21 + 1, 4, 10, 0]
+
+
+@qd.kernel
 def unsigned(a: qd.u32, b: qd.u64, out: qd.template()):
     for i in range(a, a + 2):
         out[i - a] = i

@@ -32,7 +32,7 @@ from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, T
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
-from quadrants_lab.ir.types import i32, i64
+from quadrants_lab.ir.types import i32, i64, u64
 from quadrants_lab.ir.walk import walk
 
 DEFAULT_BLOCK = 128  # threads of a block, without qd.loop_config(block_dim=...)
@@ -131,19 +131,37 @@ def _stepped(cx: Context, space: Space, begin: int, index: int, name: str, node:
 
 
 def _trip_count(cx: Context, space: Space, node: ast.For) -> int:
-    """The number of iterations, ceil((end - begin) / step), computed as -((begin - end) // step), which is right for
-    either sign of the step. It is computed in i64, because the distance of two i32 may not fit i32."""
+    """The number of iterations, ceil((end - begin) / step); 0 where the step is 0."""
     (begin, end), step = space.axes[0], space.step
     assert step is not None
     cx.at(node.iter)
     if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
         return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
+    op = cx.b.op
     first, last, by = (cx.to(Num(space.id(cx, x), space.dtype), i64) for x in (begin, end, step))
     if cx.options.debug and not isinstance(step, Lit):
-        runs = cx.b.op("ne", by, cx.const(0, i64))
+        runs = op("ne", by, cx.const(0, i64))
         cx.b.add(N.Assert(cx.b.fresh(), runs, "the step of this range is 0", (), kind="division"))
-    trips = cx.b.op("neg", cx.b.op("floordiv", cx.b.op("sub", first, last), by))
+    if space.dtype is i32 or space.above_zero:  # the distance fits i64
+        if space.dtype is i64:
+            zero = cx.const(0, i64)
+            first, last = op("max", first, zero), op("max", last, zero)
+        trips = op("neg", op("floordiv", op("sub", first, last), by))  # right for either sign of the step
+    else:
+        trips = _far_trips(cx, first, last, by)
     return cx.to(Num(trips, i64), space.count_dtype)
+
+
+def _far_trips(cx: Context, first: int, last: int, by: int) -> int:
+    """The number of iterations of a range whose distance may not fit i64: (distance - 1) // |step| + 1 in u64, where
+    the range is not empty."""
+    op, cast, zero = cx.b.op, cx.b.cast, cx.const(0, i64)
+    up = op("gt", by, zero)
+    low, high = op("select", up, first, last), op("select", up, last, first)
+    one, distance, size = cx.const(1, u64), cast(op("sub", high, low), u64), cast(op("abs", by), u64)
+    trips = op("add", op("floordiv", op("sub", distance, one), size), one)
+    trips = cast(op("min", trips, cx.const(i64.limits[1], u64)), i64)  # a loop of more never ends
+    return op("select", op("and", op("lt", low, high), op("ne", by, zero)), trips, zero)
 
 
 # --- parallel tasks ---------------------------------------------------------------------------------------------
@@ -290,17 +308,23 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
 
 def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
     """Emits a loop over several axes that a break leaves as a whole: one For over the product of the extents, counted
-    in i64 where the product may not fit i32."""
+    in i64 where the product may not fit i32. Where it may not fit i64 either, outer extents are lowered: the loop would
+    not reach their ends in centuries, but must not wrap to one that runs nothing."""
     cx.at(node.iter)
     t, known = space.dtype, [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
-    small = len(known) == len(names) and i32.holds(prod(max(0, n) for n in known))
-    count = t if small else i64
+    known_total = prod(max(0, n) for n in known) if len(known) == len(names) else None
+    count = t if known_total is not None and i32.holds(known_total) else i64
     begins = [cx.b.cast(space.id(cx, b), count) for b, _ in space.axes]
     zero = cx.const(0, count)
     extents = [
         cx.b.op("max", cx.b.op("sub", cx.b.cast(space.id(cx, e), count), b), zero)
         for b, (_, e) in zip(begins, space.axes, strict=True)
     ]
+    if known_total is None or not i64.holds(known_total):
+        left = cx.const(i64.limits[1], i64)
+        for k in reversed(range(len(extents))):
+            extents[k] = cx.b.op("min", extents[k], left)
+            left = cx.b.op("floordiv", left, cx.b.op("max", extents[k], cx.const(1, i64)))
     total = reduce(partial(cx.b.op, "mul"), extents)
 
     def body(index: N.Param) -> None:

@@ -43,10 +43,14 @@ class Space:
         (begin, end), step = self.axes[0], self.step
         if self.dtype is i64 or (isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit)):
             return self.dtype
-        by = step.value if isinstance(step, Lit) else 0
-        upwards = by > 0 and isinstance(begin, Lit) and begin.value >= 0
-        downwards = by < 0 and isinstance(end, Lit) and end.value >= 0
-        return i32 if upwards or downwards or abs(by) > 2 else i64
+        return i32 if self.above_zero or (isinstance(step, Lit) and abs(step.value) > 2) else i64
+
+    @property
+    def above_zero(self) -> bool:
+        """Whether no index of this range with a step is negative, as far as literals show."""
+        (begin, end), step = self.axes[0], self.step
+        least = begin if isinstance(step, Lit) and step.value > 0 else end
+        return isinstance(step, Lit) and isinstance(least, Lit) and least.value >= 0
 
     def id(self, cx: Context, bound: Num | Lit) -> int:
         """The id of a bound cast to the dtype of the indices."""

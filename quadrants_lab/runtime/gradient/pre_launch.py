@@ -38,7 +38,9 @@ class PreLaunch:
         self.frame.set_stacks([0] * len(stack_allocas(kernel)))
         self.args = {a.name for a in kernel.args}
         known = set(plan.kernel.buffers)
-        self.data = {b for b in accesses(kernel)[0] & known if kernel.buffers[b].kind in ("field", "ndarray")}
+        read, written = accesses(kernel)
+        self.derivatives = {grad for _, _, grad in plan.gradient_args} & (read | written)  # of array arguments
+        self.data = {b for b in read & known if kernel.buffers[b].kind in ("field", "ndarray")}
         self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
 
     def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
@@ -49,6 +51,9 @@ class PreLaunch:
             for slot, arg in zip(plan.slots, args, strict=True)
             if isinstance(slot, (ScalarSlot, ArraySlot))
         ]
+        for grad in self.derivatives:
+            self.frame.set_buffer(grad, plan.bound[grad].address)
+            self.frame.set_extents(grad, plan.bound[grad].operand.shape)
         if plan.replay_number is not None:
             self.frame.replay(plan.replay_number())
         if self.entry(*passed) is NotImplemented:
