@@ -12,7 +12,7 @@ from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.amdgpu import chips, toolkit
-from quadrants_lab.backends.amdgpu.shape import SHAPE
+from quadrants_lab.backends.amdgpu.chips import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
