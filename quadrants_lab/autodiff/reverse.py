@@ -6,26 +6,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 
-from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
+from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
-from quadrants_lab.autodiff.collisions import colliding_stores
-from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
+from quadrants_lab.autodiff.keeps import (
+    NOTHING,
+    Keeps,
+    copied,
+    restored_temporaries,
+    set_changed,
+    without_checkpoints,
+)
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
-from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
-from quadrants_lab.autodiff.temporaries import temporaries
+from quadrants_lab.autodiff.slice import Slicer, again, export_from_ifs
 from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import reached, rename, types_of, walk
+from quadrants_lab.ir.walk import reached, rename, rewrite, rewrite_in, types_of, walk
 
 
 def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
@@ -54,7 +60,7 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
 def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`. The
     first of the latter also does the work of the last forward task: each iteration goes on to its reverse code at once.
-    For kernels whose gradient does not depend on results of other iterations (`runtime.compile.one_sweep`)."""
+    For kernels whose gradient does not depend on results of other iterations (`runtime.compile.derivatives`)."""
     last = max(n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload))
     made = _adjoints(kernel, NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
@@ -223,3 +229,48 @@ def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span
     """The stack of a value. ``by`` is the statement that needs it, ``why`` the reason."""
     reason = why + (f" at line {by.span.line}" if by.span else "")
     return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)
+
+
+def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: Keeps = NOTHING) -> N.Block:
+    """The tasks of the forward kernel that write temporaries which ``adjoints`` (transitively) read, in forward order,
+    under new ids and without other effects; in front of them the task that restores the temporaries that are kept.
+    Every statement names the forward statement that it repeats."""
+    temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - set(keeps.temporaries)
+    all_read = touched(adjoints, N.Load)
+    needed = all_read & temps
+    out: list[N.Offload] = []
+    blocks = {b.name for b in kernel.buffers.values() if b.role == "block"}
+    for task in reversed(kernel.tasks):
+        if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
+            continue
+        kept = needed | blocks  # the task has no effects but writes to these
+        writing = rewrite_in(task, lambda s: s if again(s, kept) is s else ())
+        all_read |= touched((writing,), N.Load)
+        needed |= touched((writing,), N.Load) & temps
+        out.append(writing)
+    buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
+    restored = restored_temporaries(b, keeps, buffers, all_read)
+    repeated = rewrite(tuple(reversed(out)), lambda s: replace(s, adjoint_of=s.id))
+    return (*restored, *rename(repeated, b.fresh, {}))
+
+
+_MOST_PAIRS = 400  # pairs of stores that are compared; where there are more, all of them are taken to collide
+
+
+def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
+    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too. They
+    do not race where all store the same value, and the element then holds the value of one of them. So just one may
+    take its adjoint: the first one, which reads it and leaves 0 behind in one atomic exchange."""
+    found: set[int] = set()
+    info = accesses_of(kernel)
+    groups: dict[tuple[int, str], list[Access]] = {}
+    for a in info.of.values():
+        parallel = a.in_body and a.task.kind != "serial"
+        if parallel and isinstance(a.stmt, N.Store) and kernel.buffers[a.stmt.buffer].grad:
+            groups.setdefault((a.number, a.stmt.buffer), []).append(a)
+    for stores in groups.values():
+        for n, a in enumerate(stores):
+            for b in stores[n:]:
+                if len(stores) ** 2 > _MOST_PAIRS or other_iterations(info, a, b):
+                    found |= {a.stmt.id, b.stmt.id}
+    return frozenset(found)

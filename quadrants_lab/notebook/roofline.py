@@ -129,7 +129,7 @@ def limits(name: str, threads: int, dtype: DType, size: int) -> tuple[float, flo
     session = Session(Settings(arch=name, backend=name, threads=threads))
     n = size // (2 * dtype.nbytes)
     try:
-        copy = _seconds(session, _copy(dtype, n))
+        copy = _seconds(session, _kernel("xy", dtype, n, "store @y[%3], %4"))
         chain = _seconds(session, _chain(dtype))
     finally:
         session.end()
@@ -152,10 +152,6 @@ def _kernel(buffers: str, dtype: DType, n: int, body: str) -> str:
   }}
 }}
 """
-
-
-def _copy(dtype: DType, n: int) -> str:
-    return _kernel("xy", dtype, n, "store @y[%3], %4")
 
 
 def _chain(dtype: DType) -> str:
