@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
+from quadrants_lab.adstack.evaluate import reads
+from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.adstack.sparse_iterations import (
     ACTIVE_COUNT,
@@ -13,6 +15,7 @@ from quadrants_lab.adstack.sparse_iterations import (
     is_cheap,
     sparse_iterations,
 )
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff import second
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.dead_paths import dead_paths
@@ -25,11 +28,20 @@ from quadrants_lab.frontend.specs import Lowered
 from quadrants_lab.ir import deep_recursion
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines import derivatives as passes
 from quadrants_lab.pipelines.launch import primal
-from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled, Counter, ir_key, load_cached
-from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
+from quadrants_lab.runtime.compile.compiled import (
+    BOTH,
+    DUAL,
+    FORWARD,
+    Compiled,
+    Counter,
+    TwoLaunchesError,
+    ir_key,
+    load_cached,
+)
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -59,17 +71,36 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     else:
         keeps = passes.kept_by(kernel)
         if mode == BOTH:
-            may_be_one_sweep(kernel, keeps)
+            _may_be_one_sweep(kernel, keeps)
         kernel = pipeline.run(kernel, passes.before_reverse(options), options.verify)
         if mode == BOTH:
             made = pipeline.run(kernel, passes.BOTH, options.verify)
-            must_be_sized_ahead(kernel, made)
+            _must_be_sized_ahead(kernel, made)
             _check_by_draft(kernel, options)
         else:
             made = pipeline.run(kernel, passes.gradient(keeps), options.verify)
             check_data_access(kernel, made, keeps)
     warn(dead)
     return made
+
+
+def _may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
+    """Raises TwoLaunchesError where the gradient needs what is known only after the launch: values that the launch
+    overwrote, the winners of atomic minima and maxima, the launch number that random draws depend on, gradients that
+    the kernel itself reads or writes, shared memory of blocks, which cells a loop that activates cells has found."""
+    derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
+    by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in N.MINMAX) for s in walk(kernel.body))
+    blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
+    if keeps or blocks or by_end or touched(kernel.body) & derivatives:
+        raise TwoLaunchesError
+
+
+def _must_be_sized_ahead(kernel: N.Kernel, both: N.Kernel) -> None:
+    """Raises TwoLaunchesError where stack sizes of the combined kernel ``both`` depend on data that the kernel writes,
+    or have to be counted."""
+    sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(both) if s.size is not None))
+    if counted_stacks(both) or sized_by & touched(kernel.body, N.Write):
+        raise TwoLaunchesError
 
 
 def _kept_for_gradient(kernel: N.Kernel) -> Keeps:

@@ -14,6 +14,7 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.names import NAMES, Names
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.arguments.signature import (
@@ -41,13 +42,11 @@ if TYPE_CHECKING:
 Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
 
 
+@dataclass(slots=True, eq=False)
 class Launched:
     """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
 
-    __slots__ = ("plan",)
-
-    def __init__(self) -> None:
-        self.plan: Plan | None = None
+    plan: Plan | None = None
 
 
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
@@ -217,11 +216,8 @@ class Dispatcher:
         if self._session is not now:
             with now.lock:
                 self.enter(now)
-        return [
-            leaf
-            for slot, arg in zip(self.parameters, args, strict=True)
-            for leaf in flatten(slot, arg, self.name)
-        ]
+        slots = zip(self.parameters, args, strict=True)
+        return [leaf for slot, arg in slots for leaf in flatten(slot, arg, self.name)]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as plans take them; an error that says what is wrong with one."""
@@ -299,7 +295,9 @@ class Dispatcher:
                 compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
                 reads += compiled.lowered.reads
             start = perf_counter()
-            plan = self.make_plan(self, now, compiled, self._launched(key, compiled.lowered.reads))
+            arguments, _, placements = key
+            shared = arguments, placements, state(compiled.lowered.reads)  # what all modes of the kernel share
+            plan = self.make_plan(self, now, compiled, self._first().launched.setdefault(shared, Launched()))
             compiled.clock.driver = perf_counter() - start
             compiled.clock.whole += compiled.clock.driver
             known = self.reads.get(key, ())
@@ -337,11 +335,6 @@ class Dispatcher:
         while first.forward is not None:
             first = first.forward
         return first
-
-    def _launched(self, key: Any, reads: Reads) -> Launched:
-        """What all modes of the kernel share for such arguments."""
-        arguments, _, placements = key
-        return self._first().launched.setdefault((arguments, placements, state(reads)), Launched())
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """For calls that the plan's closure refused: tries again with numpy's and Tapes' numbers as Python's and other

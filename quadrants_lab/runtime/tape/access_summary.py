@@ -53,7 +53,12 @@ class AccessSummary:
             for name in plan.writes & places.keys()
         ]
         stmts = list(walk(plan.kernel.body))
-        self.own_reads = _own_reads(plan, places, stmts)
+        # the elements that the launch itself reads, by loads and by atomic operations
+        self.own_reads: list[tuple[str, Place, Elements]] = [
+            (name, places[name], _elements(plan, name, places[name], writes))
+            for kind, writes in ((N.Load, False), (N.Atomic, True))
+            for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys())
+        ]
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
@@ -101,15 +106,6 @@ class AccessSummary:
             and session.placements == self.placements
             and self.classes == [arg.__class__ for arg in args]
         )
-
-
-def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) -> list[tuple[str, Place, Elements]]:
-    """The elements that the launch itself reads, by loads and by atomic operations."""
-    found: list[tuple[str, Place, Elements]] = []
-    for kind, writes in ((N.Load, False), (N.Atomic, True)):
-        for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys()):
-            found.append((name, places[name], _elements(plan, name, places[name], writes)))
-    return found
 
 
 def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
@@ -163,8 +159,5 @@ def _is_fast(plan: Plan) -> bool:
     """Whether launches end no derivative (see `lint.cross_kernel`) and take no array with 64-bit extents."""
     buffers = plan.compiled.lowered.kernel.buffers
     targets = [buffers[to.buffer] for _, to in plan.value_flows if buffers[to.buffer].kind in ("field", "ndarray")]
-    return (
-        not any(b.wide for b in plan.kernel.buffers.values())
-        and all(b.grad for b in targets)
-        and not plan.integer_flows
-    )
+    wide = any(b.wide for b in plan.kernel.buffers.values())
+    return not wide and all(b.grad for b in targets) and not plan.integer_flows
