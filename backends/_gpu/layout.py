@@ -4,8 +4,6 @@ The frame's device address is the only argument of a program. Addresses in the f
 in the low bytes of its word; a u1 takes 32 bits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, frame_layout

@@ -3,8 +3,6 @@
 Addresses are members of pointer type, to which the host writes the gpuAddress of a Metal buffer.
 """
 
-from __future__ import annotations
-
 import re
 
 from quadrants_lab.backends import layout as words

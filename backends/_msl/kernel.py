@@ -1,7 +1,5 @@
 """The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends._clike.source import Source

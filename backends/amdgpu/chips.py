@@ -1,7 +1,5 @@
 """The AMD chips that code can be made for, and the one whose code is shown where there is no device."""
 
-from __future__ import annotations
-
 import os
 
 from quadrants_lab.backends._simt.shape import Shape

@@ -1,7 +1,5 @@
 """AMD's GPUs as a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

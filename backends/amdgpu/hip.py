@@ -1,8 +1,6 @@
 """AMD's HIP runtime through ctypes, written after AMD's documentation and not yet tried on a device. `current` gives
 the driver of a device. Tests `register` a stand-in."""
 
-from __future__ import annotations
-
 import ctypes as C
 import re
 from functools import cache

@@ -6,8 +6,6 @@ one colour touch no common element. Those of one colour run in parallel, then th
 plain read, addition and write. The result does not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

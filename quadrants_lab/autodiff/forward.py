@@ -1,7 +1,5 @@
 """The pass `forward`: an offloaded kernel to one that computes tangents beside its values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace

@@ -1,7 +1,5 @@
 """Minimum vertex cut, which chooses the values to stash: Dinitz's algorithm (1970) on the vertex-split graph."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import pairwise

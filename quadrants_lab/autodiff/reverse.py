@@ -1,7 +1,5 @@
 """The pass `reverse`: an offloaded forward kernel to the kernel of its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps

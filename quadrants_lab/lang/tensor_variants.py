@@ -1,8 +1,6 @@
 """The dispatchers of a kernel. A kernel with `qd.Tensor` parameters has some for each combination of fields and
 arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ each task. Touched elements of an array are counted as moved once, as with perfe
 measured with the same backend, by a copy of as many bytes and by chains of multiplications and additions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial

@@ -6,8 +6,6 @@ dtype: NaN, infinities, signed zeros and wrapping integers included. Sums and pr
 reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`mark_reach`: finds how far apart the iterations are that add to one element, for instance in a stencil's adjoint."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from dataclasses import replace
 

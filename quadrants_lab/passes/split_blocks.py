@@ -11,8 +11,6 @@ spilled to memory with one element a thread. This is loop fission at barriers, a
 (LCPC 2008).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count

@@ -1,7 +1,5 @@
 """Which tasks run in lanes, and in how many."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import constants
 from quadrants_lab.backends.cpu.copies import targets

@@ -13,8 +13,6 @@ A backend chooses a `Layout`. `lowering` goes through the tasks; it has the memo
 counters, `lockstep` stacks that share a counter, and `loops` stacks whose slots the trips of loops number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from quadrants_lab.backends.lower.adstacks.layout import Layout

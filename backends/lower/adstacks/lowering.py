@@ -1,7 +1,5 @@
 """The lowering of a kernel's adstacks: each statement of a stack by what takes its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

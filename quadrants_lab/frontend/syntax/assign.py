@@ -1,7 +1,5 @@
 """Assignments to locals, elements and members, with and without an operator."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Calls of operations of the language, types, funcs and Python functions."""
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Loops: parallel tasks at the statement level of a kernel, serial loops elsewhere; `unroll` has the static ones."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable
 from functools import partial, reduce

@@ -6,8 +6,6 @@ pass `structure_exits` makes flags of these, and `fold` removes the loop. One hi
 the func has returned, and the values.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 from collections.abc import Sequence

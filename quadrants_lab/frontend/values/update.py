@@ -1,8 +1,6 @@
 """Writing to places: a local gets a new value, memory is stored to or updated atomically, and a local that iterations
 share is reduced into."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import replace

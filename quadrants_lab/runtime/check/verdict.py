@@ -8,8 +8,6 @@ without a step, as exactly as the gradient: it sees errors that differences of 3
 `%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import sys

@@ -8,8 +8,6 @@ are sealed by processes of this user, as machine code is. A kernel without a com
 process.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys
