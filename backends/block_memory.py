@@ -1,8 +1,6 @@
 """Memory that the threads of a block share, placed near the processor: in variables of the CPU's worker, which stay in
 the nearest cache, or in shared memory of a GPU. The runtime's own memory for these buffers stays unused then."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

@@ -1,7 +1,5 @@
 """How many iterations a parallel task has, as far as the host can compute it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

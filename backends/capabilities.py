@@ -1,7 +1,5 @@
 """The differences between devices that the runtime takes into account."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir.record import dataclass
 
 

@@ -1,8 +1,6 @@
 """A rough estimate of the cycles that a block takes. It decides how many iterations are worth waking a worker for, and
 which iterations a GPU's thread runs in step."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 

@@ -8,8 +8,6 @@ Writers replace whole files, so processes may share a folder. A failure of the c
 entries are missing then, and the user is warned once.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -7,8 +7,6 @@ started. A driver's threads are gone in the child, so a GPU that was opened befo
 even to free its memory (`finalize`).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

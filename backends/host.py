@@ -1,7 +1,5 @@
 """Host memory with a known alignment."""
 
-from __future__ import annotations
-
 import ctypes
 import struct
 from collections.abc import Callable

@@ -35,9 +35,9 @@ import numpy as np
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends import layout as L
-from quadrants_lab.backends.prints import format_prints, value_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.show import show
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import types_of, walk
 
@@ -314,3 +314,32 @@ class Frame(ABC):
         """What kernels have printed since the last call, a text for each print that ran, in the order of execution."""
         data, lost = self.device.take_prints()
         return format_prints(self.words.prints, self.exe.types, data, lost)
+
+
+def value_of(t: DType, word: int) -> Any:
+    """The numpy scalar of dtype ``t`` whose bits are the low bits of a word."""
+    return np.frombuffer(struct.pack("=q", word), np.dtype(t.numpy), 1)[0] if t.kind != "b" else np.bool_(word & 1)
+
+
+def format_prints(stmts: list[N.Print], types: dict[int, DType], data: bytes, lost: int) -> list[str]:
+    """A text for each record in ``data``, which is the number of its Print statement and then its values, a word each.
+    A record at the end that is not whole is left out; ``lost`` counts it already."""
+    out: list[str] = []
+    words = memoryview(data).cast("q")
+    at = 0
+    while at < len(words):
+        stmt = stmts[words[at]]
+        at += 1
+        if at + len(stmt.operands()) > len(words):
+            break
+        text = ""
+        for part, spec in stmt.pieces():
+            if isinstance(part, int):
+                text += show(value_of(types[part], words[at]), spec)
+                at += 1
+            else:
+                text += part
+        out.append(text)
+    if lost:
+        out.append(f"[{lost} more prints did not fit into the print buffer]\n")
+    return out

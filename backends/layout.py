@@ -3,8 +3,6 @@
 A frame begins with a head that differs between devices. The part behind it depends on the kernel and is laid out here.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Any
 

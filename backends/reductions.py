@@ -1,7 +1,5 @@
 """Reductions: atomics of a task that each thread may first combine for itself."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import uses, walk

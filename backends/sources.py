@@ -1,7 +1,5 @@
 """Keys for the source text of the compiler, on which compiled code depends besides its kernel."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sys

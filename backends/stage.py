@@ -1,7 +1,5 @@
 """The output of one stage of code generation, as every backend's ``stages`` returns it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Running programs of the system that compile, link or list code."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

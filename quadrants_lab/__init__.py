@@ -11,8 +11,6 @@ def double():
         x[i] *= 2
 """
 
-from __future__ import annotations
-
 from importlib import import_module as _import
 from types import SimpleNamespace as _Namespace
 from typing import TYPE_CHECKING, Any

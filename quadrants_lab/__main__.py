@@ -1,7 +1,5 @@
 """`python -m quadrants_lab`: backends, kernels and gradients, from a shell."""
 
-from __future__ import annotations
-
 import argparse
 import runpy
 import sys

@@ -3,8 +3,6 @@
 A diagnostic says what is wrong (with a code that never changes), where (source line and caret), why, and what to do.
 """
 
-from __future__ import annotations
-
 import linecache
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """`python -m quadrants_lab opt`: runs passes over the IR text of a kernel."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 from inspect import getdoc

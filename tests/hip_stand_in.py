@@ -16,7 +16,7 @@ from gcn_machine import Machine
 
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu import chips, gcn, hip
-from quadrants_lab.backends.amdgpu.shape import SHAPE
+from quadrants_lab.backends.amdgpu.chips import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 

@@ -1,7 +1,5 @@
 """The files for the browser: a script module, a style sheet, and the loader that unpacks them."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

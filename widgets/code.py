@@ -1,7 +1,5 @@
 """The code of the kernel on each backend, stage by stage, with its size."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.html import choices, empty, esc, listing, table

@@ -5,8 +5,6 @@ to the number at the same place in the first pair with it; a pair is equal if al
 pairing by lines that occur once is Cohen's patience diff. `diff.js` does the same in the browser.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

@@ -1,7 +1,5 @@
 """The inspector as one HTML file with all panes, which needs neither network nor kernel."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Graphs of boxes, edges and nested frames, as data for the browser or as an image; and the CFG pane."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """An array as a picture with a cell per element or block of elements: blue below zero, red above, grey if not finite.
 It is a PNG in a data URI, for pages that strip scripts and inline SVG."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib

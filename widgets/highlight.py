@@ -1,7 +1,5 @@
 """Syntax colours as HTML, line by line: by Pygments, or by regexes for our IR and for SPIR-V."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator, Sequence

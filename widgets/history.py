@@ -1,7 +1,5 @@
 """The History pane: times and sizes of each run of the cell, as a table and plots; the edit between two runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

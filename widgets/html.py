@@ -1,7 +1,5 @@
 """Small pieces of HTML from which all panes are made: escaping, listings, tables, menus."""
 
-from __future__ import annotations
-
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence

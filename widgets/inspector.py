@@ -1,7 +1,5 @@
 """The live widget: it contains as many answers as a notebook can hold, and asks Python for the others."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Callable, Iterator

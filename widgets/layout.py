@@ -4,8 +4,6 @@ Control flow is structured, so no search is needed: each part lies below the one
 are no boxes. 2,000 boxes take a few hundredths of a second.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The Backends pane: the kernel's differences, times, code and stacks on each backend, or why it did not run there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.code import MEASURES, bytes_of

@@ -4,8 +4,6 @@ Answers share most of their lines, because a pass changes only few lines of a ke
 piece is stored once, and an answer is a list of piece numbers. `unpack` in loader.js joins the pieces again.
 """
 
-from __future__ import annotations
-
 import gzip
 import html
 import json

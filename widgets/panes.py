@@ -4,8 +4,6 @@ A request is a path ``kernel/pane/rest``. HTML contains further requests as ``da
 sends them to Python, an exported page contains their answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

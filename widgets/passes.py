@@ -1,7 +1,5 @@
 """The Passes pane: every pass from source to sized IR, what each changed, and the difference between any two."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The Run pane: times, arguments and results of each launch, on one or several backends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """The SizeExpr pane: the expression of each stack's depth as a tree, with the values at this launch and sliders that
 change the leaves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 

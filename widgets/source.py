@@ -1,7 +1,5 @@
 """The Linked pane: source, IR after any pass, and code of any backend side by side, with matching lines marked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from quadrants_lab.widgets import code

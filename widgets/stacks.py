@@ -1,7 +1,5 @@
 """The Stacks pane: the launch report, the values that need no stack, and the SCC graph behind the depths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from quadrants_lab.widgets.graph import figure

@@ -1,8 +1,6 @@
 """The Steps pane: the trace of one iteration, forward and reverse, with its stacks as columns and linked to the
 source."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

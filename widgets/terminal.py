@@ -1,7 +1,5 @@
 """The inspector in a terminal: draws the text and tables in the HTML of the panes with rich."""
 
-from __future__ import annotations
-
 import sys
 from html.parser import HTMLParser
 

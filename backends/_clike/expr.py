@@ -1,7 +1,5 @@
 """Expressions as text, with their precedence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

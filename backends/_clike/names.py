@@ -1,7 +1,5 @@
 """Names of variables: the user's own where the language allows them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

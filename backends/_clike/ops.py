@@ -1,7 +1,5 @@
 """The lowering of primitives that languages like C lack."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
 from quadrants_lab.backends.lower.math import lower_math

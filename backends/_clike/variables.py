@@ -1,7 +1,5 @@
 """Which value each variable holds, and whether a later line reads it. If none does, the variable may be reused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ This pays where many threads change one element: a hot cell, or, in a gradient, 
 threads read in the same trip.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from quadrants_lab.analysis.ranges import Ranges

@@ -1,7 +1,5 @@
 """The part of a session's GPU that does not depend on its API: adstack heap, random seed, print block."""
 
-from __future__ import annotations
-
 import struct
 from abc import abstractmethod
 from typing import Any

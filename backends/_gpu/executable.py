@@ -1,7 +1,5 @@
 """The part of a kernel that is loaded on a GPU which does not depend on the API."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary

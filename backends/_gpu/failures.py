@@ -11,8 +11,6 @@ where the host finds them (`layout`).
 A program behind one with asserts leaves at once where one of them failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

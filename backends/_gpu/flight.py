@@ -1,8 +1,6 @@
 """Limits on the launches that are in flight. Ctrl-C ends the host's wait but not the work of the device, so a launch
 blocks while `MOST` launches are in flight, or fewer where they are known to take long."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 PART = 75_000_000  # nanoseconds of launches that are waited for together; two such parts may be in flight

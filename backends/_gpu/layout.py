@@ -4,8 +4,6 @@ The frame's device address is the only argument of a program. Addresses in the f
 in the low bytes of its word; a u1 takes 32 bits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, frame_layout
@@ -18,7 +16,7 @@ STATUS = 0  # u32: bits of launch.Status, set by atomic or
 FAILED = 8  # u32: 0, or the Status bit of the recorded failure; the thread that changes it from 0 records the rest
 FAIL_WHAT = 16  # the number of the assert or of the adstack
 FAIL_COUNT = 24  # the number of values, or the depth that the adstack would have needed
-FAIL_VALUES = 32  # one word a value, as `prints.value_of` reads it
+FAIL_VALUES = 32  # one word a value, as `launch.value_of` reads it
 SEED = FAIL_VALUES + VALUES * WORD
 LAUNCH = SEED + 8  # the number of the launch, for random draws
 THREADS = LAUNCH + 8  # u32: the threads for which each adstack has room; slot s of thread t is element s * THREADS + t

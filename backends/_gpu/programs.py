@@ -7,8 +7,6 @@ iterations. Otherwise a program of one thread runs first, which writes the begin
 of groups to the frame.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends.boxes import inline

@@ -1,8 +1,6 @@
 """Device memory that the host cannot access: copies to it, from it and within it, as far as they do not depend on the
 API."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from math import prod

@@ -4,8 +4,6 @@ Flags are packed 32 to a word. Stacks in lockstep are adjacent, so that an emitt
 its own (`chunks`, `_spirv.heap`). Stacks of different tasks share the heap, because none outlives its task.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Emits the statements of a task's body as LLVM instructions: a table of handlers, and the state that they share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy

@@ -1,8 +1,6 @@
 """Which IR statement each line of LLVM's output comes from. Statements pass through LLVM as debug locations whose line
 number is the statement's id; the IR or assembly that comes out is shown without the locations."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Primitives as LLVM instructions, from their spelling in `prims.PRIMS`: the name of an instruction, a comparison, an
 ``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

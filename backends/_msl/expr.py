@@ -4,8 +4,6 @@ Signed integers wrap around, but overflow of a signed sum is undefined in MSL. S
 (``uint(a) + b``, ``a + 1u``) and converted where they are assigned or where the sign matters.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

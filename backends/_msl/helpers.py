@@ -1,7 +1,5 @@
 """Helper functions in MSL, which a module has in front of its kernels where they are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

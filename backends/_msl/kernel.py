@@ -1,7 +1,5 @@
 """The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends._clike.source import Source
@@ -13,14 +11,16 @@ from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
-from quadrants_lab.backends._msl.limits import check
 from quadrants_lab.backends._msl.ops import LOWERING as OPERATIONS
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots
 from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.lower.tasks import lower_tasks
+from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.walk import walk
 
 LOWERING: tuple[N.Pass, ...] = (
@@ -54,7 +54,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
 
     Raises QuadrantsTypeError where the kernel needs f64.
     """
-    check(kernel)
+    check_f64(kernel)
     kernel = lower(kernel, LOWERING, options)
     frame = FrameStruct(kernel, L.gpu_layout(kernel))
     library = Library(frame.need)
@@ -118,3 +118,41 @@ def _range(b: Body, program: Program) -> None:
 
 
 _PROGRAMS = {"serial": _serial, "bounds": _bounds, "range": _range}
+
+
+_WHAT = {"field": "field", "ndarray": "ndarray", "temp": "variable", "ret": "returned value"}
+
+
+def check_f64(kernel: N.Kernel) -> None:
+    """Raises QuadrantsTypeError for the first f64 of the kernel, with its name and line."""
+    for s in walk(kernel.body):
+        what = _f64(kernel, s)
+        if what:
+            _refuse(kernel, what, s.span)
+    for a in kernel.args:
+        if a.type is f64:
+            _refuse(kernel, f"argument '{a.name}'", kernel.span)
+
+
+def _f64(kernel: N.Kernel, s: N.Stmt) -> str:
+    """What is f64 in the statement, in words; "" where nothing is."""
+    if isinstance(s, N.Access) and kernel.buffers[s.buffer].dtype is f64:
+        buffer = kernel.buffers[s.buffer]
+        return f"{_WHAT[buffer.kind]} '{buffer.name}'"
+    if isinstance(s, N.ArgLoad) and s.type is f64:
+        return f"argument '{s.arg}'"
+    if isinstance(s, (N.Value, N.AdStackAlloca)) and s.type is f64:
+        return f"variable '{s.name}'" if s.name else "this value"
+    for p in s.params():
+        if p.type is f64:
+            return f"variable '{p.name}'" if p.name else "this value"
+    return ""
+
+
+def _refuse(kernel: N.Kernel, what: str, span: Span | None) -> None:
+    raise QuadrantsTypeError(
+        f"{what} of kernel '{kernel.name}' is f64, which Metal does not have",
+        code="QL3001",
+        labels=(Label(span, "f64 here"),),
+        help="use f32, or run this kernel on another backend; default_fp=qd.f64 makes every untyped float f64",
+    )

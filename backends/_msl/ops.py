@@ -3,8 +3,6 @@
 MSL computes integers of less than 32 bits as int, so their results are converted back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from quadrants_lab.backends._clike.ops import lowering

@@ -1,7 +1,5 @@
 """Object files: the parts of ELF, and a linker for the CPU's objects."""
 
-from __future__ import annotations
-
 
 def require(holds: object, what: str) -> None:
     """Raises ValueError, which says what is wrong in an object file, unless ``holds``."""

@@ -1,7 +1,5 @@
 """The parts of an ELF file, as the System V ABI defines them."""
 
-from __future__ import annotations
-
 import struct
 
 from quadrants_lab.ir.record import dataclass

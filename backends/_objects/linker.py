@@ -1,8 +1,6 @@
 """Links an x86-64 ELF object into the memory of this process, so that a process which gets all its code from the disk
 cache does not load LLVM's 100 MB. The format and the relocations are those of the System V ABI."""
 
-from __future__ import annotations
-
 import ctypes
 import mmap
 import struct

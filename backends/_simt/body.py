@@ -1,8 +1,6 @@
 """The code of a program. Its parameter %frame is a read-only copy of the launch frame; what programs write lies in
 %state: status, failure, "temp" and "ret" buffers, and boxes of iterations."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from math import prod
 

@@ -4,8 +4,6 @@ Launches are counted in parts. An event is recorded at the end of a part, and th
 for the event of the part before, so at most two parts are in flight.
 """
 
-from __future__ import annotations
-
 from time import perf_counter_ns
 from typing import Any
 

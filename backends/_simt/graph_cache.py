@@ -3,8 +3,6 @@
 A graph contains the frame's words at the time when it was made or last updated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

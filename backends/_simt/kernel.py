@@ -1,7 +1,5 @@
 """The LLVM module of a kernel, with one function for each of its programs (`_gpu.programs`)."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends._gpu.aggregated_atomics import AggregatedAtomics
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.body import Unit

@@ -1,8 +1,6 @@
 """The drivers of a kind of GPU, one for each device, opened on first use; or registered stand-ins, where there is no
 device."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

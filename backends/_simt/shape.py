@@ -1,7 +1,5 @@
 """How programs are launched on a kind of device: threads of a group, number of groups, and the frame's way there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import Program

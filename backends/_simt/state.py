@@ -1,7 +1,5 @@
 """The words of a frame that programs write, in device memory of their own."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends.layout import WORD, box_words
 from quadrants_lab.ir import nodes as N

@@ -1,7 +1,5 @@
 """Building a SPIR-V module: types, constants and globals without duplicates, functions, and the words of the result."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends._spirv import calls, control, memory, ops, outline
+from quadrants_lab.backends._spirv import control, memory, ops, outline
 from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
-    from quadrants_lab.backends._spirv.assembler import Function
     from quadrants_lab.backends._spirv.frame import FrameReader
 
 
@@ -156,10 +156,31 @@ def _barrier(b: Body, s: N.Barrier) -> None:
     b.fn.put("ControlBarrier", scope, scope, b.m.const(u32, C.BUFFERS_AND_SHARED))
 
 
+def _call(b: Body, s: N.Call) -> None:
+    m = b.m
+    if s.function not in m.helpers:
+        m.helpers[s.function] = _function(b, m.callable[s.function])
+    args = (b.values[i] for i in s.args)
+    b.define(s.id, s.type, b.fn.let("FunctionCall", m.type(s.type), m.helpers[s.function], *args))
+
+
+def _function(caller: Body, f: N.Function) -> int:
+    """Emits a function, without contraction: error-compensated sums must stay exactly as they are."""
+    m = caller.m
+    fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
+    fn.stmt, fn.span = caller.fn.stmt, caller.fn.span
+    body = type(caller)(fn, None, None, True)
+    for p, id in zip(f.params, fn.params, strict=True):
+        body.define(p.id, p.type, id)
+    (value,) = body.block(f.body)
+    fn.put("ReturnValue", value)
+    return fn.close()
+
+
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     N.Const: _const,
     N.Op: _op,
-    N.Call: calls.call,
+    N.Call: _call,
     N.ArgLoad: _arg,
     N.ShapeOf: _shape,
     N.Builtin: _builtin,

@@ -1,7 +1,5 @@
 """Reading the launch frame. Whatever a function needs from it is loaded once, at the function's start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from quadrants_lab.backends._gpu import layout as L

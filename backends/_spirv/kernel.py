@@ -1,7 +1,5 @@
 """The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`)."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
 from quadrants_lab.backends._spirv import memory

@@ -1,7 +1,5 @@
 """A module as text, one instruction a line, like spirv-dis; types and constants are shown by their meaning."""
 
-from __future__ import annotations
-
 import struct
 
 from quadrants_lab.backends._spirv import opcodes as C

@@ -4,8 +4,6 @@ A form has one letter for each operand: ``t`` result type, ``r`` result, ``i`` i
 of `ENUMERANTS`. The last letter also stands for all further operands.
 """
 
-from __future__ import annotations
-
 MAGIC, VERSION, GENERATOR = 0x07230203, 0x00010500, 0
 
 _VALUES = {  # instructions of ids alone: result type, result, operands

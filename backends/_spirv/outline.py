@@ -142,11 +142,10 @@ class Plan:
         """The id of the thread's number in a slot's index."""
         return s.index[1] if isinstance(s, (N.Load, N.Store)) and len(s.index) > 1 else N.NO_ID
 
-    def _words(self, s: N.Stmt) -> int:
-        return _WORDS[type(s), self.kernel.buffers[s.buffer].kind] if isinstance(s, (N.Load, N.Store)) else 6
-
     def _pays(self, run: Run, count: int) -> bool:
-        inside = sum(self._words(s) for s in run.work())
+        moves = (N.Load, N.Store)
+        kinds = [(type(s), self.kernel.buffers[s.buffer].kind) if isinstance(s, moves) else None for s in run.work()]
+        inside = sum(6 if kind is None else _WORDS[kind] for kind in kinds)
         params = len(run.takes) + bool(run.local) + bool(run.chunk)
         return count * (inside - 4 - params) > inside + 4 * params + 25
 

@@ -1,7 +1,5 @@
 """Device capabilities beyond the required minimum: Vulkan 1.2, 64-bit integers and buffer device addresses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import GROUP

@@ -4,8 +4,6 @@ Assembly can be made on any machine with LLVM alone; a code object needs LLVM's 
 (`lower.functions`). No kernel has run on a real AMD GPU yet; everything that can be tested without one is.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from quadrants_lab.backends._simt.backend import SimtBackend

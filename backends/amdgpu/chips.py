@@ -1,9 +1,8 @@
 """The AMD chips that code can be made for, and the one whose code is shown where there is no device."""
 
-from __future__ import annotations
-
 import os
 
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.errors import QuadrantsRuntimeError
 
 # chip -> threads of a wave. Tests check the code of the first three.
@@ -30,3 +29,8 @@ def asked() -> str:
     """The chip that QL_AMDGPU_CHIP names, "" where it names none."""
     name = os.environ.get("QL_AMDGPU_CHIP")
     return known(name) if name else ""
+
+
+# A group has four waves, or eight. Flags are not used: whether the host sees one before the launch ends depends on the
+# kind of its memory.
+SHAPE = Shape(group=256, waves=4, signals=False)

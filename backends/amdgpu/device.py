@@ -1,7 +1,5 @@
 """A session's AMD device."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends._simt.device import SimtDevice
 from quadrants_lab.backends.amdgpu import hip
 

@@ -1,7 +1,5 @@
 """AMD's GPUs as a target of `_simt`: intrinsics, and LLVM's optimisation, assembly and object code."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -14,8 +12,7 @@ from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.amdgpu.chips import WAVES
-from quadrants_lab.backends.amdgpu.shape import SHAPE
+from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
 from quadrants_lab.backends.lower.math import MATH, lower_math
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions

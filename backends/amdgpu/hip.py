@@ -1,8 +1,6 @@
 """AMD's HIP runtime through ctypes, written after AMD's documentation and not yet tried on a device. `current` gives
 the driver of a device. Tests `register` a stand-in."""
 
-from __future__ import annotations
-
 import ctypes as C
 import re
 from functools import cache
@@ -12,7 +10,7 @@ from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.amdgpu import chips, toolkit
-from quadrants_lab.backends.amdgpu.shape import SHAPE
+from quadrants_lab.backends.amdgpu.chips import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 

@@ -3,8 +3,6 @@
 Their metadata is described in LLVM's "User Guide for AMDGPU Backend".
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import tempfile

@@ -1,8 +1,6 @@
 """AMDGPU's stages as text: LLVM IR, assembly, and the code object where LLVM's linker is found; each line with its IR
 statement."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -1,8 +1,6 @@
 """Finds LLVM's linker and disassembler and the HIP runtime. None of them is needed to import this package or to show
 assembly; a sentence says what is missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Memory, launches, prints and failures are the CPU backend's. `quadrants_lab.runt
 functions here.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from functools import cache

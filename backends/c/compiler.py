@@ -1,7 +1,5 @@
 """The system's C compiler."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Signed integers wrap (-fwrapv). C computes integers that are shorter than an int
 result is converted back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

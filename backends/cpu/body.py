@@ -1,7 +1,5 @@
 """The code of a task on the CPU: where its buffers, its adstacks and its reports are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ The launching thread adds to the elements themselves. In the end the copies are 
 privatization, as in Tu and Padua 1993, with the choice made at each launch.)
 """
 
-from __future__ import annotations
-
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import Function
 from quadrants_lab.backends.cpu import layout as L

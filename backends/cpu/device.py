@@ -4,8 +4,6 @@ All devices of a process share its worker threads. These start with the first de
 and start again in the child of a fork.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import os

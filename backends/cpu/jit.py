@@ -4,8 +4,6 @@ LLVM is loaded only where something has to be compiled. Where all code comes fro
 processor and the runtime's object come from there, too.
 """
 
-from __future__ import annotations
-
 import ast
 import ctypes
 import itertools

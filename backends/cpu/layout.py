@@ -3,8 +3,6 @@
 runtime/runtime.h has the same words as struct Frame and struct Device, in this order, and says what each of them is.
 """
 
-from __future__ import annotations
-
 from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST, VALUES, WORD, FrameLayout
 from quadrants_lab.backends.layout import frame_layout as make
 from quadrants_lab.ir import nodes as N

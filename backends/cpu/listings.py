@@ -1,7 +1,5 @@
 """The stages of the CPU as text: LLVM IR as emitted and optimised, and assembly, with the IR statement of each line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The order in which a chunk function runs the iterations of a task's box."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

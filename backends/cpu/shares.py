@@ -9,8 +9,6 @@ has run these are combined in order, rounded once, and go into the element. Redu
 Sums at places from data have no such order: see `copies`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from quadrants_lab.backends._llvm import memory

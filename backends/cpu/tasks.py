@@ -1,7 +1,5 @@
 """A kernel's LLVM module for the CPU: an entry that runs the tasks in order, and a chunk function for each task."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from quadrants_lab.backends import cost

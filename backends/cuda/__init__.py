@@ -3,8 +3,6 @@
 PTX can be made on any machine. It needs LLVM and, for elementary functions, NVIDIA's math library.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from quadrants_lab.backends._simt.backend import SimtBackend

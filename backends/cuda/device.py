@@ -1,7 +1,5 @@
 """A session's CUDA device, and memory on it."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 

@@ -1,8 +1,6 @@
 """NVIDIA's driver through ctypes. `current` gives the driver of a device. Tests `register` a stand-in where there is no
 device."""
 
-from __future__ import annotations
-
 import ctypes as C
 import sys
 from collections.abc import Callable

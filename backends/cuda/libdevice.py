@@ -4,8 +4,6 @@ Parsing all of it takes longer than compiling a kernel. So the user's cache fold
 call, and each function by itself, optimised.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection
 from functools import cache

@@ -1,7 +1,5 @@
 """CUDA's stages as text: LLVM IR, PTX, and SASS where NVIDIA's tools are found; each line with its statement."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How programs are launched on CUDA."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends._simt.shape import Shape
 
 # With this oversubscription most iterations have a thread of their own. Kernels can set flags in pinned host memory.

@@ -6,8 +6,6 @@ go to one function for both, out of line, after Payne and Hanek (1983): x / pi i
 the bits that matter are taken. Within 2 units in the last place; 2.5 for large arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from fractions import Fraction
 

@@ -1,8 +1,6 @@
 """Finds NVIDIA's math library, assembler and disassembler. None of them is needed to import this package; a sentence
 says what is missing."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """Work in background threads for which the first kernel of a process would otherwise wait: importing LLVM, loading
 NVIDIA's compiler, making a code generator, and extracting the math library's functions."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from functools import cache
 from importlib import import_module

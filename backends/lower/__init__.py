@@ -1,8 +1,6 @@
 """Passes that replace statements which a device lacks by statements that it has. They depend on the IR alone. Each
 backend names the passes that it needs, in order: `quadrants_lab.runtime.backend.Backend.lowering`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from quadrants_lab.ir.nodes import Kernel, Pass

@@ -9,8 +9,6 @@
 A word has 32 bits, or 64 where the element has 64. Retries are unbounded. Buffers begin at a word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial

@@ -8,8 +8,6 @@ The pass `split_blocks` has made these loops. Statements between them are comput
 threads wait for each other behind each loop, and behind each load between loops.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N

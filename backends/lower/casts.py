@@ -1,7 +1,5 @@
 """Lowers conversions, and primitives that one formula computes."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Mapping

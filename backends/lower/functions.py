@@ -9,8 +9,6 @@ Sources: argument reduction in parts after Cody and Waite (1980) and for large a
 exact sums and products after Dekker (1971); polynomials are Taylor's, in ranges where that is accurate.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import pairwise

@@ -3,8 +3,6 @@
 A device divides toward zero (``quot``, ``rem``). What it does for a division by zero, for INT_MIN / -1, or for a shift
 by the width or more is undefined. The lowered code gives the results that `ir.prims` defines. """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

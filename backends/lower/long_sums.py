@@ -15,8 +15,6 @@ One thread for each of few iterations leaves most of a GPU without work, and wai
 sum is rounded in another order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod

@@ -1,7 +1,5 @@
 """Elementary functions of floats as calls of `functions`, where a device lacks them or is not accurate enough."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
 from quadrants_lab.ir import nodes as N

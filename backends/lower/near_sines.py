@@ -13,8 +13,6 @@ The first loop is one where intervals prove it of all trips, if it holds for the
 makes of the sine, the argument itself, is computed beside the unit's sine and not after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 

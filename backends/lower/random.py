@@ -2,8 +2,6 @@
 how often this iteration has drawn at this site before. Each call site counts its draws in a local variable. All but the
 count is the same for all draws of an iteration at one site, so it is hashed once, at the start."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.backends.lower.expression import X

@@ -1,7 +1,5 @@
 """The driver of lowerings: it replaces operations of a kernel as rules say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace

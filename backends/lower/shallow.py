@@ -5,8 +5,6 @@ and Metal's compilers accept no more than 256 nested brackets.
 
 Each if hands its results to the later ones, which read them only where it has run; otherwise they are 0. """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

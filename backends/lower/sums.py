@@ -1,7 +1,5 @@
 """Which buffers a task uses for nothing but additions to elements at places that data decides."""
 
-from __future__ import annotations
-
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass

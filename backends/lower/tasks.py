@@ -11,8 +11,6 @@
 Iterations are numbered row by row: thread t of k runs t, t + k, t + 2k, ...
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod

@@ -1,7 +1,5 @@
 """Apple's Metal through PyObjC. It needs macOS 13, where buffers have GPU addresses."""
 
-from __future__ import annotations
-
 import platform
 from contextlib import AbstractContextManager
 from functools import cache

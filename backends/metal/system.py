@@ -18,8 +18,6 @@ method that returns an object and an error returns a pair. The backend calls
 See https://developer.apple.com/documentation/metal and https://pyobjc.readthedocs.io.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 

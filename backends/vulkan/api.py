@@ -3,8 +3,6 @@
 A failure raises RuntimeError, or MemoryError, with the name of Vulkan's result.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A session's Vulkan device."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Any
 

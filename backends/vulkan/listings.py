@@ -1,7 +1,5 @@
 """The stage of the Vulkan backend: SPIR-V as text, each line with its IR statement. It needs no device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from quadrants_lab.backends._spirv import ops

@@ -1,8 +1,6 @@
 """Checks the driver manifests that environment variables name. Vulkan's loader reports most faults in them only as a
 missing driver, some as a lack of memory, and a truncated library crashes it."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

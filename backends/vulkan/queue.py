@@ -222,12 +222,10 @@ class Queue:
         """Makes these the launches that wait to be submitted."""
         self._waiting, self._load = launches, sum(x.cost.ns for x in launches)
 
-    def _done(self, submission: Submission) -> bool:
-        return bool(self._fence_status(self.device, submission.fence) != _NOT_READY)
-
     def _has_room(self) -> bool:
         """Whether one more submission can start without a wait."""
-        return len(self.running) < _SUBMISSIONS or self._done(self.running[0])
+        full = len(self.running) >= _SUBMISSIONS
+        return not full or bool(self._fence_status(self.device, self.running[0].fence) != _NOT_READY)
 
     def _room(self) -> Submission:
         if not self._free and len(self.running) >= _SUBMISSIONS:

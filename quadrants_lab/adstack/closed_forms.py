@@ -5,8 +5,6 @@ pushes a maximum through max, through min, sums and products with constants, dow
 one slice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The counting slice: the part of the forward slice that counts pushes. It is exact for every kind of loop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

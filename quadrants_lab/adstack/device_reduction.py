@@ -4,8 +4,6 @@ reduction, so that one number is copied to the host and not the arrays.
 The host evaluates what does not vary over a range, and passes it to the kernel as an argument.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 

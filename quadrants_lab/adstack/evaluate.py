@@ -5,8 +5,6 @@ operation. Arithmetic saturates at 64 bits. A load outside of its buffer gives 0
 keeps such an iteration from running the loop, so it needs no slots.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """The launch report: a row for each adstack, and for each buffer that a launch keeps for its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import prod
 

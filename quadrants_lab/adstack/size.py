@@ -6,8 +6,6 @@ leaves the stack to the counting slice. A loop of the reverse slice that pushes 
 checkpointed loop in each iteration: its depth is the maximum over the segments.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis import algebra as A

@@ -5,8 +5,6 @@ the iterations that do not push, without any stack, and then those of the list, 
 for the iterations that push only, and all lanes of a group are busy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Constructors of SizeExpr that fold constants and drop neutral elements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from quadrants_lab.ir import sizeexpr as S

@@ -1,7 +1,5 @@
 """Which buffers may be the same memory."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 
 from quadrants_lab.ir import nodes as N

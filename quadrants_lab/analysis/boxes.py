@@ -1,7 +1,5 @@
 """Boxes of indices: the elements of a buffer that a task accesses; the host evaluates their ends before a launch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 

@@ -6,8 +6,6 @@ Sources: U. Banerjee, Dependence Analysis (1997), chapters 2 to 4; R. Allen and 
 Modern Architectures (2001), chapter 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from math import gcd

@@ -1,7 +1,5 @@
 """What statements do to memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from quadrants_lab.ir import nodes as N

@@ -1,7 +1,5 @@
 """Which reads of a kernel its gradient may repeat, although a later write may go to the same element."""
 
-from __future__ import annotations
-
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.ir import nodes as N

@@ -1,7 +1,5 @@
 """Data and control dependences of statements, and blocks reduced to what is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Buffers of which one task stores every element, so that no value from before it is left."""
 
-from __future__ import annotations
-
 from math import prod
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, symbol

@@ -8,8 +8,6 @@ needs a race under each of them, because some programs pass an offset that keeps
 all other races.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, product

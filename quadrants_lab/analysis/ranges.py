@@ -1,7 +1,5 @@
 """Value ranges of integers, derived from constants and loop bounds, and indices that are surely in bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 from typing import Any

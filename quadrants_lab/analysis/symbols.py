@@ -1,7 +1,5 @@
 """IR values as SizeExpr: loop bounds that can be evaluated on the host before a launch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 

@@ -1,7 +1,5 @@
 """The memory that trip counts of loops depend on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from quadrants_lab.analysis.effects import touched

@@ -6,8 +6,6 @@ every write of the kernel that may come later and go to the same element. What s
 order of the threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Activity analysis: which values carry a derivative, because they depend on a buffer with a gradient (they vary) and
 another such buffer depends on them (they are useful)."""
 
-from __future__ import annotations
-
 from quadrants_lab.autodiff.rules import share
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges

@@ -5,8 +5,6 @@ of a value from outside is a result of the reversed if, or carried by the revers
 memory, until they are added to the gradient of a buffer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import field, replace
 

@@ -8,8 +8,6 @@ stashed; the needed values behind the cut are recomputed. The capacity of a valu
 for each loop around its definition.
 """
 
-from __future__ import annotations
-
 from dataclasses import field
 
 from quadrants_lab.autodiff.mincut import min_vertex_cut

@@ -1,7 +1,5 @@
 """Finds paths of values along which the derivative ends, and warns about them."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import field

@@ -1,7 +1,5 @@
 """Explains in words, with line numbers, why a value has a stack or has none."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Set
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The pass `forward`: an offloaded kernel to one that computes tangents beside its values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
@@ -53,7 +51,7 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
         own = task
         if number in early:
             first.append(renamed(replay(task, atomics, frozenset()), b.fresh))
-            own = _without(task, atomics)
+            own = rewrite_in(task, lambda s: () if s.id in atomics else s)
         own = replace(own, body=_Tangents(b, active, buffers, duals).block(own.body))
         behind: list[N.Stmt] = []
         if minmax:
@@ -69,10 +67,6 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
             behind.append(renamed(again, b.fresh))
         tasks += (*first, *behind, own) if first else (own, *behind)
     return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
-
-
-def _without(task: N.Offload, moved: Mapping[int, N.Block]) -> N.Offload:
-    return rewrite_in(task, lambda s: () if s.id in moved else s)
 
 
 def forward_early(lower: Callable[[N.Kernel], N.Kernel]) -> N.Pass:

@@ -8,8 +8,6 @@ had. If a task itself reads what it later overwrites, the box is put back before
 repeats the task's writes if it also reads them. In the end the memory is as the launch left it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 

@@ -1,7 +1,5 @@
 """Minimum vertex cut, which chooses the values to stash: Dinitz's algorithm (1970) on the vertex-split graph."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -40,7 +38,8 @@ def min_vertex_cut(
 
     while _SINK in (level := _levels(residual)):
         _block(residual, level)
-    behind = _reaches_sink(residual)
+    # the sink's side of the cut nearest to it: the nodes from which the residual graph reaches the sink
+    behind = {*reached([_SINK], lambda b: [a for a in residual.get(b, ()) if residual[a].get(b, 0) > 0])}
     return {v for v in capacity if 2 * v + 1 in behind and 2 * v not in behind}
 
 
@@ -77,8 +76,3 @@ def _block(residual: dict[int, dict[int, int]], level: dict[int, int]) -> None:
             path.append(arcs[a][-1])
         else:
             arcs[a].pop()
-
-
-def _reaches_sink(residual: dict[int, dict[int, int]]) -> set[int]:
-    """Nodes from which the residual graph reaches the sink: the sink's side of the cut nearest to it."""
-    return {*reached([_SINK], lambda b: [a for a in residual.get(b, ()) if residual[a].get(b, 0) > 0])}

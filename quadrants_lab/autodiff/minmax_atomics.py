@@ -10,8 +10,6 @@ then `settled` clears it where an iteration won; where the old value won it stay
 `settled` clears the tangent where an iteration won, and then the winners' shares are added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace

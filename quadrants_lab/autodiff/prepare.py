@@ -1,8 +1,6 @@
 """Puts loops into the form that reverse mode needs: a While counts its trips, one with a checkpoint becomes a For, and
 induction variables become formulas."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.autodiff.refusals import check_again

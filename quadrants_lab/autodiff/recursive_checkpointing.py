@@ -7,8 +7,6 @@ stack of starting values one slot a segment. Source: the two-level scheme of Gri
 Derivatives, chapter 12.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The errors about programs that have no derivative, or whose derivative needs values that are gone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from quadrants_lab.errors import Label, QuadrantsCompilationError

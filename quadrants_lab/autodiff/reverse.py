@@ -1,34 +1,31 @@
 """The pass `reverse`: an offloaded forward kernel to the kernel of its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 
-from quadrants_lab.analysis.accesses import Accesses
+from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
+from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.analysis.effects import touched
+from quadrants_lab.autodiff import keeps as K
 from quadrants_lab.autodiff.activity import active_values
 from quadrants_lab.autodiff.adjoint import AdjointBuilder
 from quadrants_lab.autodiff.checkpointing import StashPlan, stash_plan
-from quadrants_lab.autodiff.collisions import colliding_stores
-from quadrants_lab.autodiff.keeps import NOTHING, Keeps, copied, set_changed, without_checkpoints
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, winners_of
 from quadrants_lab.autodiff.prepare import prepared
 from quadrants_lab.autodiff.refusals import refusal
 from quadrants_lab.autodiff.scopes import Scopes, scopes_of
-from quadrants_lab.autodiff.slice import Slicer, export_from_ifs
-from quadrants_lab.autodiff.temporaries import temporaries
+from quadrants_lab.autodiff.slice import Slicer, again, export_from_ifs
 from quadrants_lab.autodiff.warned import warn, warning
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import computed_from
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.walk import reached, rename, types_of, walk
+from quadrants_lab.ir.walk import reached, rename, rewrite, rewrite_in, types_of, walk
 
 
-def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
+def reverse(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
     """The reverse-mode derivative: propagates the gradients of the outputs to those of the inputs, and adds them there.
 
     First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
@@ -54,21 +51,21 @@ def reverse(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
 def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`. The
     first of the latter also does the work of the last forward task: each iteration goes on to its reverse code at once.
-    For kernels whose gradient does not depend on results of other iterations (`runtime.compile.one_sweep`)."""
+    For kernels whose gradient does not depend on results of other iterations (`runtime.compile.derivatives`)."""
     last = max(n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload))
-    made = _adjoints(kernel, NOTHING, whole=last)
+    made = _adjoints(kernel, K.NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
     first = made.kernel.body[: last if merged else last + 1]
     body = (*rename(first, made.b.fresh, {}), *(task for _, task, _ in made.tasks))
     return replace(made.kernel, body=body, next_id=made.b.next_id, mode="both")
 
 
-def reverse_over(keeps: Keeps) -> N.Pass:
+def reverse_over(keeps: K.Keeps) -> N.Pass:
     """`reverse` as a pass, for a forward kernel that keeps ``keeps``."""
     return wraps(reverse)(lambda kernel: reverse(kernel, keeps))
 
 
-def forward_slices(kernel: N.Kernel, keeps: Keeps = NOTHING) -> N.Kernel:
+def forward_slices(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
     """The tasks of `reverse` without reverse code, for counting the pushes of a kernel with checkpointed loops. All
     pushes are in the forward slices, to stacks of the same ids, and an empty AdStackGuard stands behind each run of a
     segment."""
@@ -89,13 +86,13 @@ class _Adjoints:
     tasks: list[_Task]
 
 
-def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
+def _adjoints(kernel: N.Kernel, keeps: K.Keeps, whole: int = -1) -> _Adjoints:
     """The adjoints of all tasks. ``whole`` is the number of the task whose adjoint also does the work of the task. The
     memory that blocks share is lost after a launch, so adjoints repeat the writes to it."""
     blocks = frozenset(b.name for b in kernel.buffers.values() if b.role == "block")
     again = [keeps.repeats(n) or blocks & touched((t,), N.Write) for n, t in enumerate(kernel.body)]
     unsegmented = tuple(
-        without_checkpoints(t) if repeats and isinstance(t, N.Offload) else t
+        K.without_checkpoints(t) if repeats and isinstance(t, N.Offload) else t
         for t, repeats in zip(kernel.body, again, strict=True)
     )
     kernel = prepared(replace(kernel, body=unsegmented))
@@ -127,26 +124,26 @@ def _adjoints(kernel: N.Kernel, keeps: Keeps, whole: int = -1) -> _Adjoints:
     return _Adjoints(kernel, b, tasks)
 
 
-def _assembled(made: _Adjoints, keeps: Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
+def _assembled(made: _Adjoints, keeps: K.Keeps, tasks: list[tuple[int, N.Offload]], mode: str) -> N.Kernel:
     """The kernel of the ``tasks``, which are in reverse order of the forward ones, with the tasks that put back what
     was kept."""
     b, kernel = made.b, made.kernel
     buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
-    body: list[N.Stmt] = [copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
+    body: list[N.Stmt] = [K.copied(b, s, kernel.args, buffers, s.buffer, s.final) for s in keeps.saved]
     if keeps.saved:
-        body.append(set_changed(b, buffers, 1))
+        body.append(K.set_changed(b, buffers, 1))
     needed = tuple(task for _, task in tasks)
     body += temporaries(kernel, needed, b, keeps)
     for number in reversed(range(len(kernel.body))):
         for n, task in tasks:
             if n == number:
-                body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
+                body += [K.copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_before(number)]
                 body.append(task)
         if any(n < number for n, _ in tasks):
-            body += [copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
-    body += [copied(b, s, kernel.args, buffers, s.final, s.buffer) for s in keeps.saved]
+            body += [K.copied(b, s, kernel.args, buffers, s.slot, s.buffer) for s in keeps.put_after(number)]
+    body += [K.copied(b, s, kernel.args, buffers, s.final, s.buffer) for s in keeps.saved]
     if keeps.saved:
-        body.append(set_changed(b, buffers, 0))
+        body.append(K.set_changed(b, buffers, 0))
     return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id, mode=mode)
 
 
@@ -223,3 +220,48 @@ def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span
     """The stack of a value. ``by`` is the statement that needs it, ``why`` the reason."""
     reason = why + (f" at line {by.span.line}" if by.span else "")
     return N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v, reason=reason, span=span)
+
+
+def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: K.Keeps = K.NOTHING) -> N.Block:
+    """The tasks of the forward kernel that write temporaries which ``adjoints`` (transitively) read, in forward order,
+    under new ids and without other effects; in front of them the task that restores the temporaries that are kept.
+    Every statement names the forward statement that it repeats."""
+    temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - set(keeps.temporaries)
+    all_read = touched(adjoints, N.Load)
+    needed = all_read & temps
+    out: list[N.Offload] = []
+    blocks = {b.name for b in kernel.buffers.values() if b.role == "block"}
+    for task in reversed(kernel.tasks):
+        if not any(isinstance(s, N.Write) and s.buffer in needed for s in walk((task,))):
+            continue
+        kept = needed | blocks  # the task has no effects but writes to these
+        writing = rewrite_in(task, lambda s: s if again(s, kept) is s else ())
+        all_read |= touched((writing,), N.Load)
+        needed |= touched((writing,), N.Load) & temps
+        out.append(writing)
+    buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=True)}
+    restored = K.restored_temporaries(b, keeps, buffers, all_read)
+    repeated = rewrite(tuple(reversed(out)), lambda s: replace(s, adjoint_of=s.id))
+    return (*restored, *rename(repeated, b.fresh, {}))
+
+
+_MOST_PAIRS = 400  # pairs of stores that are compared; where there are more, all of them are taken to collide
+
+
+def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
+    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too. They
+    do not race where all store the same value, and the element then holds the value of one of them. So just one may
+    take its adjoint: the first one, which reads it and leaves 0 behind in one atomic exchange."""
+    found: set[int] = set()
+    info = accesses_of(kernel)
+    groups: dict[tuple[int, str], list[Access]] = {}
+    for a in info.of.values():
+        parallel = a.in_body and a.task.kind != "serial"
+        if parallel and isinstance(a.stmt, N.Store) and kernel.buffers[a.stmt.buffer].grad:
+            groups.setdefault((a.number, a.stmt.buffer), []).append(a)
+    for stores in groups.values():
+        for n, a in enumerate(stores):
+            for b in stores[n:]:
+                if len(stores) ** 2 > _MOST_PAIRS or other_iterations(info, a, b):
+                    found |= {a.stmt.id, b.stmt.id}
+    return frozenset(found)

@@ -3,8 +3,6 @@
 The share of an operand is its part of the adjoint of the result, as `ir.prims` explains.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from functools import cache

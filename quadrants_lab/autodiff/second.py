@@ -7,8 +7,6 @@ derivative of this number by x is the Hessian times v, and its derivative by v, 
 The adjoint of ``x.tangent`` is ``x.grad``; that of ``x`` is ``x.grad.tangent``, the derivative of the gradient along v.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.autodiff.activity import active_values

@@ -1,7 +1,5 @@
 """`sink_sums`: moves additions to gradients that are not zero only if a branch was taken into that branch."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from dataclasses import replace
 

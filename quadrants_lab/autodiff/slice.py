@@ -1,8 +1,6 @@
 """The forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce` removes
 those that the reverse does not need."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace

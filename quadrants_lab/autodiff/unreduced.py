@@ -1,7 +1,5 @@
 """The stacks that the reverse would need if nothing were recomputed or narrowed: the "before" of the launch report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from quadrants_lab.autodiff.activity import active_values

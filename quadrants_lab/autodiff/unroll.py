@@ -8,8 +8,6 @@ the slots, for (n - 1)/n of a forward pass more. This is checkpointing with segm
 registers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

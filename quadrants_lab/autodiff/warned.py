@@ -1,7 +1,5 @@
 """Warnings about gradients that are probably not what the user means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from quadrants_lab.errors import Label, render, warn_at

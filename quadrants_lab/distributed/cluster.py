@@ -1,7 +1,5 @@
 """A Dask cluster on this machine, with a worker per core or GPU. It is started on demand and ends with the process."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import signal

@@ -1,7 +1,5 @@
 """`map_gradients`: losses and gradients of a program for many shards, in this process or on Dask's workers."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections import OrderedDict

@@ -3,8 +3,6 @@
 If a part cannot be sent, the error names it and the path to it, before anything is sent.
 """
 
-from __future__ import annotations
-
 import io
 import linecache
 import sys

@@ -1,7 +1,5 @@
 """Runs shards in the current session: objects kept between shards, results, and sums of results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar

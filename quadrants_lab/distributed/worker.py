@@ -1,7 +1,5 @@
 """The side of a worker: its session, the programs that it was sent, and code that another worker compiled."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections import OrderedDict

@@ -3,8 +3,6 @@
 ``message`` says what is wrong, ``why`` is shown under the caret, ``help`` says what to do. All three are formats.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 

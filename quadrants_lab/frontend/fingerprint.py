@@ -10,8 +10,6 @@ instances only the attributes that are read by name are described. A fingerprint
 used in any other way, has no rule here, or runs Python code at compile time: such a kernel is compiled in each process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import os

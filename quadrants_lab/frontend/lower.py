@@ -1,7 +1,5 @@
 """The entry point of the front end: from a kernel's source to IR."""
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable, Sequence

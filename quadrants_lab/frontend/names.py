@@ -1,7 +1,5 @@
 """What names and attributes of Python meant when a kernel was first compiled: its other modes mean the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from copy import copy

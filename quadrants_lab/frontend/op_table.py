@@ -1,7 +1,5 @@
 """The rows of the table of operations, see `ops.builtins`."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Helpers for adding buffers to a kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The builder of blocks. It hands out ids, keeps the dtypes of values, and collects statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

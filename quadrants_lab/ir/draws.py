@@ -6,8 +6,6 @@ A draw is 64 bits: `draw(seed, launch, iteration, site, occurrence)`, the SplitM
 before.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from quadrants_lab.ir.types import DType, wrapped

@@ -5,8 +5,6 @@ fields that are shown together. ``{field?}`` is empty if the field has its defau
 name, and its value (a true `bool` has the name only). ``{field?word}`` shows another word than the name.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Imports of many modules: without runs of Python's garbage collector, and by the first call of a function in them."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable, Iterator

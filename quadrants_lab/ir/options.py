@@ -1,7 +1,5 @@
 """Options that change the code of a kernel. They are a part of every cache key."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32
 

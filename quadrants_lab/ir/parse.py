@@ -1,7 +1,5 @@
 """Reads the text form of the IR: the inverse of `text.print_kernel`."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

@@ -10,8 +10,6 @@ None means that no derivative reaches the operand. The names in an expression ar
 to-be-recorded analysis of reverse mode reads them. Comments state the convention at kinks.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from math import isqrt

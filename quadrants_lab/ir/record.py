@@ -4,8 +4,6 @@ Python compiles three to six functions for each data class while its module is i
 regular expressions. That was most of the time of importing this package, which has many classes. A process uses few.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable
 from functools import partial

@@ -1,7 +1,5 @@
 """Names of scratch buffers that passes make and launches fill."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir.nodes import Buffer
 
 CHANGED = "keeps.changed"  # 1 while a gradient has memory in another state than the launch left it

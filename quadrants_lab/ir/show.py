@@ -1,7 +1,5 @@
 """Formats values of a running kernel for its prints and for messages of asserts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

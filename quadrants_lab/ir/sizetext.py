@@ -1,7 +1,5 @@
 """The text form of SizeExpr; `parse.parse_size` reads it back."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir import sizeexpr as S
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}

@@ -4,8 +4,6 @@ With spans and links everything comes back but the call chains of spans. Without
 define no value (stores, yields, ...) are left out; the parser then hands out unused ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any

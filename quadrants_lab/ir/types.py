@@ -1,7 +1,5 @@
 """Scalar types of the language. Each dtype is an immutable singleton, compared by identity."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Static checks of the depths of a task's adstacks."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 

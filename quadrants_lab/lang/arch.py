@@ -1,7 +1,5 @@
 """The architectures that kernels can run on."""
 
-from __future__ import annotations
-
 import platform
 from enum import Enum
 

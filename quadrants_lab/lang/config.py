@@ -7,11 +7,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index as as_index
 from typing import Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, default_path
 from quadrants_lab.errors import (
     QuadrantsError,
@@ -27,7 +29,6 @@ from quadrants_lab.lang.missing import closest
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.launch.observe import OBSERVERS
-from quadrants_lab.runtime.plans import load_compiler
 from quadrants_lab.runtime.session import Settings
 
 
@@ -373,6 +374,13 @@ def _arch(asked: Any) -> A.Arch:
     raise QuadrantsRuntimeTypeError(f"qd.init: {asked!r} is not an arch", code="QL2030", help=hint)
 
 
+@cache
+def _load_compiler() -> None:
+    """Imports in the background what the first kernel of a process needs, while the caller waits for a device."""
+    modules = "quadrants_lab.runtime.gradient.plan", "quadrants_lab.runtime.compile.compile"
+    forks.start(lambda: [import_module(name) for name in modules], name="imports")
+
+
 def why_not(arch: A.Arch, simulate: bool) -> str:
     """Why kernels cannot run on this arch here, nor, with ``simulate``, on a simulation of it; "" if they can."""
     if arch.backend == "cpu":
@@ -380,7 +388,7 @@ def why_not(arch: A.Arch, simulate: bool) -> str:
     name = f"quadrants_lab.backends.{arch.backend}"
     if find_spec(name) is None:
         return "this backend does not exist yet"
-    load_compiler()
+    _load_compiler()
     module = import_module(name)
     reason = str(module.probe())
     if reason and simulate and hasattr(module, "probe_simulation"):

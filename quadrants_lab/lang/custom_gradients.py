@@ -1,7 +1,5 @@
 """`qd.ad.grad_replaced`, `grad_for` and `no_grad`: functions that replace the gradients of kernels under a Tape."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial, update_wrapper, wraps

@@ -1,7 +1,5 @@
 """`qd.ad.check`: records the launches of a function, differentiates them, and judges the gradients."""
 
-from __future__ import annotations
-
 import inspect
 import linecache
 import sys

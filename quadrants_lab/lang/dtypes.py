@@ -1,7 +1,5 @@
 """The language's scalar types under all their names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsTypeError

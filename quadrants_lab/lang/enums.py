@@ -1,7 +1,5 @@
 """Quadrants' enumerations: extensions of backends, capabilities of SPIR-V devices, formats of textures."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

@@ -1,7 +1,5 @@
 """Conversion of fields and ndarrays to and from numpy, torch and DLPack, with or without a copy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

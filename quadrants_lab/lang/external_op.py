@@ -1,7 +1,5 @@
 """Base of `qd.torch_op` and `qd.jax_op`: a function of kernels as a differentiable operation of another library."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import update_wrapper
 from inspect import BoundArguments, Signature, signature

@@ -1,7 +1,5 @@
 """`qd.field`, `qd.ndarray`, and the constructors `qd.Vector.field`, `qd.Matrix.field` and their like."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

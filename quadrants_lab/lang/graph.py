@@ -5,8 +5,6 @@ kernel with the same parameters. On every backend, Python launches the pieces in
 so that a Tape records the launches that actually ran.
 """
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Internals of Quadrants that programs use: `qd.cfg`, `qd.lang.impl.current_cfg()` and `get_runtime()`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError

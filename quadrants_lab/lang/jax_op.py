@@ -1,7 +1,5 @@
 """`qd.jax_op`: a kernel, or a Python function that launches kernels, as a function that JAX can differentiate."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial

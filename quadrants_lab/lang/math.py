@@ -1,7 +1,5 @@
 """`qd.math`: constants, vector and matrix types, elementary functions, and functions known from shaders."""
 
-from __future__ import annotations
-
 from math import e, inf, nan, pi
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Types of vectors and matrices: `qd.types.vector`, `qd.types.matrix`, and types such as `qd.math.vec3`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

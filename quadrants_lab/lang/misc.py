@@ -1,7 +1,5 @@
 """`qd.lang.misc`: questions about this machine. It also has all names of `qd`."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Names that Quadrants has and quadrants_lab lacks, and the error that says so when one is used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 

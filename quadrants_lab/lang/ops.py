@@ -1,7 +1,5 @@
 """The language's operations as Python objects. The front end recognises them by name; Python can call most of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from functools import reduce

@@ -1,7 +1,5 @@
 """Parameters of a kernel, and the slots by which their annotations check and convert arguments."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

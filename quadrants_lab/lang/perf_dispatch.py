@@ -1,7 +1,5 @@
 """`qd.perf_dispatch`: chooses the fastest of several equivalent functions for the arguments of a call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator
 from functools import update_wrapper
 from statistics import fmean

@@ -1,7 +1,5 @@
 """`qd.types.primitive_types`: the dtypes, and sets of them."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir.types import DTYPES
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
 

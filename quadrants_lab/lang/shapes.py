@@ -1,7 +1,5 @@
 """Checks and conversions of the shapes, offsets, orders and layouts that callers pass."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import Enum
 from operator import index as as_index

@@ -1,7 +1,5 @@
 """`qd.simt`: blocks of threads in a parallel loop, and their subgroups."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from quadrants_lab.lang.ops import simt_operations

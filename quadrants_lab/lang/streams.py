@@ -4,8 +4,6 @@ A session has one queue, in which launches run in the order in which they are ma
 permits this order. A stream therefore stands for that queue, and an event needs no work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

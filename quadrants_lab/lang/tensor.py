@@ -4,8 +4,6 @@ A tensor is a field or an ndarray, not a wrapper of one: `Tensor` only adds `isi
 accepted wherever a field or an ndarray is.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from functools import wraps
 from typing import Any, ClassVar

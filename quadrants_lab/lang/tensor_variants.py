@@ -1,14 +1,13 @@
 """The dispatchers of a kernel. A kernel with `qd.Tensor` parameters has some for each combination of fields and
 arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from quadrants_lab.frontend.source import FunctionSource
+from quadrants_lab.ir.importing import lazily
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
@@ -16,8 +15,8 @@ from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.value_and_grad import ValueAndGrad
-from quadrants_lab.runtime.plans import make_plan
 
+_plan, _gradient_plan = lazily("runtime.launch.plan", "Plan"), lazily("runtime.gradient.plan", "GradientPlan")
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)
 Kinds = tuple[bool, ...]  # for each tensor, whether it is an array
 
@@ -46,7 +45,7 @@ class TensorVariants:
                 made = [p.slot() for p in self.parameters]
                 return [resolve_tensors(slot, left) for slot in made] if kinds else made
 
-            rest = slots, ScalarField, NDARRAYS, make_plan
+            rest = slots, ScalarField, NDARRAYS, _make_plan
             forward, reverse = (Dispatcher(self.source, mode, *rest) for mode in ("forward", "reverse"))
             both = ValueAndGrad(self.source, "both", *rest)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
@@ -60,6 +59,10 @@ class TensorVariants:
             all_leaves = [leaf for p in self.parameters for leaf in leaves(p.slot())]
             self._tensors = [(n, leaf.optional) for n, leaf in enumerate(all_leaves) if isinstance(leaf, TensorSlot)]
         return self._variant(tuple([_is_array(flat[n], optional) for n, optional in self._tensors]))
+
+
+def _make_plan(owner: Dispatcher, session: Any, compiled: Any, launched: Any) -> Any:
+    return (_gradient_plan if compiled.mode in ("reverse", "both") else _plan)(owner, session, compiled, launched)
 
 
 def _is_array(value: Any, optional: bool) -> bool:

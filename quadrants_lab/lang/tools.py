@@ -1,7 +1,5 @@
 """`qd.tools`: writes meshes and points as PLY files, and grids of numbers as VTK files, without other packages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`qd.types`: annotations of kernel arguments, types of values, and predicates on dtypes."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from quadrants_lab.ir.types import DType

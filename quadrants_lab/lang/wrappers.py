@@ -1,7 +1,5 @@
 """Which functions that are wrapped by functools or decorators can be compiled."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

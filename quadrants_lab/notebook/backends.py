@@ -1,7 +1,5 @@
 """Which backends there are, their devices, and whether each can run here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from quadrants_lab.runtime.backend import Available, available, names

@@ -1,8 +1,6 @@
 """Compiles and runs a cell's text in the user's namespace, its last expression separately. Its lines are in
 linecache."""
 
-from __future__ import annotations
-
 import ast
 import linecache
 from contextlib import suppress

@@ -5,8 +5,6 @@ The process starts at the first request, makes one stage after the other, and en
 Requests (with the kernel's IR) and answers (with lines) are pickles over its standard input and output.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

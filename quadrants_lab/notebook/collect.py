@@ -1,7 +1,5 @@
 """Makes the inspector's view from plans, traces and launch records."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

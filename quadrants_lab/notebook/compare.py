@@ -1,7 +1,5 @@
 """Repeats recorded launches on further backends and compares their results and times."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

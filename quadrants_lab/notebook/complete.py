@@ -1,7 +1,5 @@
 """Tab completion of the magics' options and arguments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

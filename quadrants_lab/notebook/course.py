@@ -1,7 +1,5 @@
 """Exercises in notebooks: `check_answer` says whether an answer is right, and if not, in what way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any

@@ -1,7 +1,5 @@
 """How errors look in a notebook: the diagnostic and the line of the cell that raised it, without internal frames."""
 
-from __future__ import annotations
-
 import re
 import traceback
 import warnings

@@ -1,7 +1,5 @@
 """The history of each kernel: source, times and sizes of each run of its cell, in order."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter

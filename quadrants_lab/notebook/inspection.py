@@ -1,7 +1,5 @@
 """Displays a view: as a widget and a static copy in a notebook, as rich text in a terminal."""
 
-from __future__ import annotations
-
 import io
 import secrets
 from typing import Any

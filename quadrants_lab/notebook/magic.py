@@ -1,7 +1,5 @@
 """The magics: `%%qdkernel`, `%qdcheck`, `%qdinspect`, `%qdstep`, `%qdbackends`."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ nbconvert's own page loads scripts for formulas, diagrams and widgets from other
 shows the static copy of an inspector, which needs no script.
 """
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

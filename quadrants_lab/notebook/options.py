@@ -1,7 +1,5 @@
 """The options of `%%qdkernel` as a table, from which the parser, the help and the completions are made."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ each task. Touched elements of an array are counted as moved once, as with perfe
 measured with the same backend, by a copy of as many bytes and by chains of multiplications and additions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -129,7 +127,7 @@ def limits(name: str, threads: int, dtype: DType, size: int) -> tuple[float, flo
     session = Session(Settings(arch=name, backend=name, threads=threads))
     n = size // (2 * dtype.nbytes)
     try:
-        copy = _seconds(session, _copy(dtype, n))
+        copy = _seconds(session, _kernel("xy", dtype, n, "store @y[%3], %4"))
         chain = _seconds(session, _chain(dtype))
     finally:
         session.end()
@@ -152,10 +150,6 @@ def _kernel(buffers: str, dtype: DType, n: int, body: str) -> str:
   }}
 }}
 """
-
-
-def _copy(dtype: DType, n: int) -> str:
-    return _kernel("xy", dtype, n, "store @y[%3], %4")
 
 
 def _chain(dtype: DType) -> str:

@@ -4,8 +4,6 @@
     wave.export("wave.json")        for qd.inspect("wave.json")
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@
     inspect_shard(fn, params, shards[3])
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial

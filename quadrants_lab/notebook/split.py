@@ -1,8 +1,6 @@
 """`%%qdkernel --shards N`: runs ``fn(params, data)`` at the end of a cell on parts of its data, and compares the
 sum."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any

@@ -1,7 +1,5 @@
 """The trace of an iteration as plain data for the stepper: statements, values as text, and a summary of the past."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence, Set
 from typing import Any

@@ -1,7 +1,5 @@
 """Step-by-step views of recorded launches, and requests for the steps that the gradient doctor found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """A picture of a check: the relative difference of the gradient from finite differences at each step size, and the part
 of it that rounding alone can explain."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Sequence
 from itertools import pairwise

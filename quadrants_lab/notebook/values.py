@@ -1,7 +1,5 @@
 """Data in the form that the panes show: arrays, numbers, and the results of a launch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

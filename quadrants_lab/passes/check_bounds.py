@@ -1,7 +1,5 @@
 """Checks of debug builds: indices are in bounds, integer divisors are not zero."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis.ranges import Ranges

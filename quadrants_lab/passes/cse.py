@@ -1,7 +1,5 @@
 """`cse`: common subexpression elimination. A value that a dominating statement has computed is not computed again."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """`dce`: dead code elimination."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis.effects import touched

@@ -1,7 +1,5 @@
 """`fold`: constants, algebra, and control flow that is decided at compile time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -6,8 +6,6 @@ dtype: NaN, infinities, signed zeros and wrapping integers included. Sums and pr
 reassociated. ``x`` and ``y`` stand for values, ``c`` for a constant.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable
@@ -66,7 +64,8 @@ def pattern(text: str) -> Rule:
     left, right = (ast.parse(side, mode="eval").body for side in sides.split(" = "))
     assert isinstance(left, ast.Call)
     # names are matched last, as they match anything
-    operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: _is_name(left.args[o[0]]))
+    is_name = [isinstance(a, ast.Name) for a in left.args]
+    operands = sorted(((n, _match(a)) for n, a in enumerate(left.args)), key=lambda o: is_name[o[0]])
     prim, names = _prim(right), [a.id for a in getattr(right, "args", (right,)) if isinstance(a, ast.Name)]
     compares, value = _prim(left) in _OPPOSITE, None if names else ast.literal_eval(right)
 
@@ -85,10 +84,6 @@ def pattern(text: str) -> Rule:
         return x if f.types[x] is s.type else None
 
     return rule
-
-
-def _is_name(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name)
 
 
 def _prim(node: ast.expr) -> str:

@@ -1,7 +1,5 @@
 """`licm`: loop-invariant code motion. A value that no iteration of a serial loop changes is computed in front of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

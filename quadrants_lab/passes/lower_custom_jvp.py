@@ -1,7 +1,5 @@
 """`lower_custom_jvp`: after differentiation, a custom_jvp is replaced by its value."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N

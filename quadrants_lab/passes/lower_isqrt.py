@@ -1,7 +1,5 @@
 """`lower_isqrt`: square roots of integers as loops over the bits of the result."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import rewritten, types_of

@@ -1,7 +1,5 @@
 """`narrow_stacks`: a stack of integers whose value range is known gets the smallest dtype that holds them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis.ranges import Ranges

@@ -1,7 +1,5 @@
 """`offload`: splits a kernel into a sequence of tasks that share nothing but memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis.alias import memory_classes

@@ -1,7 +1,5 @@
 """`over_cells`: a loop over a sparse layout tests each of its widest cells once instead of once for each element."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

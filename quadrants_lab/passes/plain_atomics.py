@@ -1,7 +1,5 @@
 """`plain_atomics`: an atomic on an element of its iteration's own becomes a load, an operation and a store."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

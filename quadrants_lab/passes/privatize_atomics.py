@@ -1,7 +1,5 @@
 """`privatize_atomics`: marks atomics on elements that no other iteration touches; they need not be atomic."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis.alias import aliased_atomic_buffers

@@ -1,14 +1,13 @@
 """`mark_reach`: finds how far apart the iterations are that add to one element, for instance in a stencil's adjoint."""
 
-from __future__ import annotations
-
+from collections.abc import Container
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
-from quadrants_lab.analysis.alias import aliased_atomic_buffers
+from quadrants_lab.analysis.alias import aliased_atomic_buffers, memory_classes
+from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
-from quadrants_lab.passes.sweeps import sweeps
 
 _MOST = 64  # a larger reach is of no use to a backend
 
@@ -16,12 +15,19 @@ _MOST = 64  # a larger reach is of no use to a backend
 def mark_reach(kernel: N.Kernel) -> N.Kernel:
     """Guarantees for the ``reach`` of an Atomic that it is not private, that its old value is not read, and that all
     atomics of its task on that buffer have the same. Two iterations of one first index, or of one row of the box, add
-    either to one element or to different ones for all of their other indices. For its ``sweep`` see `sweeps`."""
+    either to one element or to different ones for all of their other indices. For its ``sweep`` see `_sweeps`."""
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _reaches(kernel, task)
-        if found or _is_marked(task):
-            task = _marked(task, found, sweeps(accesses_of(kernel), task, found) if found else {})
+        if found or any(isinstance(s, N.Atomic) and s.reach >= 0 for s in walk(task.body)):  # marks of an earlier run
+            sweep = _sweeps(accesses_of(kernel), task, found) if found else {}
+
+            def marked(s: N.Stmt) -> N.Stmt:
+                if not isinstance(s, N.Atomic):
+                    return s
+                return replace(s, reach=-1 if s.private else found.get(s.buffer, -1), sweep=sweep.get(s.id, 0))
+
+            task = rewrite_in(task, marked)
         body.append(task)
     return replace(kernel, body=tuple(body))
 
@@ -83,15 +89,59 @@ def _simple(form: Form, own: list[str]) -> bool:
     return not varying or (len(varying) == 1 and varying[0][0] in own and abs(varying[0][1]) == 1)
 
 
-def _is_marked(task: N.Offload) -> bool:
-    """Whether the pass has run before; its marks may be out of date."""
-    return any(isinstance(s, N.Atomic) and s.reach >= 0 for s in walk(task.body))
+# --- loop distribution --------------------------------------------------------------------------------------------
+#
+# The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to one element. In
+# separate loops they do not, and each becomes vectors: first all sums into x[j - 1], then all into x[j + 1], then those
+# into x[j] and the rest (R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2, 5).
 
 
-def _marked(task: N.Offload, reaches: dict[str, int], sweep: dict[int, int]) -> N.Offload:
-    def one(s: N.Stmt) -> N.Stmt:
-        if not isinstance(s, N.Atomic):
-            return s
-        return replace(s, reach=-1 if s.private else reaches.get(s.buffer, -1), sweep=sweep.get(s.id, 0))
+# statements that each of the loops may repeat
+_PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
-    return rewrite_in(task, one)
+
+def _sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
+    """The ``sweep`` of each atomic on one of ``buffers`` (those with a reach) that may have a loop of its own, by
+    its id. Atomics with the same index along the rows as the first one stay with the rest."""
+    last = symbol(task.indices[-1].id)
+    own = [a for a in info.of.values() if a.task is task and a.in_body]
+    sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
+    number = {step: n for n, step in enumerate(dict.fromkeys(_row_at(info, a, last) for a in sums))}
+    if len(number) < 2 or not all(isinstance(s, _PLAIN) for s in walk(task.body)):
+        return {}
+    used = uses(task.body)
+    if any(isinstance(a.stmt, N.Atomic) and a.stmt.id in used for a in own):
+        return {}  # each loop that needs an old value would change the element again
+    classes = memory_classes(info.kernel)
+    near: dict[str, list[Access]] = {}
+    for a in own:
+        near.setdefault(classes[a.stmt.buffer], []).append(a)
+    for group in near.values():
+        loads = [a for a in group if isinstance(a.stmt, N.Load)]
+        if any(may_follow(info, a, load) for load in loads for a in group if not isinstance(a.stmt, N.Load)):
+            return {}  # one loop may have written what another one reads
+    found: dict[int, int] = {}
+    for a in sums:
+        at = _row_at(info, a, last)
+        step = number[at]
+        others = [b for b in near[classes[a.stmt.buffer]] if not _adds(b)]
+        if step and at and not any(may_follow(info, a, b) or may_follow(info, b, a) for b in others):
+            found[a.stmt.id] = step
+    return found
+
+
+def _adds(a: Access) -> bool:
+    return isinstance(a.stmt, N.Atomic) and a.stmt.op in ("add", "sub")
+
+
+def _row_at(info: Accesses, a: Access, last: str) -> str:
+    """The index along the one axis that the row's index appears in, if neighbouring iterations go to neighbouring
+    elements there, and all further indices (components of a vector) are constants; else ""."""
+    axes = [n for n, form in enumerate(a.at) if last in form.terms]
+    if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1:
+        return ""
+    buffer = info.kernel.buffers[a.stmt.buffer]
+    for n, form in enumerate(a.at[axes[0] + 1 :], axes[0] + 1):
+        if form.terms or buffer.known_extent(n) is None:  # without, LLVM makes no vectors
+            return ""
+    return str(a.at[axes[0]])

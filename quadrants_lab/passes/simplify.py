@@ -1,7 +1,5 @@
 """`simplify`: the cheap clean-up that runs before and after other passes."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce

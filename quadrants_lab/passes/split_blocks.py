@@ -11,8 +11,6 @@ spilled to memory with one element a thread. This is loop fission at barriers, a
 (LCPC 2008).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, count
@@ -42,7 +40,9 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def plain(s: N.Stmt) -> N.Stmt:
-        return tested_inside(b, s) if isinstance(s, N.While) and not _may_run_once(s.cond) else s
+        if not isinstance(s, N.While) or not any(isinstance(i, (N.Effect, N.Loop)) for i in walk(s.cond)):
+            return s  # a test of values and ifs only may run once for all threads of a block
+        return tested_inside(b, s)
 
     kernel = structure_exits(replace(kernel, body=rewrite(kernel.body, plain), next_id=b.next_id))
     b = Builder(kernel.next_id, types_of(kernel.body))
@@ -60,11 +60,6 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
 def _has_barrier(s: N.Stmt) -> bool:
     """Whether there is a barrier in the statement."""
     return any(isinstance(x, N.Barrier) for x in walk((s,)))
-
-
-def _may_run_once(cond: N.Block) -> bool:
-    """Whether a loop's test has values and ifs only, so that it may run once for all threads of a block."""
-    return not any(isinstance(s, (N.Effect, N.Loop)) for s in walk(cond))
 
 
 def _narrowed(b: Builder, loop: N.For) -> None:

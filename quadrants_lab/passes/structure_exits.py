@@ -1,7 +1,5 @@
 """`structure_exits`: replaces `break` and `continue` by conditions, so that every block ends in one place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ add, looks whether its element has a mark. Marks of one byte stay in a processor
 iterations do not. Two iterations may leave a mark at the same time, because all marks of a task are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 

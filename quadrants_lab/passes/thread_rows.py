@@ -1,8 +1,6 @@
 """`thread_rows`: a loop over threads t that computes ``t // 16`` and ``t % 16`` becomes a loop over rows of 16
 threads and one within a row, whose accesses are contiguous."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N

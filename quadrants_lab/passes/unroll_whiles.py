@@ -4,8 +4,6 @@ Blocks of threads often halve or double a stride in such a loop. Unrolled, the l
 ends, so the backend vectorizes them without a loop for the remainder.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

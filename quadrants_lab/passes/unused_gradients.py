@@ -1,7 +1,5 @@
 """`drop_unused_gradients`: removes buffers of derivatives that a kernel does not touch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.analysis.effects import touched

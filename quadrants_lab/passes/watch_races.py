@@ -12,8 +12,6 @@ tasks behind those of `suspect_races`, with iterations only where these suspect 
 exchanges marks and checks at once. In each case the order of iterations does not decide whether a race is found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

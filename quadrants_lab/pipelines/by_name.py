@@ -1,7 +1,5 @@
 """Every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps

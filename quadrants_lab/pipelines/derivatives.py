@@ -1,7 +1,5 @@
 """The passes of derivatives: from tasks to tangents and gradients, and to kernels that a gradient needs beside it."""
 
-from __future__ import annotations
-
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.autodiff.access import overwritten
 from quadrants_lab.autodiff.forward import forward_early

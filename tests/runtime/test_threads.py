@@ -67,7 +67,7 @@ def test_warming_up_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(threading.Thread, "start", refused)
     from quadrants_lab.backends.cuda import warmup
-    from quadrants_lab.runtime.plans import load_compiler
+    from quadrants_lab.lang.config import _load_compiler as load_compiler
 
     load_compiler.__wrapped__()
     warmup.begin.__wrapped__()

@@ -1,8 +1,6 @@
 """Statements over lanes. A uniform value is a scalar, as in any other body. A divergent one is a vector or, where it
 grows by one from lane to lane, the scalar of the first lane until somebody needs the vector."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

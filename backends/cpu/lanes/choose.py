@@ -1,7 +1,5 @@
 """Which tasks run in lanes, and in how many."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import constants
 from quadrants_lab.backends.cpu.copies import targets
@@ -75,16 +73,13 @@ def _reaches(s: N.Stmt) -> bool:
     return isinstance(s, N.Atomic) and s.reach >= 0
 
 
-def _stores(s: N.Stmt) -> bool:
-    return isinstance(s, N.AdStackAlloca) and not s.count_only
-
-
 def can(task: N.Offload) -> bool:
     """Whether the task can run in lanes at all."""
     if task.kind == "serial":
         return False
     block = task.body
-    if any(_reaches(s) for s in walk(block)) and any(_stores(s) for s in walk(block)):
+    keeps = any(isinstance(s, N.AdStackAlloca) and not s.count_only for s in walk(block))
+    if keeps and any(_reaches(s) for s in walk(block)):
         return False  # the lanes that its stacks have room for depend on the number of threads, and so would its sums
     used = uses(block)
     for s in walk(block):

@@ -1,7 +1,5 @@
 """Which values and variables of a block may differ between lanes."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 

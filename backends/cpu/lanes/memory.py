@@ -23,11 +23,6 @@ _AHEAD = 1024  # bytes between what is accessed and what is prefetched
 # --- addresses --------------------------------------------------------------------------------------------------
 
 
-def _in_a_row(b: LaneBody, index: tuple[int, ...]) -> bool:
-    """Whether neighbouring lanes access neighbouring elements."""
-    return bool(index) and index[-1] in b.linear and b.uniform(*index[:-1])
-
-
 def _row_address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
     """Address of the first lane's element. It may lie outside of the buffer where that lane takes no part."""
 
@@ -86,7 +81,7 @@ def address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str = "
     if buffer.kind == "heap":
         return _slot(b, buffer, index[0])
     base = base or b.pointer(buffer.name)
-    if _in_a_row(b, index):
+    if index and index[-1] in b.linear and b.uniform(*index[:-1]):  # neighbouring elements
         return _row_address(b, buffer, index, base), True
     if b.uniform(*index):
         return b.spread_pointer(scalar.address(b, buffer, index, base)), False

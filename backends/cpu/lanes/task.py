@@ -1,7 +1,5 @@
 """The chunk function of a task that runs in lanes. It counts in groups of the iterations that run side by side."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from quadrants_lab.backends._llvm.body import Unit

@@ -1,7 +1,5 @@
 """Which loops LLVM's loop vectoriser may take, and which of them lie so well in memory that no lanes are needed."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends.cpu.body import large
 from quadrants_lab.backends.cpu.lanes.divergence import counting, divergence
 from quadrants_lab.ir import nodes as N

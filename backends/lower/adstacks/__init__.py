@@ -9,11 +9,9 @@ Pushes are straight-line code: a push beyond capacity writes to the last slot an
 forward slice and reverse, becomes the only comparison of depths with capacities: an iteration that is over capacity on
 any stack reports that (`Overflow`) and skips the reverse.
 
-A backend chooses a `Layout`. `lowering` goes through the tasks. `depths` has the counters, `slots` the memory, `guard`
-the comparison, `lockstep` stacks that share a counter, and `loops` stacks whose slots the trips of loops number.
+A backend chooses a `Layout`. `lowering` goes through the tasks; it has the memory and the comparison. `depths` has the
+counters, `lockstep` stacks that share a counter, and `loops` stacks whose slots the trips of loops number.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 

@@ -1,8 +1,6 @@
 """How many slots of a stack are in use, and which slot a push fills and a pop empties. A counter tells this, or the
 trips of loops do (`loops`). Stacks in lockstep share a counter, which moves where a segment first touches the group."""
 
-from __future__ import annotations
-
 from quadrants_lab.backends.lower.adstacks.loops import Level
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N

@@ -1,7 +1,5 @@
 """What a backend chooses of the memory of adstacks."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u32
 

@@ -4,8 +4,6 @@ Every statement whose own blocks touch the group ends a segment of the block tha
 group is pushed once, or read and then popped once, or only read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from itertools import groupby

@@ -6,8 +6,6 @@ numbered through.
 The second loop may compute its range again from memory: what the reverse reads again is unchanged (`autodiff.access`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any

@@ -1,17 +1,16 @@
 """The lowering of a kernel's adstacks: each statement of a stack by what takes its place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quadrants_lab.backends.lower.adstacks import depths, guard, slots
+from quadrants_lab.backends.lower.adstacks import depths
 from quadrants_lab.backends.lower.adstacks.layout import Layout
-from quadrants_lab.backends.lower.adstacks.stack import Task
+from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import map_blocks
+from quadrants_lab.ir.types import u1, u32
+from quadrants_lab.ir.walk import map_blocks, walk
 
 
 def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
@@ -37,13 +36,16 @@ def _block(t: Task, block: N.Block) -> N.Block:
     with t.b.block() as out:
         for n, s in enumerate(block):
             if t.early_check and s is t.early_check.loop and not t.guarded:
-                guard.lower_early(t, block[n:], lower)
+                _unless_over(t, t.early_check.guard, block[n:], _checked(t), True, lower)
+                t.b.yield_()
                 break
             t.b.span, t.b.adjoint_of = s.span, s.adjoint_of
             if type(s) in _RULES:
                 _RULES[type(s)](t, s)
             elif isinstance(s, N.AdStackGuard):
-                guard.lower(t, s, lower)
+                # a segment of a checkpointed loop pushes in the reverse, which only the guard behind it checks
+                pushes = any(isinstance(inner, N.AdStackPush) for inner in walk(s.body))
+                _unless_over(t, s, s.body, [] if t.early_check else _checked(t), not pushes, lower)
             else:
                 out.append(map_blocks(s, lower))
                 depths.after_loop(t, s)
@@ -51,10 +53,123 @@ def _block(t: Task, block: N.Block) -> N.Block:
     return tuple(out)
 
 
+# --- the comparison with capacities ---------------------------------------------------------------------------------
+#
+# It stands between forward slice and reverse, or ahead of the first loop that pushes, where the ends of the loops
+# already tell how much will be pushed.
+
+
+def _checked(t: Task) -> list[Stack]:
+    """One stack for each counter."""
+    return [st for st in t.stacks.values() if st.slots is not None and st.lead is st]
+
+
+def _unless_over(
+    t: Task, guard: N.AdStackGuard, block: N.Block, stored: list[Stack], guarded: bool,
+    lower: Callable[[N.Block], N.Block],
+) -> None:  # fmt: skip
+    """Lowers a block that runs where all of the stacks fit. ``guarded``: nothing in it has to be checked once more."""
+    b = t.b
+    b.span, b.adjoint_of = guard.span, guard.adjoint_of
+    over = [depths.exceeds(t, st) for st in stored]
+    outer, t.guarded = t.guarded, guarded
+    body = lower(block)
+    t.guarded = outer
+    b.span, b.adjoint_of = guard.span, guard.adjoint_of
+    if over:
+        _unless(t, guard.id, stored, over, body)
+    else:
+        b.stmts += body[:-1]
+
+
+def _unless(t: Task, id: int, stored: list[Stack], over: list[int], body: N.Block) -> None:
+    """Runs the ``body`` where no stack is ``over`` its capacity, else reports the last one that is."""
+    b = t.b
+    any_over = over[0]
+    for o in over[1:]:
+        any_over = b.op("or", any_over, o)
+    with b.block() as report:
+        which, deep = b.const(stored[0].number, u32), depths.exceeding(t, stored[0])
+        for st, o in zip(stored[1:], over[1:], strict=True):
+            which = b.op("select", o, b.const(st.number, u32), which)
+            deep = b.op("select", o, depths.exceeding(t, st), deep)
+        b.add(N.Overflow(b.fresh(), which, deep))
+        b.yield_()
+    b.add(N.If(id, any_over, tuple(report), body, ()))
+
+
+# --- values: a slot each, or for flags a bit of a 32-bit word -------------------------------------------------------
+
+
+def _push(t: Task, s: N.AdStackPush) -> None:
+    st, b = t.stacks[s.stack], t.b
+    if st.slots is None:
+        depths.move(t, st, "add", s.id)
+        return
+    slot = depths.pushed(t, st, s)
+    if s.id in t.lockstep.segments:
+        _push_chunk(t, s, slot)
+        return
+    if st.dtype is u1:
+        _set_flag(t, st.slots, slot, s)
+    else:
+        b.add(N.Store(s.id, st.slots.name, _index(t, slot), s.value))
+    depths.move(t, st, "add")
+
+
+def _push_chunk(t: Task, s: N.AdStackPush, slot: int) -> None:
+    """Stores the values of a chunk one after the other, once the last of them is pushed, so that an emitter can make
+    one access of the stores."""
+    t.waiting[s.stack] = s.value
+    chunk = [a.id for a in t.chunk[s.stack]]
+    if all(i in t.waiting for i in chunk):
+        for i in chunk:
+            id = s.id if i == s.stack else t.b.fresh()
+            t.b.add(N.Store(id, t.stacks[i].name, _index(t, slot), t.waiting.pop(i)))
+
+
+def _load_top(t: Task, s: N.AdStackLoadTop) -> None:
+    st = t.stacks[s.stack]
+    slot = depths.top(t, st, s)
+    if st.dtype is u1:
+        _flag(t, st.name, slot, s)
+    else:
+        t.b.add(N.Load(s.id, s.type, st.name, _index(t, slot), name=s.name))
+
+
+def _index(t: Task, slot: int) -> tuple[int, ...]:
+    return (slot, t.lane) if t.layout.lanes else (slot,)
+
+
+# --- flags ------------------------------------------------------------------------------------------------------
+
+
+def _bit(t: Task, slot: int) -> tuple[tuple[int, ...], int]:
+    """The index of the word of a flag, and a u32 with the flag's bit set; a shift uses five bits of its count."""
+    b = t.b
+    return _index(t, b.op("lshr", slot, b.const(5, b.types[slot]))), b.op("shl", b.const(1, u32), b.cast(slot, u32))
+
+
+def _set_flag(t: Task, words: N.Buffer, slot: int, s: N.AdStackPush) -> None:
+    """Sets a flag and clears those above it, which are of slots that are not in use."""
+    b = t.b
+    index, bit = _bit(t, slot)
+    below = b.op("and", b.load(words, index), b.op("sub", bit, b.const(1, u32)))
+    flag = b.op("select", s.value, bit, b.const(0, u32))
+    b.add(N.Store(s.id, words.name, index, b.op("or", below, flag)))
+
+
+def _flag(t: Task, words: str, slot: int, s: N.AdStackLoadTop) -> None:
+    b = t.b
+    index, bit = _bit(t, slot)
+    word = b.add(N.Load(b.fresh(), u32, words, index))
+    b.add(N.Op(s.id, u1, "ne", (b.op("and", word, bit), b.const(0, u32)), name=s.name))
+
+
 _RULES: dict[type, Callable[[Task, Any], None]] = {
     N.AdStackAlloca: depths.alloca,
-    N.AdStackPush: slots.push,
+    N.AdStackPush: _push,
     N.AdStackPop: depths.pop,
-    N.AdStackLoadTop: slots.load_top,
+    N.AdStackLoadTop: _load_top,
     N.AdStackDepth: depths.depth,
 }

@@ -3,8 +3,6 @@
 A call of an object with ``__qd_op__ == name`` is lowered by ``OPS[name]``.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from contextlib import suppress

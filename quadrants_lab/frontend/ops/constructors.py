@@ -1,7 +1,5 @@
 """Constructors of vectors, matrices and structs in a kernel."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from math import prod

@@ -1,7 +1,5 @@
 """Rows of the table of operations for the functions of the library, and for operations that only the library calls."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 

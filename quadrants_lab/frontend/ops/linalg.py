@@ -3,8 +3,6 @@
 Algorithms on matrices are in `quadrants_lab.frontend.library`, written in the kernel language itself.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace

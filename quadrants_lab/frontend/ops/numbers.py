@@ -1,7 +1,5 @@
 """Operations on numbers that take several primitives, and `qd.stop_grad`."""
 
-from __future__ import annotations
-
 import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower

@@ -1,7 +1,5 @@
 """`qd.simt`: the running thread and its block, barriers, shared memory, and operations on values of many threads."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Iteration spaces of loops: `range`, `qd.ndrange`, `qd.grouped`; and `qd.loop_config`, about the next loop."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operations on sparse layouts: `qd.activate`, `qd.append` and so on, and the methods of lists of dynamic nodes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Operations at compile time, and Python's own functions on values with entries."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Sized
 

@@ -1,28 +1,17 @@
 """Assignments to locals, elements and members, with and without an operator."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values import leaves as L
 from quadrants_lab.frontend.values import update as U
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import (
-    describe,
-    is_shared,
-    kind_of,
-    map_leaves,
-    name_of,
-    parts_of,
-    structure,
-    with_parts,
-)
 from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate, variable
 from quadrants_lab.frontend.values.struct import annotation, as_type
 from quadrants_lab.frontend.values.unpack import entries
@@ -47,7 +36,7 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
     whether the statement was one."""
     target, value = node.targets[0], node.value
     whole = cx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
-    if whole is None or not isinstance(target, ast.Name) or not is_shared(whole) or len(node.targets) > 1:
+    if whole is None or not isinstance(target, ast.Name) or not L.is_shared(whole) or len(node.targets) > 1:
         return False
     parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
     own = [p for p in parts if isinstance(p, ast.Name) and p.id == target.id]
@@ -77,7 +66,7 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
             if isinstance(t, ast.Starred):
                 raise cx.unsupported(t)
         if parts is None:
-            raise cx.fail("QL1415", source, what=describe(value))
+            raise cx.fail("QL1415", source, what=L.describe(value))
         if len(parts) != len(target.elts):
             raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
         # every value is read before any name is assigned: a, b = b, a
@@ -99,14 +88,14 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
             cx.at(node)
             number = value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source)
-            env[name] = map_leaves(number, lambda leaf: cx.own(leaf, source))
+            env[name] = L.map_leaves(number, lambda leaf: cx.own(leaf, source))
             U.name_values(cx, env[name], name)
         elif isinstance(value, (V.List, V.Dict)):
             env[name] = _named(value)
         elif isinstance(value, (tuple, V.Shape)) or _is_container(value):
             env[name] = value
         else:
-            raise cx.fail("QL1413", source, what=describe(value), name=name)
+            raise cx.fail("QL1413", source, what=L.describe(value), name=name)
         return
     if isinstance(old, V.Element):  # a parameter that stands for an element
         U.store(cx, old, value, target, source, node)
@@ -131,7 +120,7 @@ def _is_container(value: V.Value) -> bool:
 def _named(value: V.List | V.Dict) -> V.List | V.Dict:
     """The list as the value of a variable of its own, which it is not as that of a static loop."""
     kept = value.fixed if value.fixed == V.PASSED else ""
-    return with_parts(value, parts_of(value), fixed=kept)  # type: ignore[no-any-return]
+    return L.with_parts(value, L.parts_of(value), fixed=kept)  # type: ignore[no-any-return]
 
 
 def _rebind(
@@ -141,13 +130,13 @@ def _rebind(
     many entries."""
     reference = target.id in cx.frame.references
     if reference or old.fixed == V.STATIC_VARIABLE or not isinstance(value, type(old)):
-        what = f"a {kind_of(old)} by reference" if reference else old.fixed or describe(old)
+        what = f"a {L.kind_of(old)} by reference" if reference else old.fixed or L.describe(old)
         raise cx.fail("QL1303", target, name=target.id, what=what)
     if cx.depth == old.depth:
         cx.frame.env[target.id] = _named(value)
         return
-    if structure(old) != structure(value):
-        raise cx.fail("QL1422", target, name=target.id, kind=kind_of(old))
+    if L.structure(old) != L.structure(value):
+        raise cx.fail("QL1422", target, name=target.id, kind=L.kind_of(old))
     _reassign(cx, target, old, value, source, node)
 
 
@@ -178,7 +167,7 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
     """``a: qd.f32 = x``: the value is cast to the dtype or type of the annotation."""
     declared = annotation(cx, node.annotation)
     if declared is None:
-        raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
+        raise cx.fail("QL1410", node.annotation, what=f"'{L.name_of(node.annotation)}'")
     if node.value is None or not isinstance(node.target, ast.Name):
         raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
     value = as_type(cx, cx.expr(node.value), declared, node.value)
@@ -229,7 +218,7 @@ _ADD = "+= of a sparse matrix"  # a name that no program can use
 def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: V.Value) -> bool:
     """Lowers the statement as a reduction if the target is a local that iterations share; whether it is."""
     op = type(node.op)
-    if op not in _REDUCTIONS or not is_shared(place.whole):
+    if op not in _REDUCTIONS or not L.is_shared(place.whole):
         return False
     U.reduce(cx, _REDUCTIONS[op], place, value, node.target, node.value, node)
     return True
@@ -248,7 +237,7 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         if isinstance(node.op, ast.Add):
             more = entries(cx, value)
             if more is None:
-                raise cx.fail("QL1415", node.value, what=describe(value))
+                raise cx.fail("QL1415", node.value, what=L.describe(value))
             value = V.List(more, cx.depth)
         now = current(cx, old)  # the value may be `a.pop()`
         made: Any = operate(cx, type(node.op), now, value, node, target, node.value)

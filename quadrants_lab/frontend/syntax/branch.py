@@ -1,7 +1,5 @@
 """An `If` whose results are the locals that its arms assign, and the values that its arms evaluate to."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from math import prod

@@ -4,8 +4,6 @@ A func gets the value of a local, and `funcs.inline` writes the value that the f
 argument. Here it is found out whether two arguments share a place, so that one would overwrite the other.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from functools import partial, reduce

@@ -1,7 +1,5 @@
 """Calls of operations of the language, types, funcs and Python functions."""
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable, Sequence
@@ -16,37 +14,25 @@ from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, iterate, unpacked
 from quadrants_lab.frontend.values import matrix
+from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import bound, instance
 from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import (
-    BoundMethod,
-    Dict,
-    List,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Obj,
-    StructMem,
-    Value,
-    View,
-)
 from quadrants_lab.ir.types import DType, from_numpy
 
-Keywords = dict[str, Value]
+Keywords = dict[str, V.Value]
 
 
-def call(cx: Context, node: ast.Call) -> Value:
+def call(cx: Context, node: ast.Call) -> V.Value:
     cx.static_calls.discard(node)
     procedure, cx.as_statement = cx.as_statement, False
     target = cx.expr(node.func)
-    if isinstance(target, BoundMethod):
+    if isinstance(target, V.BoundMethod):
         return _method(cx, node, target, procedure)
-    if not isinstance(target, Obj):
+    if not isinstance(target, V.Obj):
         raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
     fn = target.raw
     name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
@@ -63,7 +49,7 @@ def call(cx: Context, node: ast.Call) -> Value:
         func, owner = getattr(fn, "__qd_bound__", None) or (fn, None)
         text = target.text.rpartition(".")[0]
     if getattr(func, "__qd_func__", False) is True:
-        first = () if owner is None else (Obj(owner, text),)
+        first = () if owner is None else (V.Obj(owner, text),)
         return _func(cx, node, func.source, first, procedure, {})
     if not isinstance(fn, (FunctionType, MethodType)):
         fn = target.value
@@ -81,10 +67,10 @@ def call(cx: Context, node: ast.Call) -> Value:
     return _python(cx, node, fn, args, keywords, procedure)
 
 
-def _method(cx: Context, node: ast.Call, target: BoundMethod, procedure: bool) -> Value:
+def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool) -> V.Value:
     """A call of a method: an operation or func whose first argument is the value that it is called on."""
     assert isinstance(node.func, ast.Attribute)
-    if isinstance(target.self, (List, Dict)):
+    if isinstance(target.self, (V.List, V.Dict)):
         args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
@@ -97,7 +83,7 @@ def _method(cx: Context, node: ast.Call, target: BoundMethod, procedure: bool) -
     return _func(cx, node, source, (target.self,), procedure, own)
 
 
-def _self_of_class(cx: Context, node: ast.expr) -> Matrix:
+def _self_of_class(cx: Context, node: ast.expr) -> V.Matrix:
     """The first argument of a method that is called by its class, as in ``qd.Vector.norm(v)``."""
     value = cx.expr(node)
     found = matrix.as_matrix(cx, value, node)
@@ -107,14 +93,14 @@ def _self_of_class(cx: Context, node: ast.expr) -> Matrix:
 
 
 def _func(
-    cx: Context, node: ast.Call, source: FunctionSource, first: tuple[Value, ...], procedure: bool,
+    cx: Context, node: ast.Call, source: FunctionSource, first: tuple[V.Value, ...], procedure: bool,
     references: References,
-) -> Value:  # fmt: skip
+) -> V.Value:  # fmt: skip
     """A call of a func whose ``first`` arguments are values already; template parameters take theirs by reference."""
     by_name = templates(source)
     names: dict[int | str, str] = {k: name for name, k in by_name.items()} | {name: name for name in by_name}
 
-    def value(place: int | str, a: ast.expr) -> Value:
+    def value(place: int | str, a: ast.expr) -> V.Value:
         return refer(cx, a, names[place], references) if place in names else cx.expr(a)
 
     args, keywords = _arguments(cx, node, value, node.args, first)
@@ -122,9 +108,9 @@ def _func(
 
 
 def _arguments(
-    cx: Context, node: ast.Call, value: Callable[[int | str, ast.expr], Value], args: Sequence[ast.expr],
-    first: Sequence[Value] = (),
-) -> tuple[list[Value], Keywords]:  # fmt: skip
+    cx: Context, node: ast.Call, value: Callable[[int | str, ast.expr], V.Value], args: Sequence[ast.expr],
+    first: Sequence[V.Value] = (),
+) -> tuple[list[V.Value], Keywords]:  # fmt: skip
     """The values of the positional arguments, ``first`` and then those of ``args``, and of the keywords. ``value``
     evaluates the expression of an argument, given its position or name."""
     found = list(first)
@@ -140,16 +126,16 @@ def _arguments(
     return [live(cx, v) for v in found], {name: live(cx, v) for name, v in named.items()}
 
 
-def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Value:
+def _operation(cx: Context, node: ast.Call, row: Builtin, *given: V.Value) -> V.Value:
     """A call of an operation; the values of the first arguments may be ``given``."""
     if row.raw == ALL:
-        return row.lower(cx, node, *(Obj(None) for _ in node.args))
+        return row.lower(cx, node, *(V.Obj(None) for _ in node.args))
     for raw in node.args[: row.raw]:
         if isinstance(raw, ast.Starred):
             raise cx.fail("QL1608", raw)
 
-    def value(place: int | str, a: ast.expr) -> Value:
-        return Obj(None) if place in range(row.raw) else cx.expr(a)
+    def value(place: int | str, a: ast.expr) -> V.Value:
+        return V.Obj(None) if place in range(row.raw) else cx.expr(a)
 
     with cx.setting(static=cx.static + (row.name == "static")):
         args, keywords = _arguments(cx, node, value, node.args[len(given) :], given)
@@ -165,14 +151,14 @@ def _operation(cx: Context, node: ast.Call, row: Builtin, *given: Value) -> Valu
     return _lowered(cx, node, row, [by_name.get(name) for name in names])
 
 
-def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> Value:
+def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> V.Value:
     """The operation on its arguments, element by element if that is its meaning on matrices."""
-    if not row.elementwise or not any(isinstance(a, Matrix) for a in args):
+    if not row.elementwise or not any(isinstance(a, V.Matrix) for a in args):
         return row.lower(cx, node, *args)
-    spread = [k for k, a in enumerate(args) if isinstance(a, (Num, Lit, Matrix, tuple))]
+    spread = [k for k, a in enumerate(args) if isinstance(a, (V.Num, V.Lit, V.Matrix, tuple))]
     nodes = [argument_node(node, k) for k in spread]
 
-    def one(*numbers: Value) -> Value:
+    def one(*numbers: V.Value) -> V.Value:
         full = list(args)
         for k, n in zip(spread, numbers, strict=True):
             full[k] = n
@@ -182,13 +168,13 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
 
 
 def _python(
-    cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, procedure: bool
-) -> Value:
+    cx: Context, node: ast.Call, fn: Any, args: list[V.Value], keywords: Keywords, procedure: bool
+) -> V.Value:
     """A call of a Python function. If all arguments are known at compile time, Python calls it now. Otherwise, and if
     it turns out to access a field, which it would do only once, it is inlined."""
     text = name_of(node.func)
     if not callable(fn):
-        raise cx.fail("QL1604", node, text=text, what=f"it is {describe(Obj(fn, text))}")
+        raise cx.fail("QL1604", node, text=text, what=f"it is {describe(V.Obj(fn, text))}")
     if getattr(fn, "__qd_kernel__", False) is True:
         raise cx.fail("QL1618", node, text=text)
     values = (*args, *keywords.values())
@@ -200,27 +186,27 @@ def _python(
         raise cx.fail("QL1605", node, name=text.removeprefix("qd."))
     inlined = None if cx.static else plain.inlined(cx, fn, text)
 
-    def inline() -> Value:
+    def inline() -> V.Value:
         assert inlined is not None
         given = {**inlined.keywords, **keywords}
         return funcs.inline(cx, node, inlined.source, [*inlined.first, *args], given, procedure)
 
-    memory = any(isinstance(a, (Mem, StructMem)) for a in values)
+    memory = any(isinstance(a, (V.Mem, V.StructMem)) for a in values)
     if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
         return inline()
     if fn is list and not keywords and len(args) < 2:
-        return List(iterate(cx, args[0], node.args[0]) if args else (), cx.depth)
+        return V.List(iterate(cx, args[0], node.args[0]) if args else (), cx.depth)
     if fn is dict and len(args) < 2:
-        base = args[0].members if args and isinstance(args[0], Dict) else {}
+        base = args[0].members if args and isinstance(args[0], V.Dict) else {}
         if len(base) or not args:
-            return Dict({**base, **keywords}, cx.depth)
+            return V.Dict({**base, **keywords}, cx.depth)
     structural = STRUCTURAL.get(fn) if isinstance(fn, type) and args else None
     if fn is enumerate and len(args) + len(keywords) == 2 and {*keywords} <= {"start"}:
         first = cx.known([*args, *keywords.values()][1], "QL1508", node)
         structural, args, keywords = partial(STRUCTURAL[fn], first=first), args[:1], {}
     structural = None if keywords else structural
     if structural is not None and all(entries(cx, a) is not None for a in args):
-        made = View(lambda: structural(*(entries(cx, live(cx, a)) for a in args)))
+        made = V.View(lambda: structural(*(entries(cx, live(cx, a)) for a in args)))
         return tuple(made) if fn is tuple else made
     if cx.static or known:
         before = len(cx.messages)
@@ -242,20 +228,20 @@ def _python(
 
 
 def _at_compile_time(
-    cx: Context, node: ast.Call, fn: Any, args: list[Value], keywords: Keywords, text: str
-) -> Value:
+    cx: Context, node: ast.Call, fn: Any, args: list[V.Value], keywords: Keywords, text: str
+) -> V.Value:
     """The result of the Python function. A warning says that it runs only once, except where that cannot matter: inside
     qd.static, and for ``math`` and ``round`` of numbers."""
     if not is_pure(fn):
         note_unknown()
-    numbers = not keywords and all(isinstance(a, Lit) for a in args)
+    numbers = not keywords and all(isinstance(a, V.Lit) for a in args)
     if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         cx.warn("QL1904", node, text=text)
     given = {k: cx.python(v) for k, v in keywords.items()}
     try:
         result = plain.without_fields(cx, lambda: fn(*map(cx.python, args), **given))
     except TypeError as e:
-        if any(isinstance(a, Num) for a in args):
+        if any(isinstance(a, V.Num) for a in args):
             raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
         raise cx.fail("QL1604", node, text=text, what=str(e)) from e
     except Exception as e:
@@ -263,7 +249,7 @@ def _at_compile_time(
     return cx.wrap(result, text, node)
 
 
-def _is_known(cx: Context, value: Value) -> bool:
+def _is_known(cx: Context, value: V.Value) -> bool:
     try:
         cx.python(value)
     except TypeError:

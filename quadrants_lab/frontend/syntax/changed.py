@@ -5,8 +5,6 @@ method change locals too, and what is called may have any name or come out of a 
 to change more locals than were known is lowered once more, with this knowledge; so is one that makes two lists one.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy

@@ -1,8 +1,6 @@
 """The table of expressions by AST node. Comparisons, ``and``, ``or`` and ``a if c else b``, whose operands are
 evaluated only where they are needed; constants, tuples, lists, dicts and format strings."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Sequence

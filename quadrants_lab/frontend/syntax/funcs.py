@@ -1,7 +1,5 @@
 """Inlining of funcs where they are called: their parameters, bodies and returned values."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

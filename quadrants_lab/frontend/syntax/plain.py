@@ -1,7 +1,5 @@
 """Plain Python functions, lambdas, methods and other callables that a kernel calls: they are inlined like funcs."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from functools import partial

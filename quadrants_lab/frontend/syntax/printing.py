@@ -1,7 +1,5 @@
 """Texts with values in them: the output of `print`, and the message of an assert."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """Facts about code that its syntax shows: the names that it assigns, its breaks and returns."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from typing import Any

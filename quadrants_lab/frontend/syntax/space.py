@@ -1,7 +1,5 @@
 """The iteration space of a loop: the indices of a field or array, a range, a box."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 

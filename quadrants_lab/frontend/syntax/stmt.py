@@ -1,7 +1,5 @@
 """Statements other than assignments and loops."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

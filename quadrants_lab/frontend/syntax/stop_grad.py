@@ -1,7 +1,5 @@
 """`qd.stop_grad` of a field: loads from it have no derivative in the current loop or kernel."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N

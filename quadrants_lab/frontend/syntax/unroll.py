@@ -1,7 +1,5 @@
 """Iteration at compile time: loops over `qd.static(...)`, list comprehensions, and `*` in calls."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace

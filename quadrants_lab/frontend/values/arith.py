@@ -1,7 +1,5 @@
 """Arithmetic on numbers and on the elements of matrices, with the language's typing."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable

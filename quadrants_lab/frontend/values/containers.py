@@ -7,8 +7,6 @@ may not run or may run several times. The other is of a list with two names: aft
 Quadrants has two. After ``if x: b = a`` they may be one, which `met` finds out.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

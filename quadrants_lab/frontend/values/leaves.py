@@ -1,7 +1,5 @@
 """The leaves of a value: the numbers that it consists of. Names and descriptions of values for messages."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

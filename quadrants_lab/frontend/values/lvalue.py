@@ -4,8 +4,6 @@
 `update.write` writes it. A local is an immutable value, so writing a part of it makes a new value of the whole.
 """
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Vectors and matrices in a kernel: making them, and applying operations on numbers to their elements."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Sequence
 from math import prod

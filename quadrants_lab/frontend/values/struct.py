@@ -1,7 +1,5 @@
 """Structs in a kernel, and values cast to declared types."""
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Container, Sequence

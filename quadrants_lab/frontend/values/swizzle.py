@@ -1,7 +1,5 @@
 """Elements of a vector by letters: ``v.x``, ``v.zyx``, ``v.rgb``, ``v.st``."""
 
-from __future__ import annotations
-
 SETS = ("xyzw", "rgba", "stpq")
 _POSITION = {name: {letter: k for k, letter in enumerate(name)} for name in SETS}
 

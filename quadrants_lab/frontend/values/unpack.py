@@ -1,7 +1,5 @@
 """Values with entries that are known at compile time: tuples, shapes, matrices and captured constants."""
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Writing to places: a local gets a new value, memory is stored to or updated atomically, and a local that iterations
 share is reduced into."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,119 +8,95 @@ from typing import Any
 
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.values import containers, matrix
+from quadrants_lab.frontend.values import leaves as L
+from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import (
-    describe,
-    is_shared,
-    leaf_names,
-    leaves,
-    map_leaves,
-    name_of,
-    parts_of,
-    structure,
-    with_leaves,
-    with_parts,
-)  # fmt: skip
 from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, all_cells, candidates
 from quadrants_lab.frontend.values.sparse import activate_element
-from quadrants_lab.frontend.values.values import (
-    Dict,
-    Element,
-    List,
-    Lit,
-    Matrix,
-    Mem,
-    Num,
-    Number,
-    Obj,
-    Struct,
-    Temp,
-    Value,
-)
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 
 
-def paired_leaves(cx: Context, old: Value, new: Value, node: ast.expr) -> Iterator[tuple[Any, Number]]:
+def paired_leaves(cx: Context, old: V.Value, new: V.Value, node: ast.expr) -> Iterator[tuple[Any, V.Number]]:
     """Pairs of a number of ``old`` and the number of ``new`` that replaces it; a number is broadcast to a matrix. Error
     QL1417 where the shapes differ."""
-    if isinstance(old, Element) and old.shape:
+    if isinstance(old, V.Element) and old.shape:
         old = all_cells(cx, old, node)
-    if isinstance(old, Matrix):
+    if isinstance(old, V.Matrix):
         value = matrix.number_or_matrix(cx, new, node, uncast=True)
-        if isinstance(value, Matrix) and value.shape != old.shape:
-            raise cx.fail("QL1417", node, what=describe(value), target=describe(old))
+        if isinstance(value, V.Matrix) and value.shape != old.shape:
+            raise cx.fail("QL1417", node, what=L.describe(value), target=L.describe(old))
         for k, leaf in enumerate(old.elements):
-            yield leaf, value.elements[k] if isinstance(value, Matrix) else value  # type: ignore[misc]  # it is read
-    elif isinstance(old, Struct):
-        if not isinstance(new, Struct) or list(new.members) != list(old.members):
-            raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
+            yield leaf, value.elements[k] if isinstance(value, V.Matrix) else value  # type: ignore[misc]  # it is read
+    elif isinstance(old, V.Struct):
+        if not isinstance(new, V.Struct) or list(new.members) != list(old.members):
+            raise cx.fail("QL1417", node, what=L.describe(new), target=L.describe(old))
         for name, member in old.members.items():
             yield from paired_leaves(cx, member, new.members[name], node)
-    elif isinstance(old, (List, Dict)):
-        if structure(old) != structure(new):
-            raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
-        for a, b in zip(parts_of(old), parts_of(new), strict=True):
+    elif isinstance(old, (V.List, V.Dict)):
+        if L.structure(old) != L.structure(new):
+            raise cx.fail("QL1417", node, what=L.describe(new), target=L.describe(old))
+        for a, b in zip(L.parts_of(old), L.parts_of(new), strict=True):
             yield from paired_leaves(cx, a, b, node)
-    elif isinstance(old, (Num, Lit, Temp, Element)):
-        if isinstance(new, (Matrix, Struct)):
-            raise cx.fail("QL1417", node, what=describe(new), target="a number")
+    elif isinstance(old, (V.Num, V.Lit, V.Temp, V.Element)):
+        if isinstance(new, (V.Matrix, V.Struct)):
+            raise cx.fail("QL1417", node, what=L.describe(new), target="a number")
         yield old, cx.number(new, node)
     elif not _same_binding(old, new):
-        raise cx.fail("QL1417", node, what=describe(new), target=describe(old))
+        raise cx.fail("QL1417", node, what=L.describe(new), target=L.describe(old))
 
 
-def _same_binding(old: Value, new: Value) -> bool:
+def _same_binding(old: V.Value, new: V.Value) -> bool:
     """Whether two values that are not numbers stand for the same object."""
-    if isinstance(old, Mem) and isinstance(new, Mem):
+    if isinstance(old, V.Mem) and isinstance(new, V.Mem):
         return old.buffer is new.buffer
     return old is new or (hasattr(old, "value") and getattr(old, "value", 0) is getattr(new, "value", 1))
 
 
-def cast_to_local(cx: Context, old: Value, new: Value, node: ast.expr, stmt: ast.AST, name: str) -> Value:
+def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt: ast.AST, name: str) -> V.Value:
     """``new`` cast to the shape and dtypes of the local ``old``, which it replaces; warns where that loses values."""
-    if isinstance(old, Num) and isinstance(new, (Num, Lit)):
+    if isinstance(old, V.Num) and isinstance(new, (V.Num, V.Lit)):
         warn_loss(cx, "QL1901", new, old.type, name, node)
         cx.at(stmt)
-        return Num(cx.to(new, old.type), old.type)
+        return V.Num(cx.to(new, old.type), old.type)
     numbers = []
     warned = False
     for leaf, number in paired_leaves(cx, old, new, node):
         t = cx.type_of(leaf)
         warned = warned or warn_loss(cx, "QL1901", number, t, name, node)
         cx.at(stmt)
-        numbers.append(Num(cx.to(number, t), t))
-    return containers.with_tokens(with_leaves(old, numbers), containers.tokens_of(new))  # type: ignore[no-any-return]
+        numbers.append(V.Num(cx.to(number, t), t))
+    return containers.with_tokens(L.with_leaves(old, numbers), containers.tokens_of(new))  # type: ignore[no-any-return]
 
 
-def write_local(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
-    if isinstance(place.whole, (List, Dict)):
+    if isinstance(place.whole, (V.List, V.Dict)):
         held = containers.current(cx, place.whole)
         check_not_shared(cx, held, node, place.name)
         replaced: Any = _replaced(cx, held, place.steps, value, source, stmt, place.name)
         containers.change(cx, held, replaced, node, place.name)
         return
     whole = cx.frame.env[place.name]
-    if is_shared(whole) and _store_own(cx, place, value, node, source, stmt):
+    if L.is_shared(whole) and _store_own(cx, place, value, node, source, stmt):
         return
     check_not_shared(cx, whole, node, place.name)
     _check_not_copy(cx, place, node)
     assign_local(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
 
 
-def assign_local(cx: Context, name: str, value: Value) -> None:
+def assign_local(cx: Context, name: str, value: V.Value) -> None:
     """Gives a local a new value, and the parameters by reference that are the same variable at run time."""
     env = cx.frame.env
     env[name] = value
     for other, same in cx.frame.aliases.get(name, {}).items():
         old = env[other]
-        assert isinstance(value, Num)
-        assert isinstance(old, Num)
-        env[other] = Num(cx.b.op("select", same, value.id, old.id), old.type)
+        assert isinstance(value, V.Num)
+        assert isinstance(old, V.Num)
+        env[other] = V.Num(cx.b.op("select", same, value.id, old.id), old.type)
 
 
-def write(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def write(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local or a part of it, or stores to memory. ``node`` is the target, ``source`` the expression of the
     value, ``stmt`` the whole statement."""
     if isinstance(place, Local):
@@ -132,56 +106,56 @@ def write(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.e
 
 
 def _replaced(
-    cx: Context, old: Value, steps: tuple[Step, ...], new: Value, node: ast.expr, stmt: ast.AST, name: str
-) -> Value:
+    cx: Context, old: V.Value, steps: tuple[Step, ...], new: V.Value, node: ast.expr, stmt: ast.AST, name: str
+) -> V.Value:
     """``old`` with the part that the steps lead to replaced by ``new``."""
     if not steps:
-        if isinstance(old, (List, Dict)) and cx.depth == old.depth:
+        if isinstance(old, (V.List, V.Dict)) and cx.depth == old.depth:
             return new
         return cast_to_local(cx, old, new, node, stmt, name)
     step, rest = steps[0], steps[1:]
     if isinstance(step, int):
-        parts = list(parts_of(old))
-        part, is_number = parts[step], isinstance(new, (Num, Lit))
-        if rest or structure(part) == structure(new) or (is_number and isinstance(part, Matrix)):
-            numbers = part if isinstance(part, (List, Dict)) else map_leaves(part, cx.num)
+        parts = list(L.parts_of(old))
+        part, is_number = parts[step], isinstance(new, (V.Num, V.Lit))
+        if rest or L.structure(part) == L.structure(new) or (is_number and isinstance(part, V.Matrix)):
+            numbers = part if isinstance(part, (V.List, V.Dict)) else L.map_leaves(part, cx.num)
             new = _replaced(cx, numbers, rest, new, node, stmt, f"{name}[{step}]")
         parts[step] = new
-        return with_parts(old, parts)  # type: ignore[no-any-return]
+        return L.with_parts(old, parts)  # type: ignore[no-any-return]
     if isinstance(step, str):
-        assert isinstance(old, Struct)
+        assert isinstance(old, V.Struct)
         member = _replaced(cx, old.members[step], rest, new, node, stmt, f"{name}.{step}")
-        return Struct(old.type, {**old.members, step: member})
-    assert isinstance(old, Matrix)
+        return V.Struct(old.type, {**old.members, step: member})
+    assert isinstance(old, V.Matrix)
     elements: list[Any] = list(old.elements)
     if isinstance(step, Part):
-        picked: Value = elements[step.positions[0]]
+        picked: V.Value = elements[step.positions[0]]
         if step.shape:
-            picked = Matrix(step.shape, tuple(elements[p] for p in step.positions))
+            picked = V.Matrix(step.shape, tuple(elements[p] for p in step.positions))
         after = _replaced(cx, picked, rest, new, node, stmt, name)
-        for p, e in zip(step.positions, leaves(after), strict=True):
+        for p, e in zip(step.positions, L.leaves(after), strict=True):
             elements[p] = e
-        return Matrix(old.shape, tuple(elements))
+        return V.Matrix(old.shape, tuple(elements))
     t: DType = elements[0].type
     number = cast_to_local(cx, elements[0], new, node, stmt, name)
-    assert isinstance(number, Num)
+    assert isinstance(number, V.Num)
     for p, cond in candidates(cx, old.shape, step):
-        elements[p] = Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
-    return Matrix(old.shape, tuple(elements))
+        elements[p] = V.Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
+    return V.Matrix(old.shape, tuple(elements))
 
 
 _OWN = "an assignment at the loop's index"
 
 
-def _store_own(cx: Context, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
+def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> bool:
     """Assigns an element of a local of the kernel at an index with all those of the loop: no other iteration reaches
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
-    if not isinstance(base, Matrix) or not isinstance(step, DynamicIndex):
+    if not isinstance(base, V.Matrix) or not isinstance(step, DynamicIndex):
         return False
     temps: Any = base.elements
-    if not temps[0].iteration <= {k.id for k in step.index if isinstance(k, Num)}:
+    if not temps[0].iteration <= {k.id for k in step.index if isinstance(k, V.Num)}:
         return False
     for temp in temps:
         temp.reduced = temp.reduced or (_OWN, cx.span(stmt))
@@ -200,9 +174,9 @@ def _store_own(cx: Context, place: Local, value: Value, node: ast.expr, source: 
     return True
 
 
-def check_not_shared(cx: Context, value: Value, node: ast.expr, name: str) -> None:
+def check_not_shared(cx: Context, value: V.Value, node: ast.expr, name: str) -> None:
     """Raises QL1704 if the local is shared by the iterations of a parallel loop."""
-    if is_shared(value):
+    if L.is_shared(value):
         raise cx.fail("QL1704", node, name=name)
 
 
@@ -211,36 +185,36 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
     change, here the argument is a copy."""
     frame, name = cx.frame, place.name
     copied = not frame.source.typed and name in frame.source.parameters and name not in frame.references
-    if copied and isinstance(frame.env[name], (Matrix, Struct)):
+    if copied and isinstance(frame.env[name], (V.Matrix, V.Struct)):
         raise cx.fail("QL1616", node, name=name, func=frame.source.name)
 
 
-def in_memory(cx: Context, place: Place, node: ast.expr) -> Value:
+def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
-    if isinstance(place, (Element, Matrix, Struct)):
-        inner = list(leaves(place))
-        if inner and all(isinstance(e, Element) for e in inner):
+    if isinstance(place, (V.Element, V.Matrix, V.Struct)):
+        inner = list(L.leaves(place))
+        if inner and all(isinstance(e, V.Element) for e in inner):
             return place
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, tuple):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
-    if isinstance(node, ast.Attribute) and not isinstance(place, (Num, Matrix, Struct)):
+    if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
         raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = node
     while isinstance(root, (ast.Subscript, ast.Attribute)):
         root = root.value
-    name = name_of(root)
+    name = L.name_of(root)
     if not isinstance(root, ast.Name):
         raise cx.fail("QL1303", root, name=name, what="a value")
     value = cx.frame.env.get(name)
     if value is None:
         raise cx.fail("QL1305", node, name=name)
-    what = getattr(value, "fixed", "") or describe(value)
-    if isinstance(value, Obj) and value.text == name:
+    what = getattr(value, "fixed", "") or L.describe(value)
+    if isinstance(value, V.Obj) and value.text == name:
         what = f"a {type(value.value).__name__} of Python"
     raise cx.fail("QL1303", node, name=name, what=what)
 
 
-def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def store(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Stores to memory."""
     warned = False
     for cell, number in paired_leaves(cx, in_memory(cx, place, node), value, source):
@@ -249,7 +223,7 @@ def store(cx: Context, place: Place, value: Value, node: ast.expr, source: ast.e
     _activate(cx, place)
 
 
-def store_number(cx: Context, cell: Any, number: Number, stmt: ast.AST) -> None:
+def store_number(cx: Context, cell: Any, number: V.Number, stmt: ast.AST) -> None:
     """Stores one number to an `Element` that is one number."""
     cx.at(stmt)
     cx.b.store(cell.mem.buffer, (*cell.index, *cell.at), cx.to(number, cell.mem.buffer.dtype))
@@ -257,12 +231,14 @@ def store_number(cx: Context, cell: Any, number: Number, stmt: ast.AST) -> None:
 
 def _activate(cx: Context, place: Any) -> None:
     """Activates the sparse cells of the elements that were written to, each element once."""
-    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in leaves(place) if isinstance(cell, Element)}
+    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in L.leaves(place) if isinstance(cell, V.Element)}
     for cell in cells.values():
         activate_element(cx, cell.mem, cell.index)
 
 
-def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
+def atomic(
+    cx: Context, op: str, place: Place, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
+) -> V.Value:
     """Emits ``place op= value`` on memory, an atomic for each number; returns the old value."""
     old = []
     warned = False
@@ -279,52 +255,54 @@ def atomic(cx: Context, op: str, place: Place, value: Value, node: ast.expr, sou
             number = _saturated(cx, number, t)
         warned = warned or _warn_store(cx, number, t, cell.mem.text, node)
         index = (*cell.index, *cell.at)
-        old.append(Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
+        old.append(V.Num(cx.b.atomic(op, cell.mem.buffer, index, cx.to(number, t)), t))
     _activate(cx, target)
-    if isinstance(target, Element) and target.shape:
-        return Matrix(target.shape, tuple(old))
-    return with_leaves(target, old)  # type: ignore[no-any-return]
+    if isinstance(target, V.Element) and target.shape:
+        return V.Matrix(target.shape, tuple(old))
+    return L.with_leaves(target, old)  # type: ignore[no-any-return]
 
 
 _BITWISE = ("and", "or", "xor")
 
 
-def _saturated(cx: Context, number: Any, t: DType) -> Number:
+def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
     """The integer, or the end of the range of ``t`` beyond which it lies: a cast would wrap it to the other end, where
     it would be an extreme that it is not."""
     given = cx.type_of(number)
     for k, (prim, end) in enumerate(zip(("max", "min"), t.limits, strict=True)):
-        if isinstance(number, Lit):
+        if isinstance(number, V.Lit):
             number = replace(number, value=(max, min)[k](number.value, end))
         elif given.holds(end) and end != given.limits[k]:
-            number = Num(cx.b.op(prim, number.id, cx.const(end, given)), given)
+            number = V.Num(cx.b.op(prim, number.id, cx.const(end, given)), given)
     return number  # type: ignore[no-any-return]  # it is a Number
 
 
-def differ(before: Value, after: Value) -> bool:
+def differ(before: V.Value, after: V.Value) -> bool:
     """Whether two values of one shape differ in a number; used to see whether a func changed an argument."""
-    if isinstance(before, (List, Dict)):
+    if isinstance(before, (V.List, V.Dict)):
         return before is not after
-    return any(a.id != b.id for a, b in zip(leaves(before), leaves(after), strict=True))
+    return any(a.id != b.id for a, b in zip(L.leaves(before), L.leaves(after), strict=True))
 
 
-def write_back(cx: Context, place: Place, before: Value, after: Value, node: ast.expr, stmt: ast.AST) -> None:
+def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node: ast.expr, stmt: ast.AST) -> None:
     """Writes back an argument that a func took by reference: stores those numbers that the func changed. Nothing
     happens if the argument was not a place."""
-    if isinstance(before, (List, Dict)):
+    if isinstance(before, (V.List, V.Dict)):
         containers.hand_back(cx, before, after, node)
     elif isinstance(place, Local):
         write_local(cx, place, after, node, node, stmt)
-    elif isinstance(place, (Element, Matrix, Struct)) and all(isinstance(e, Element) for e in leaves(place)):
-        for (cell, number), was in zip(paired_leaves(cx, place, after, node), leaves(before), strict=True):
+    elif isinstance(place, (V.Element, V.Matrix, V.Struct)) and all(isinstance(e, V.Element) for e in L.leaves(place)):
+        for (cell, number), was in zip(paired_leaves(cx, place, after, node), L.leaves(before), strict=True):
             if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
                 store_number(cx, cell, number, stmt)
                 activate_element(cx, cell.mem, cell.index)
 
 
-def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> Value:
+def reduce(
+    cx: Context, op: str, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
+) -> V.Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
-    if isinstance(place.whole, (List, Dict)):
+    if isinstance(place.whole, (V.List, V.Dict)):
         containers.check_one_name(cx, place.whole, node, shared=True)
     elif place.steps:
         _check_not_copy(cx, place, node)
@@ -333,9 +311,9 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
         for temp, number in paired_leaves(cx, place.value, value, source):
             amount = _amount(cx, op, temp, number, source, stmt)
             old.append(_reduce(cx, op, temp, amount, node, stmt))
-        return with_leaves(place.value, old)  # type: ignore[no-any-return]
+        return L.with_leaves(place.value, old)  # type: ignore[no-any-return]
     whole, last = place.base, place.steps[-1]
-    if op not in _NEUTRAL or not isinstance(last, DynamicIndex) or not isinstance(whole, Matrix):
+    if op not in _NEUTRAL or not isinstance(last, DynamicIndex) or not isinstance(whole, V.Matrix):
         raise cx.fail("QL1508", node)
     first: Any = whole.elements[0]
     t: DType = first.buffer.dtype
@@ -346,18 +324,18 @@ def reduce(cx: Context, op: str, place: Local, value: Value, node: ast.expr, sou
         here = cond()
         was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
         found = cx.b.op("select", here, was.id, found) if needed else found
-    return Num(found, t)
+    return V.Num(found, t)
 
 
 _NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # the operand that changes nothing
 
 
-def _amount(cx: Context, op: str, temp: Any, number: Number, source: ast.expr, stmt: ast.AST) -> int:
+def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr, stmt: ast.AST) -> int:
     """The number cast to the dtype of the local. The cast comes before the operation, so it is an error where operating
     first and casting then would give another result, and a warning where that would lose values too."""
     t, given = temp.buffer.dtype, cx.type_of(number)
     check_atomic(cx, op, t, stmt)
-    kept = isinstance(number, Lit) and (t.is_float or not given.is_float) and convert(number.value, t) == number.value
+    kept = isinstance(number, V.Lit) and (t.is_float or not given.is_float) and convert(number.value, t) == number.value
     if given is not t and promote(t, given) is not t and not kept:
         exact = (t.is_float and given.is_float) or (t.is_int and given.is_int and t is not u1)
         allowed = op in ("add", "sub", "exchange") or (exact and (t.is_float or op not in ("min", "max")))
@@ -369,7 +347,7 @@ def _amount(cx: Context, op: str, temp: Any, number: Number, source: ast.expr, s
     return cx.to(number, t)
 
 
-def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> Num:
+def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: ast.AST) -> V.Num:
     """Accumulates one number; QL1705 if the loop accumulates into it by another operation too."""
     family = "add" if op == "sub" else op
     temp.reduced = temp.reduced or (family, cx.span(stmt))
@@ -377,10 +355,10 @@ def _reduce(cx: Context, op: str, temp: Any, value: int, node: ast.expr, stmt: a
     if first != family:
         also = (Label(where, f"changed in another way: {first} here, {family} there"),)
         raise cx.fail("QL1705", node, name=temp.name, also=also)
-    return Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
+    return V.Num(cx.b.atomic(op, temp.buffer, (), value), temp.buffer.dtype)
 
 
-def set_flag(cx: Context, temp: Temp, value: Lit, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
+def set_flag(cx: Context, temp: V.Temp, value: V.Lit, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a constant to a local of the kernel that all iterations share, the same one wherever the loop changes the
     local: it does not matter which iteration is the last."""
     family = f"= {value.value!r}"
@@ -400,24 +378,24 @@ def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
         raise cx.fail("QL1411", node, op=op, dtype=dtype, cure="use |=, &= or ^=, or an i32 field")
 
 
-def _warn_store(cx: Context, number: Number, target: DType, name: str, node: ast.AST) -> bool:
+def _warn_store(cx: Context, number: V.Number, target: DType, name: str, node: ast.AST) -> bool:
     """Warns where a real number, or a constant out of range, is stored to an integer buffer; whether it did."""
-    suspect = not target.is_float and (isinstance(number, Lit) or cx.type_of(number).is_float)
+    suspect = not target.is_float and (isinstance(number, V.Lit) or cx.type_of(number).is_float)
     return suspect and warn_loss(cx, "QL1903", number, target, name, node)
 
 
-def warn_loss(cx: Context, code: str, value: Number, target: DType, name: str, node: ast.AST) -> bool:
+def warn_loss(cx: Context, code: str, value: V.Number, target: DType, name: str, node: ast.AST) -> bool:
     """Warns if the cast of ``value`` to ``target`` loses something; whether it did."""
     source = cx.type_of(value)
     if source is target:
         return False
-    if isinstance(value, Lit):
+    if isinstance(value, V.Lit):
         kept = convert(value.value, target)
         loss = "" if target.is_float or kept == value.value else f"cut to {kept}"
     else:
         loss = loss_of(source, target)
     if loss:
-        shown = value.value if isinstance(value, Lit) else source
+        shown = value.value if isinstance(value, V.Lit) else source
         cx.warn(code, node, source=shown, target=target, name=name, loss=loss)
     return bool(loss)
 
@@ -433,10 +411,10 @@ def loss_of(source: DType, target: DType) -> str:
     return "wrapped" if target.is_int and target.bits < source.bits else ""
 
 
-def name_values(cx: Context, value: Value, name: str) -> None:
+def name_values(cx: Context, value: V.Value, name: str) -> None:
     """Names the statements that have just computed the numbers of the local ``name`` after them."""
-    names = leaf_names(value, name)
-    wanted = {leaf.id: name for leaf, name in zip(leaves(value), names, strict=True) if isinstance(leaf, Num)}
+    names = L.leaf_names(value, name)
+    wanted = {leaf.id: name for leaf, name in zip(L.leaves(value), names, strict=True) if isinstance(leaf, V.Num)}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
         if isinstance(last, N.Value) and last.id in wanted and not last.name:
             last.name = wanted[last.id]

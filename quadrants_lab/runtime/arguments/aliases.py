@@ -1,7 +1,5 @@
 """Buffers of a launch that share memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import combinations, product

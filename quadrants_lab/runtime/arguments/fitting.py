@@ -4,8 +4,6 @@ A number that the dtype cannot represent is an error. Only real numbers are roun
 large, as in a kernel and in numpy.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

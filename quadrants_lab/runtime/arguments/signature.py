@@ -1,7 +1,5 @@
 """Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields

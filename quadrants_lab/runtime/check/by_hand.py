@@ -120,7 +120,10 @@ def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
     writers: dict[int, dict[Any, Launch]] = {}  # by the id of memory and the box, the next launch that writes it
     for m in reversed(made):
         memories = m.plan.memories(m.args)
-        for name in sorted(_read_by_gradient(m) & set(memories), reverse=True):
+        gradient = m.plan.owner.gradient
+        assert gradient is not None
+        read = gradient.plan_for(m.plan.session, m.args).primal_reads
+        for name in sorted(read & set(memories), reverse=True):
             later = writers.get(id(memories[name]), {})
             mine = footprint(m.plan, name, writes=False) if later else None
             box = () if mine is None else mine.of(m.args)
@@ -132,9 +135,3 @@ def _overwritten(made: Sequence[Launch]) -> tuple[Launch, str, Launch] | None:
             if its is not None:
                 writers.setdefault(id(memories[name]), {})[its.of(m.args)] = m
     return found
-
-
-def _read_by_gradient(m: Launch) -> frozenset[str]:
-    assert m.plan.owner.gradient is not None
-    reverse = m.plan.owner.gradient.plan_for(m.plan.session, m.args)
-    return reverse.primal_reads

@@ -1,7 +1,5 @@
 """The cause of a verdict on a gradient: one statement of a program, the iteration that ran it, and its operands."""
 
-from __future__ import annotations
-
 import linecache
 from dataclasses import dataclass
 from typing import Any

@@ -1,8 +1,6 @@
 """How far a derivative gets within a launch: an observer of the reference interpreter that computes tangents and finds
 what ends them. Partial derivatives come from the same table as the gradients'."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

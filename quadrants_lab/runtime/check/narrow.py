@@ -7,7 +7,6 @@ iteration, and forward mode from each of its statements on gives the right deriv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -338,7 +337,9 @@ class _Closer:
             if not computed:
                 continue
             _, adjoint = flow({}, (s.id, counts[s.id]))
-            shares = list(_shares(s, operands, value, adjoint, moving))
+            g = s.type.numpy(adjoint)  # its shares are what it contributes to the adjoints of the operands
+            trees = (rules.share(s.prim, k) for k, moves in enumerate(moving) if moves)
+            shares = [float(share_of(s, tree, operands, value, g)) for tree in trees if tree is not None]
             if any(abs(abs(v) - abs(c)) <= self.tolerance * abs(c) for c in shares for v in computed):
                 break
             names = (run.name(a) or f"operand {n + 1}" for n, a in enumerate(s.args))
@@ -350,16 +351,6 @@ class _Closer:
 
 def _moves(flow: Flow | None) -> bool:
     return flow is not None and flow.tangent is not None and bool(flow.tangent != 0)
-
-
-def _shares(
-    s: N.Op, operands: tuple[Any, ...], value: Any, adjoint: float, moving: list[bool]
-) -> Iterator[float]:
-    """The contributions of the operation's adjoint to the adjoints of its operands."""
-    for k, moves in enumerate(moving):
-        tree = rules.share(s.prim, k)
-        if moves and tree is not None:
-            yield float(share_of(s, tree, operands, value, s.type.numpy(adjoint)))
 
 
 class _Iteration:

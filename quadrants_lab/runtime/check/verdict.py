@@ -8,8 +8,6 @@ without a step, as exactly as the gradient: it sees errors that differences of 3
 `%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import sys
@@ -25,14 +23,8 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
 from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.check import differences as D
+from quadrants_lab.runtime.check import dot_product as DP
 from quadrants_lab.runtime.check.cause import Cause, because
-from quadrants_lab.runtime.check.dot_product import (
-    find_mismatch,
-    is_own,
-    seed_gradients,
-    why_in_python,
-    why_mismatched,
-)
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
@@ -79,7 +71,7 @@ class Check:
     @property
     def own(self) -> bool:
         """Whether there are custom gradients, which may be wrong by little."""
-        return any(map(is_own, self.launches.leaves()))
+        return any(map(DP.is_own, self.launches.leaves()))
 
     @property
     def seconds(self) -> float:
@@ -206,7 +198,7 @@ def _by_trace(state: Check, x: D.Input, seen: Verdict, trace: Trace) -> tuple[Ve
             return seen, why
         seen = replace(seen, kind="jumps", says=_JUMPS)  # right at the edge of one
     if seen.kind == "wrong" and not state.tangents.possible:  # values in the trace may be old ones
-        return seen, why_jump(trace, seen.field) or why_in_python(state.launches)
+        return seen, why_jump(trace, seen.field) or DP.why_in_python(state.launches)
     why = why_zero(trace, seen.field)
     if seen.kind == "jumps" and agrees and is_flat(trace):
         return replace(seen, kind="right", says="is zero, and the loss is flat here: only wide steps move it"), why
@@ -226,12 +218,12 @@ def _mismatched(state: Check, x: D.Input) -> Cause | None:
         _again(state.launches)
         found = None
         with suppress(TooLong):
-            found = find_mismatch(state.tangents, x.memory, _direction(x), part * tolerance)
+            found = DP.find_mismatch(state.tangents, x.memory, _direction(x), part * tolerance)
         if found is not None:
             state.say("the statement at which they part")
             close = narrow(state.tangents, found, tolerance)
             if part == 1.0 or (close is not None and close.makes(found)):
-                return why_mismatched(found, close)
+                return DP.why_mismatched(found, close)
     return None
 
 
@@ -251,7 +243,7 @@ def _backwards(state: Check) -> None:
     """Repeats the launches and their gradients."""
     with unwatched():
         _again(state.launches)
-    seed_gradients(state.launches, state.loss)
+    DP.seed_gradients(state.launches, state.loss)
     state.launches.differentiate()
 
 

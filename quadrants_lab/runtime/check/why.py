@@ -1,7 +1,5 @@
 """The cause of a zero gradient or of a kink, from a trace of the launches (`flow`)."""
 
-from __future__ import annotations
-
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.check.cause import Cause, Event, cause
 from quadrants_lab.runtime.check.launch_flow import DECISIONS, Trace

@@ -28,15 +28,7 @@ from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.passes.over_cells import counts_cells
 from quadrants_lab.pipelines.launch import ON_HOST, TASKS, front, primal
-from quadrants_lab.runtime.compile.compiled import (
-    FORWARD,
-    REVERSE,
-    Clock,
-    Compiled,
-    SharedStages,
-    ir_key,
-    load_cached,
-)
+from quadrants_lab.runtime.compile import compiled as C
 from quadrants_lab.runtime.session import Session, compile_options
 
 if TYPE_CHECKING:
@@ -50,7 +42,7 @@ _depth_counter = lazily("runtime.compile.derivatives", "depth_counter")
 _to_be_second = lazily("runtime.compile.derivatives", "to_be_second")
 
 
-def trace_of(compiled: Compiled) -> pipeline.Trace:
+def trace_of(compiled: C.Compiled) -> pipeline.Trace:
     """The trace of the passes; where none was recorded, the passes run again, once."""
     if compiled.trace is not None:
         return compiled.trace
@@ -59,7 +51,7 @@ def trace_of(compiled: Compiled) -> pipeline.Trace:
     return compiled.later_traces[0]
 
 
-def lowering_of(compiled: Compiled, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
+def lowering_of(compiled: C.Compiled, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
     """The trace of the backend's lowering of ``compiled.kernel``, or of a kernel that was derived from it."""
     traces = compiled.later_traces
     if id(kernel) not in traces:
@@ -76,7 +68,7 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
 
 
 @deep_recursion.deeply_recursive
-def _trace_again(compiled: Compiled) -> pipeline.Trace:
+def _trace_again(compiled: C.Compiled) -> pipeline.Trace:
     with warnings.catch_warnings(), _recorded() as trace:
         warnings.simplefilter("ignore")  # they were given when the kernel was compiled
         made = compiled.lowered.kernel  # not the source: its names may mean other values by now
@@ -122,7 +114,7 @@ def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 @deep_recursion.deeply_recursive
 def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     tangents = any(b.dual for b in kernel.buffers.values())  # a launch of second derivatives is itself a derivative
-    if mode == FORWARD and not tangents and not may_lose_reads(kernel):
+    if mode == C.FORWARD and not tangents and not may_lose_reads(kernel):
         made = pipeline.run(kernel, primal(options), options.verify)
     else:
         made = _in_derivative_mode(kernel, mode, options)
@@ -148,8 +140,8 @@ def lowered_kernel(
 
 def compile_kernel(
     source: FunctionSource, specs: Sequence[Spec], mode: str, session: Session, constant: bool = False,
-    second: bool = False, shared: SharedStages | None = None,
-) -> Compiled:  # fmt: skip
+    second: bool = False, shared: C.SharedStages | None = None,
+) -> C.Compiled:  # fmt: skip
     """Compiles one specialisation for the session's device. ``shared``: the first stages, from another mode of the same
     kernel."""
     settings = compile_options(session), constant, second
@@ -168,35 +160,35 @@ def compile_kernel(
         if shared is None:
             fingerprint = FINGERPRINT.get()
             snapshot = None if fingerprint is None else fingerprint.snapshot()
-            shared = SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
+            shared = C.SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
         kernel = _in_mode(tasks, mode, options)
-        counting = _counting_ir(kernel, tasks, options) if mode == REVERSE else None
+        counting = _counting_ir(kernel, tasks, options) if mode == C.REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):
             counter = counting and _depth_counter(counting, options, session)
-            key = ir_key(kernel, session)
-            executable = load_cached(kernel, options, session, key)
+            key = C.ir_key(kernel, session)
+            executable = C.load_cached(kernel, options, session, key)
         at.append(perf_counter())
-    returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != REVERSE else ()
+    returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != C.REVERSE else ()
     front, passes, code = (b - a for a, b in pairwise(at))
-    clock = Clock(front, passes, code, whole=at[-1] - at[0])
-    return Compiled(
+    clock = C.Clock(front, passes, code, whole=at[-1] - at[0])
+    return C.Compiled(
         mode, source, tuple(specs), options, lowered, kernel, executable, returns, counter, clock, trace, key,
         shared=shared,
     )  # fmt: skip
 
 
-def with_checked_bounds(compiled: Compiled, session: Session) -> Compiled:
+def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
     """The kernel with a check of every index that may be out of bounds; itself where there is no such index."""
     kernel = compiled.lowered.kernel
     if compiled.options.check_out_of_bound or check_bounds(kernel) is kernel:
         return compiled
     options = replace(compiled.options, check_out_of_bound=True)
     made = make_ir(kernel, compiled.mode, options)
-    key = ir_key(made, session)
+    key = C.ir_key(made, session)
     return replace(
-        compiled, options=options, kernel=made, executable=load_cached(made, options, session, key), key=key,
-        clock=Clock(), trace=None, later_traces={},
+        compiled, options=options, kernel=made, executable=C.load_cached(made, options, session, key), key=key,
+        clock=C.Clock(), trace=None, later_traces={},
     )  # fmt: skip
 
 

@@ -26,6 +26,10 @@ FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their 
 BOTH = "both"  # values and gradients in one sweep
 
 
+class TwoLaunchesError(Exception):
+    """The kernel and its gradient cannot be one kernel."""
+
+
 @dataclass(slots=True)
 class Counter:
     """A loaded kernel that counts. ``results``: for the number of each thing that is counted (in the counting slice: a

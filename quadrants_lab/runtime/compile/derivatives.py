@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from quadrants_lab.adstack import sparse_iterations as SI
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
+from quadrants_lab.adstack.evaluate import reads
+from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
-from quadrants_lab.adstack.sparse_iterations import (
-    ACTIVE_COUNT,
-    SparseIterations,
-    is_cheap,
-    sparse_iterations,
-)
+from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff import second
 from quadrants_lab.autodiff.access import check_data_access
 from quadrants_lab.autodiff.dead_paths import dead_paths
@@ -25,11 +23,11 @@ from quadrants_lab.frontend.specs import Lowered
 from quadrants_lab.ir import deep_recursion
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline
 from quadrants_lab.pipelines import derivatives as passes
 from quadrants_lab.pipelines.launch import primal
-from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled, Counter, ir_key, load_cached
-from quadrants_lab.runtime.compile.one_sweep import may_be_one_sweep, must_be_sized_ahead
+from quadrants_lab.runtime.compile import compiled as C
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -49,27 +47,46 @@ def to_be_second(lowered: Lowered) -> Lowered:
 def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
     """The tasks of a kernel with derivatives, in this mode. For a gradient it checks the data-access rule (an error
     where a value is provably overwritten) and warns about derivative paths that end on the way."""
-    dead = dead_paths(kernel, "dual" if mode == DUAL else "grad") if mode != FORWARD else []
+    dead = dead_paths(kernel, "dual" if mode == C.DUAL else "grad") if mode != C.FORWARD else []
     kernel = tangents_ir(kernel, options)
-    if mode == DUAL:
+    if mode == C.DUAL:
         made = pipeline.run(kernel, passes.TANGENT, options.verify)
         check_replays(kernel, made)
-    elif mode == FORWARD:
+    elif mode == C.FORWARD:
         made = pipeline.run(kernel, primal(options, _kept_for_gradient(kernel)), options.verify)
     else:
         keeps = passes.kept_by(kernel)
-        if mode == BOTH:
-            may_be_one_sweep(kernel, keeps)
+        if mode == C.BOTH:
+            _may_be_one_sweep(kernel, keeps)
         kernel = pipeline.run(kernel, passes.before_reverse(options), options.verify)
-        if mode == BOTH:
+        if mode == C.BOTH:
             made = pipeline.run(kernel, passes.BOTH, options.verify)
-            must_be_sized_ahead(kernel, made)
+            _must_be_sized_ahead(kernel, made)
             _check_by_draft(kernel, options)
         else:
             made = pipeline.run(kernel, passes.gradient(keeps), options.verify)
             check_data_access(kernel, made, keeps)
     warn(dead)
     return made
+
+
+def _may_be_one_sweep(kernel: N.Kernel, keeps: Keeps) -> None:
+    """Raises TwoLaunchesError where the gradient needs what is known only after the launch: values that the launch
+    overwrote, the winners of atomic minima and maxima, the launch number that random draws depend on, gradients that
+    the kernel itself reads or writes, shared memory of blocks, which cells a loop that activates cells has found."""
+    derivatives = {d for b in kernel.buffers.values() for d in (b.grad, b.dual) if d}
+    by_end = any(isinstance(s, N.Random) or (isinstance(s, N.Atomic) and s.op in N.MINMAX) for s in walk(kernel.body))
+    blocks = any(b.role in ("block", "kept") for b in kernel.buffers.values())
+    if keeps or blocks or by_end or touched(kernel.body) & derivatives:
+        raise C.TwoLaunchesError
+
+
+def _must_be_sized_ahead(kernel: N.Kernel, both: N.Kernel) -> None:
+    """Raises TwoLaunchesError where stack sizes of the combined kernel ``both`` depend on data that the kernel writes,
+    or have to be counted."""
+    sized_by = set().union(*(reads(s.size)[2] for s in stack_allocas(both) if s.size is not None))
+    if counted_stacks(both) or sized_by & touched(kernel.body, N.Write):
+        raise C.TwoLaunchesError
 
 
 def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
@@ -116,30 +133,30 @@ def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N
     return pipeline.run(counting, chosen, options.verify)
 
 
-def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session) -> Counter:
+def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session) -> C.Counter:
     """The kernel of `counting_ir`, loaded."""
     return _counter(counting, DEPTH, options, session)
 
 
 @deep_recursion.deeply_recursive
-def compile_sparse(compiled: Compiled, session: Session) -> tuple[SparseIterations, Counter, Executable] | None:
+def compile_sparse(compiled: C.Compiled, session: Session) -> tuple[SI.SparseIterations, C.Counter, Executable] | None:
     """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
     iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""
-    found = sparse_iterations(compiled.kernel)
+    found = SI.sparse_iterations(compiled.kernel)
     if found is None:
         return None
     made = [
         pipeline.run(kernel, passes.SPARSE, compiled.options.verify) for kernel in (found.lists, found.split)
     ]
     found = replace(found, lists=made[0], split=made[1])
-    if not is_cheap(found.lists):
+    if not SI.is_cheap(found.lists):
         return None
-    counter = _counter(found.lists, ACTIVE_COUNT, compiled.options, session)
-    return found, counter, load_cached(found.split, compiled.options, session)
+    counter = _counter(found.lists, SI.ACTIVE_COUNT, compiled.options, session)
+    return found, counter, C.load_cached(found.split, compiled.options, session)
 
 
-def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> Counter:
+def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> C.Counter:
     counted = [b.name for b in kernel.buffers.values() if b.kind == "ret" and b.name.startswith(prefix)]
     results = {int(name.removeprefix(prefix)): name for name in counted}
-    key = ir_key(kernel, session)
-    return Counter(kernel, load_cached(kernel, options, session, key), results, key)
+    key = C.ir_key(kernel, session)
+    return C.Counter(kernel, C.load_cached(kernel, options, session, key), results, key)

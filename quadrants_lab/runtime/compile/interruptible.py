@@ -4,8 +4,6 @@ A compiler written in C notices no signal before it is done, which may take a mi
 the main thread waits. On Ctrl-C the main thread goes on at once, and the other thread's result is dropped.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextvars import copy_context

@@ -8,8 +8,6 @@ are sealed by processes of this user, as machine code is. A kernel without a com
 process.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import sys
@@ -43,7 +41,9 @@ def cached_kernel(
     """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
     first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
     how = mode, constant, second
-    recorded = _is_recorded()
+    pipeline = sys.modules.get("quadrants_lab.passes.pipeline")
+    recorder = getattr(pipeline, "RECORDER", None)  # another thread may be in the midst of importing the module
+    recorded = recorder is not None and recorder.get() is not None  # a trace needs passes that run
     first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
     shared = other.shared if other is not None else None
@@ -77,13 +77,6 @@ def cached_kernel(
     if first and fingerprint is not None and fingerprint.complete:
         _keep(first, fingerprint, made, warned, session)
     return made
-
-
-def _is_recorded() -> bool:
-    """Whether a trace of the passes is being recorded, for which they have to run."""
-    pipeline = sys.modules.get("quadrants_lab.passes.pipeline")
-    recorder = getattr(pipeline, "RECORDER", None)  # another thread may be in the midst of importing the module
-    return recorder is not None and recorder.get() is not None
 
 
 def _read(name: str, objects: Sequence[Any], session: Session) -> Any:

@@ -6,13 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.device_reduction import (
-    ROUGH,
-    SIZE,
-    DeviceReduction,
-    device_reduction,
-    sizing_kernel,
-)
+from quadrants_lab.adstack import device_reduction as DR
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.backends import forks
 from quadrants_lab.ir import sizeexpr as SE
@@ -28,7 +22,7 @@ LEAST_BYTES = 1 << 16  # of arrays; copying fewer to the host is as fast as a ke
 class DeviceSizes:
     """``work``: the ranges that the device evaluates, and what is left for the host."""
 
-    def __init__(self, plan: GradientPlan, work: DeviceReduction) -> None:
+    def __init__(self, plan: GradientPlan, work: DR.DeviceReduction) -> None:
         self.plan = plan
         self.work = work
 
@@ -40,8 +34,8 @@ class DeviceSizes:
 
         plan = self.plan
         options = plan.compiled.options
-        kernel = pipeline.run(sizing_kernel(plan.kernel, self.work), COUNTING, options.verify)
-        results = {k: f"{SIZE}{k}" for k in range(len(self.work.ranges))}
+        kernel = pipeline.run(DR.sizing_kernel(plan.kernel, self.work), COUNTING, options.verify)
+        results = {k: f"{DR.SIZE}{k}" for k in range(len(self.work.ranges))}
         return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
 
     def wanted(self, operands: dict[str, Any]) -> bool:
@@ -62,7 +56,7 @@ class DeviceSizes:
         if found is None:
             return None
         for k, e in enumerate(self.work.ranges):
-            if e.op == "sum" and pre.frame.ret(f"{ROUGH}{k}") >= INT64_MAX:
+            if e.op == "sum" and pre.frame.ret(f"{DR.ROUGH}{k}") >= INT64_MAX:
                 found[k] = INT64_MAX
         return {-1 - k: n for k, n in found.items()}
 
@@ -71,5 +65,5 @@ def device_sizes(plan: GradientPlan, sizes: Sequence[SE.SizeExpr]) -> DeviceSize
     """None where no size depends on ranges of elements, or the host can access the device's memory."""
     if not getattr(plan.session.device, "remote", False):
         return None
-    work = device_reduction(sizes)
+    work = DR.device_reduction(sizes)
     return None if work is None else DeviceSizes(plan, work)

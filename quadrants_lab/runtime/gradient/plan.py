@@ -20,7 +20,6 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH
-from quadrants_lab.runtime.gradient.budget import NoRoomForStacks, too_much
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
 from quadrants_lab.runtime.launch.dispatch import Launched
@@ -383,4 +382,40 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
         labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
         help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
         "the values of every launch",
+    )
+
+
+_SHOWN = 8  # stacks that the error lists
+
+
+class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
+    """The device has not enough memory for the adstacks."""
+
+
+def too_much(
+    kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
+    cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
+) -> QuadrantsRuntimeError:  # fmt: skip
+    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
+    the kernel's stacks."""
+    stacks = stack_allocas(kernel)
+    order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
+    labels = tuple(
+        Label(
+            stacks[n].span,
+            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
+            f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
+        )
+        for n in order
+    )
+    rest = len(rows) - len(order)
+    more = f"; {rest} smaller stacks are not listed" if rest else ""
+    return cls(
+        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} "
+        f"iterations in flight{more}; {why}; nothing was launched",
+        code="QL2076",
+        labels=labels,
+        help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "
+        "over several kernels under a Tape), a narrower dtype, fewer threads, or a larger ad_stack_budget_bytes in "
+        "qd.init()",
     )

@@ -162,7 +162,11 @@ class _Machine:
         self.args = {a.name: a.type.numpy(args[a.name]) for a in kernel.args}
         self.arrays = {b.name: _memory(b, arrays) for b in kernel.buffers.values() if b.kind != "scratch"}
         live = Live(self.args, self.arrays)
-        scratch = {b.name: _scratch(b, arrays, live) for b in kernel.buffers.values() if b.kind == "scratch"}
+        scratch = {  # the caller's array, else zeros of the size that the buffer declares
+            b.name: arrays[b.name] if b.name in arrays
+            else np.zeros([evaluate(e, live) for e in b.extents], b.dtype.numpy)
+            for b in kernel.buffers.values() if b.kind == "scratch"
+        }  # fmt: skip
         self.arrays |= scratch
         self.caps = caps
         self.draws = random
@@ -198,8 +202,7 @@ class _Machine:
 
     def define(self, stmt: N.Value, value: Any) -> None:
         self.env[stmt.id] = value
-        if self.observer is not None:
-            self.observer(stmt, value, self.env)
+        self.notify(stmt, value)
 
     def define_by(self, rule: Callable[[_Machine, Any], Any], stmt: N.Value) -> None:
         self.define(stmt, rule(self, stmt))
@@ -468,12 +471,3 @@ def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any
             f"buffer '{buffer.name}' has shape {buffer.shape}, the array given for it {array.shape}"
         )
     return array
-
-
-def _scratch(
-    buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]], live: Live
-) -> np.ndarray[Any, Any]:
-    """Scratch memory: the caller's array, else zeros of the size that the buffer declares."""
-    if buffer.name in arrays:
-        return arrays[buffer.name]
-    return np.zeros([evaluate(e, live) for e in buffer.extents], buffer.dtype.numpy)

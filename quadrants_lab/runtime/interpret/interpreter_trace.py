@@ -5,8 +5,6 @@ tasks before it, the iterations whose results it reads (`partial`). The trace of
 around a wanted one, with a summary of the events before the window.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress

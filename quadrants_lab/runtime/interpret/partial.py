@@ -5,8 +5,6 @@ The indices of the writes tell which iterations these are (`analysis.accesses`):
 they do not tell, all iterations run. Elements that no later task writes are read from memory after the launch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import replace

@@ -14,17 +14,10 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.names import NAMES, Names
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
-from quadrants_lab.runtime.arguments.signature import (
-    ArgumentError,
-    ArraySlot,
-    Slot,
-    TemplateSlot,
-    memory_of,
-    specialise,
-    template_key,
-)
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
@@ -41,13 +34,11 @@ if TYPE_CHECKING:
 Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
 
 
+@dataclass(slots=True, eq=False)
 class Launched:
     """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
 
-    __slots__ = ("plan",)
-
-    def __init__(self) -> None:
-        self.plan: Plan | None = None
+    plan: Plan | None = None
 
 
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
@@ -84,7 +75,7 @@ class Dispatcher:
         self.make_plan = make_plan
         self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # classes that plans take as they are
         self.parameters: Sequence[AnySlot] = ()
-        self.slots: Sequence[Slot] = ()  # the leaves of the parameters
+        self.slots: Sequence[A.Slot] = ()  # the leaves of the parameters
         self.plans: dict[Any, Plan] = {}
         self.reads: dict[Any, Reads] = {}  # by key, the attributes that a specialisation depends on
         self._table_reads: dict[Any, Reads] = {}  # the same by template arguments
@@ -174,7 +165,7 @@ class Dispatcher:
         return value
 
     def _launch(self, plan: Plan, args: Sequence[Any], refused: Callable[[Plan, Sequence[Any]], Any]) -> Any:
-        foreign = any(memory is not None and memory.foreign for memory in map(memory_of, args))
+        foreign = any(memory is not None and memory.foreign for memory in map(A.memory_of, args))
         if foreign:
             plan.before_foreign(args)
         try:
@@ -217,11 +208,8 @@ class Dispatcher:
         if self._session is not now:
             with now.lock:
                 self.enter(now)
-        return [
-            leaf
-            for slot, arg in zip(self.parameters, args, strict=True)
-            for leaf in flatten(slot, arg, self.name)
-        ]
+        slots = zip(self.parameters, args, strict=True)
+        return [leaf for slot, arg in slots for leaf in flatten(slot, arg, self.name)]
 
     def checked(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as plans take them; an error that says what is wrong with one."""
@@ -229,8 +217,8 @@ class Dispatcher:
             raise arity_error(self.name, [s.name for s in self.slots], len(args))
         now = S.current()
         ours = self.adopted(args, now)
-        for slot, memory in zip(self.slots, map(memory_of, ours), strict=True):
-            if memory is None or memory.session is now or not isinstance(slot, ArraySlot):
+        for slot, memory in zip(self.slots, map(A.memory_of, ours), strict=True):
+            if memory is None or memory.session is now or not isinstance(slot, A.ArraySlot):
                 continue
             if not (now.backend.CAPABILITIES.on_host and memory.session.backend.CAPABILITIES.on_host):
                 raise S.wrong_session(memory.session, f"argument {slot.name!r} of {self.name}")
@@ -240,7 +228,7 @@ class Dispatcher:
         """The arguments, with arrays of other libraries as ndarrays or numpy arrays over the same memory."""
         return [
             adopt(arg, slot, self.name, now, self.ndarray_classes)
-            if arg.__class__ not in self.plain and isinstance(slot, ArraySlot) and is_foreign(arg)
+            if arg.__class__ not in self.plain and isinstance(slot, A.ArraySlot) and is_foreign(arg)
             else arg
             for slot, arg in zip(self.slots, args, strict=False)
         ]
@@ -276,7 +264,7 @@ class Dispatcher:
 
     def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for checked arguments, compiled if it is not there yet."""
-        key, specs = specialise(self.slots, args)
+        key, specs = A.specialise(self.slots, args)
         options = S.compile_options(now)
         key = (key, options, now.placements)
         plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
@@ -299,7 +287,9 @@ class Dispatcher:
                 compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
                 reads += compiled.lowered.reads
             start = perf_counter()
-            plan = self.make_plan(self, now, compiled, self._launched(key, compiled.lowered.reads))
+            arguments, _, placements = key
+            shared = arguments, placements, state(compiled.lowered.reads)  # what all modes of the kernel share
+            plan = self.make_plan(self, now, compiled, self._first().launched.setdefault(shared, Launched()))
             compiled.clock.driver = perf_counter() - start
             compiled.clock.whole += compiled.clock.driver
             known = self.reads.get(key, ())
@@ -338,11 +328,6 @@ class Dispatcher:
             first = first.forward
         return first
 
-    def _launched(self, key: Any, reads: Reads) -> Launched:
-        """What all modes of the kernel share for such arguments."""
-        arguments, _, placements = key
-        return self._first().launched.setdefault((arguments, placements, state(reads)), Launched())
-
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """For calls that the plan's closure refused: tries again with numpy's and Tapes' numbers as Python's and other
         libraries' arrays as ours, and resolves the call if that is refused, too."""
@@ -358,12 +343,12 @@ class Dispatcher:
 
     def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
         now.fast_paths.add(self)
-        templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, TemplateSlot)]
+        templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, A.TemplateSlot)]
         reads = plan.compiled.lowered.reads
         if not templates and not reads:
             self.call = plan.fast
             return
-        key = tuple(template_key(args[n]) for n in templates)
+        key = tuple(A.template_key(args[n]) for n in templates)
         if reads or self._table_reads:
             known = self._table_reads.get(key, ())
             self._table_reads[key] = (*known, *(r for r in reads if r not in known))
@@ -377,7 +362,7 @@ class Dispatcher:
         names = [f"a{n}" for n in range(len(self.slots))]
         keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
         given = ", ".join(names)
-        space: dict[str, Any] = {"field": self.field_class, "key": template_key, "table": self._table}
+        space: dict[str, Any] = {"field": self.field_class, "key": A.template_key, "table": self._table}
         space |= {"resolve": self.resolve, "full": self._full}
         which = f"full(({keys}))" if self._table_reads else f"({keys})"
         exec(f"def call({given}): return table.get({which}, resolve)({given})", space)
@@ -403,9 +388,9 @@ class Dispatcher:
         """Launches checked arguments that the plan's closure refused: scalars that only the frame's setters take. An
         error for a read-only array."""
         for slot, arg in zip(self.slots, args, strict=True):
-            writes = isinstance(slot, ArraySlot) and slot.name in plan.writes
+            writes = isinstance(slot, A.ArraySlot) and slot.name in plan.writes
             if writes and isinstance(arg, np.ndarray) and not arg.flags.writeable:
-                raise ArgumentError(
+                raise A.ArgumentError(
                     f"kernel {self.name} writes to argument {slot.name!r}, a read-only numpy array",
                     code="QL2048",
                     help="pass a copy of it",
@@ -420,7 +405,7 @@ def refuse(*args: Any) -> Any:
 
 def state(reads: Sequence[tuple[Any, str]]) -> tuple[Any, ...]:
     """The current values of attributes: by identity for objects, by value for numbers."""
-    return tuple([template_key(getattr(owner, name, None)) for owner, name in reads])
+    return tuple([A.template_key(getattr(owner, name, None)) for owner, name in reads])
 
 
 def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:

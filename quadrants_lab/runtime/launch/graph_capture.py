@@ -1,7 +1,5 @@
 """Captures a repeated sequence of launches as a graph of the device, which then starts with one call of the driver."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -21,20 +21,9 @@ from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
 from quadrants_lab.runtime.arguments.compound import rebuilt
-from quadrants_lab.runtime.arguments.signature import (
-    DERIVATIVES,
-    ArraySlot,
-    Place,
-    ScalarSlot,
-    Slot,
-    TemplateSlot,
-    derivative,
-    is_wide,
-    memory_at,
-    memory_of,
-)
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled
 from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
 from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
@@ -97,14 +86,14 @@ class Plan:
         self.reads, self.writes = self.touched()
         self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `runtime.launch.regions`
         self.fields = field_memories(compiled, self.kernel, session)
-        self.field_places: dict[str, Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
-        self.slots: Sequence[Slot] = owner.slots
-        self.takes_arrays = any(isinstance(slot, ArraySlot) for slot in self.slots)
+        self.field_places: dict[str, A.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
+        self.slots: Sequence[A.Slot] = owner.slots
+        self.takes_arrays = any(isinstance(slot, A.ArraySlot) for slot in self.slots)
         self.gradient_args = tuple(
             (n, of, f"{slot.name}.{of}")
             for n, slot in enumerate(self.slots)
-            for of in DERIVATIVES
-            if isinstance(slot, ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
+            for of in A.DERIVATIVES
+            if isinstance(slot, A.ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
         )
         self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
         self.frame = make_frame(compiled.executable, self.fields, session)
@@ -131,7 +120,7 @@ class Plan:
         """What must not overlap in a launch; where it does, another plan serves. None where no other can."""
         if self.compiled.options.aliases:
             return None
-        places: dict[str, Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, ArraySlot)}
+        places: dict[str, A.Place] = {s.name: n for n, s in enumerate(self.slots) if isinstance(s, A.ArraySlot)}
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
         return Distinct(places | self.fields, self.writes, self.session)
 
@@ -156,10 +145,10 @@ class Plan:
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
         for n, of, grad in self.gradient_args:
-            memory, buffer = memory_of(derivative(args[n], of)), self.kernel.buffers[grad]
+            memory, buffer = A.memory_of(A.derivative(args[n], of)), self.kernel.buffers[grad]
             if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
                 return False
-            if is_wide(memory.operand.shape) is not buffer.wide:
+            if A.is_wide(memory.operand.shape) is not buffer.wide:
                 return False
             self.bind_gradient(grad, memory)
             if grad in self.writes:
@@ -204,15 +193,15 @@ class Plan:
             if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
                 need_gradient(args[n], self.slots[n].name, self.kernel.name)
         for n in self.written_args:
-            must_be_writable(memory_of(args[n]), self.slots[n].name, self.kernel.name)
+            must_be_writable(A.memory_of(args[n]), self.slots[n].name, self.kernel.name)
 
     def after_foreign(self, args: Sequence[Any]) -> None:
         """To be called after such a launch."""
         for n in self.written_args:
-            memory = memory_of(args[n])
+            memory = A.memory_of(args[n])
             if memory is not None and isinstance(memory.foreign, Tensor):
                 memory.foreign.written()
-        for memory in map(memory_of, args):
+        for memory in map(A.memory_of, args):
             if memory is not None:
                 signal_stream(memory)
 
@@ -249,19 +238,21 @@ class Plan:
             return rebuilt(self.compiled.lowered.returns_as, iter(values))
         return values if self.compiled.lowered.returns_tuple else values[0]
 
-    def places(self, args: Sequence[Any]) -> dict[str, Place]:
+    def places(self, args: Sequence[Any]) -> dict[str, A.Place]:
         """For each buffer over memory of ours, where that is found in a launch with ``args``."""
         if not self.takes_arrays:
             return self.field_places
-        found: dict[str, Place] = dict(self.fields)
+        found: dict[str, A.Place] = dict(self.fields)
         slots = enumerate(self.slots)
-        found |= {s.name: n for n, s in slots if isinstance(s, ArraySlot) and memory_of(args[n]) is not None}
-        found |= {name: (n, of) for n, of, name in self.gradient_args if memory_of(derivative(args[n], of)) is not None}
+        found |= {s.name: n for n, s in slots if isinstance(s, A.ArraySlot) and A.memory_of(args[n]) is not None}
+        for n, of, name in self.gradient_args:
+            if A.memory_of(A.derivative(args[n], of)) is not None:
+                found[name] = (n, of)
         return {name: found[name] for name in self.kernel.buffers if name in found}
 
     def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
         """The memory of each buffer that `places` finds."""
-        return {name: memory_at(place, args) for name, place in self.places(args).items()}
+        return {name: A.memory_at(place, args) for name, place in self.places(args).items()}
 
     def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
@@ -275,7 +266,7 @@ class Plan:
     def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
         """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
         slots = zip(self.slots, args, strict=True)
-        others = {s.name: a for s, a in slots if isinstance(s, ArraySlot) and memory_of(a) is None}
+        others = {s.name: a for s, a in slots if isinstance(s, A.ArraySlot) and A.memory_of(a) is None}
         return {**(self.memories(args) if memories is None else memories), **others}
 
     def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
@@ -284,9 +275,9 @@ class Plan:
         lowered = self.compiled.lowered
         grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
         for slot, arg in zip(self.slots, args, strict=True):
-            if isinstance(slot, ArraySlot) and grad.startswith(f"{slot.name}."):
-                return memory_of(derivative(arg, grad[len(slot.name) + 1 :]))
-        return memory_of(lowered.bindings.get(grad))
+            if isinstance(slot, A.ArraySlot) and grad.startswith(f"{slot.name}."):
+                return A.memory_of(A.derivative(arg, grad[len(slot.name) + 1 :]))
+        return A.memory_of(lowered.bindings.get(grad))
 
     @property
     def repeatable(self) -> bool:
@@ -411,7 +402,7 @@ class Plan:
 
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         """The value of each scalar argument."""
-        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, ScalarSlot)}
+        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, A.ScalarSlot)}
 
 
 def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:
@@ -427,7 +418,7 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     elements = [getattr(spec, "element_shape", ()) for spec in flat_specs(plan.compiled.specs)]
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []
-    if any(isinstance(slot, TemplateSlot) for slot in plan.slots):
+    if any(isinstance(slot, A.TemplateSlot) for slot in plan.slots):
         lines.append("        owner.last = plan")  # the dispatcher may have installed several plans
     if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
         space["met"] = plan.distinct.met
@@ -435,12 +426,12 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     if prepare is not None:
         space["plain"] = plan.owner.plain
         slots = zip(plan.slots, names, strict=True)
-        strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, ArraySlot)]
+        strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, A.ArraySlot)]
         if strange:  # `adopt` looks at their .grad
             lines.append(f"        if {' or '.join(strange)}: return miss({given})")
         lines.append(f"        if not prepare({given}): return miss({given})")
     for slot, name, element in zip(plan.slots, names, elements, strict=True):
-        if isinstance(slot, ArraySlot):
+        if isinstance(slot, A.ArraySlot):
             ours = f"ndarray{len(element)}"
             space[ours] = plan.owner.ndarray_classes[len(element)]
             lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
@@ -454,7 +445,7 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
                 lines.append(f"        if getattr({name}_, 'shape', ())[-{len(element)}:] != {element}:")
                 lines.append(f"            return miss({given})")
             passed.append(f"{name}_")
-        elif isinstance(slot, ScalarSlot):
+        elif isinstance(slot, A.ScalarSlot):
             passed.append(name)
     for n, written in enumerate(sorted(plan.writes & plan.fields.keys())):
         space[f"f{n}"] = plan.fields[written]

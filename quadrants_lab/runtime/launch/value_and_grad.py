@@ -54,14 +54,14 @@ class ValueAndGrad(Dispatcher):
     def combined_plan(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
         """The plan for checked arguments; None where one kernel is not possible."""
         with forks.deferred():
-            from quadrants_lab.runtime.compile.one_sweep import TwoLaunchesError
+            from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
         try:
             return self.plan(now, args)
         except TwoLaunchesError:
             return None
 
     def _made(self, now: S.Session, key: Any, specs: Any) -> Plan:
-        from quadrants_lab.runtime.compile.one_sweep import TwoLaunchesError
+        from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
 
         if self._with_state(key) in self.two_launches:
             raise TwoLaunchesError

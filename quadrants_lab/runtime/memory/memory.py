@@ -36,23 +36,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_copied_at",
-        "_copy",
-        "_host_newer",
-        "address",
-        "array",
-        "dtype",
-        "foreign",
-        "marks",
-        "on_device",
-        "operand",
-        "python_filled",
-        "python_wrote",
-        "serial",
-        "session",
-        "unseen",
-        "version",
-        "watchers",
+        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
+        "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]

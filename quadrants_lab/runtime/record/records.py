@@ -113,7 +113,8 @@ class Recorder:
         arrays = plan.arrays(args) | {name: memory.values() for name, memory in plan.given().items()}
         names = plan.reads | plan.writes | plan.primal_reads | plan.given().keys()
         shapes = {name: a.shape for name, a in arrays.items()}
-        record = LaunchRecord(plan, _frozen(args), self.launches, None, shapes)
+        kept = (f"<numpy {a.dtype} {a.shape}>" if isinstance(a, np.ndarray) else a for a in args)  # they are inputs
+        record = LaunchRecord(plan, tuple(kept), self.launches, None, shapes)
         record.inputs = self._copies(record, arrays, memories, names)
         if record.inputs is None:
             record.first_elements = first_elements(plan, arrays, memories.keys())
@@ -201,11 +202,6 @@ def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Ar
         else:
             found[n] = flat[: each // flat.itemsize].copy()
     return found
-
-
-def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments, without numpy arrays: those are among the inputs."""
-    return tuple(f"<numpy {a.dtype} {a.shape}>" if isinstance(a, np.ndarray) else a for a in args)
 
 
 @contextmanager

@@ -10,14 +10,7 @@ from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.signature import (
-    ArraySlot,
-    Place,
-    TemplateSlot,
-    memory_at,
-    memory_of,
-    template_key,
-)
+from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.launch.dispatch import state
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
 from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
@@ -48,12 +41,17 @@ class AccessSummary:
         self.classes = [arg.__class__ for arg in args]
         self.state = state(plan.compiled.lowered.reads)
         places = plan.places(args)
-        self.writes: list[tuple[str, Place, Footprint | None, Span | None]] = [
+        self.writes: list[tuple[str, A.Place, Footprint | None, Span | None]] = [
             (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
             for name in plan.writes & places.keys()
         ]
         stmts = list(walk(plan.kernel.body))
-        self.own_reads = _own_reads(plan, places, stmts)
+        # the elements that the launch itself reads, by loads and by atomic operations
+        self.own_reads: list[tuple[str, A.Place, Elements]] = [
+            (name, places[name], _elements(plan, name, places[name], writes))
+            for kind, writes in ((N.Load, False), (N.Atomic, True))
+            for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys())
+        ]
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
@@ -62,13 +60,14 @@ class AccessSummary:
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = False
         self.reverse: Plan | None = None
-        self.reads: list[tuple[str, Place, Elements]] = []
-        self.loaded: list[tuple[str, Place]] = []
-        self.used: list[Place] = []
-        ours = all(memory_of(a) is not None for s, a in zip(plan.slots, args, strict=True) if isinstance(s, ArraySlot))
-        self.recomputable = ours and not any(memory_at(p, args).foreign for p in places.values())
+        self.reads: list[tuple[str, A.Place, Elements]] = []
+        self.loaded: list[tuple[str, A.Place]] = []
+        self.used: list[A.Place] = []
+        arrays = [a for s, a in zip(plan.slots, args, strict=True) if isinstance(s, A.ArraySlot)]
+        ours = all(A.memory_of(a) is not None for a in arrays)
+        self.recomputable = ours and not any(A.memory_at(p, args).foreign for p in places.values())
         self.fast = self.recomputable and _is_fast(plan)
-        self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)]
+        self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.scalars: list[int] = []
         self._depend(plan)
 
@@ -103,19 +102,10 @@ class AccessSummary:
         )
 
 
-def _own_reads(plan: Plan, places: dict[str, Place], stmts: Sequence[N.Stmt]) -> list[tuple[str, Place, Elements]]:
-    """The elements that the launch itself reads, by loads and by atomic operations."""
-    found: list[tuple[str, Place, Elements]] = []
-    for kind, writes in ((N.Load, False), (N.Atomic, True)):
-        for name in sorted({s.buffer for s in stmts if isinstance(s, kind)} & places.keys()):
-            found.append((name, places[name], _elements(plan, name, places[name], writes)))
-    return found
-
-
-def _elements(plan: Plan | None, name: str, place: Place, writes: bool = False) -> Elements:
+def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False) -> Elements:
     """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
     known = None if plan is None else footprint(plan, name, writes)
-    return known.of if known is not None else lambda args: whole(memory_at(place, args).operand.shape)
+    return known.of if known is not None else lambda args: whole(A.memory_at(place, args).operand.shape)
 
 
 class AccessSummaries:
@@ -123,8 +113,8 @@ class AccessSummaries:
     that the kernel reads may take turns. ``context``: launch modes, which must not have changed since."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, TemplateSlot)]
-        self.arrays = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, ArraySlot)]
+        self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, A.TemplateSlot)]
+        self.arrays = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, A.ArraySlot)]
         self.several = bool(self.templates or self.arrays)
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
@@ -150,7 +140,7 @@ class AccessSummaries:
         return None
 
     def _key(self, args: Sequence[Any]) -> Hashable:
-        templates = [template_key(args[n]) for n in self.templates]
+        templates = [A.template_key(args[n]) for n in self.templates]
         arrays = [(a.dtype, len(a.shape), a.element_shape, a.grad is None) for a in map(args.__getitem__, self.arrays)]
         return (*templates, *arrays)
 
@@ -163,8 +153,5 @@ def _is_fast(plan: Plan) -> bool:
     """Whether launches end no derivative (see `lint.cross_kernel`) and take no array with 64-bit extents."""
     buffers = plan.compiled.lowered.kernel.buffers
     targets = [buffers[to.buffer] for _, to in plan.value_flows if buffers[to.buffer].kind in ("field", "ndarray")]
-    return (
-        not any(b.wide for b in plan.kernel.buffers.values())
-        and all(b.grad for b in targets)
-        and not plan.integer_flows
-    )
+    wide = any(b.wide for b in plan.kernel.buffers.values())
+    return not wide and all(b.grad for b in targets) and not plan.integer_flows

@@ -6,8 +6,6 @@ lists, dicts and attributes that their code names, in strings too; all attribute
 libraries (random numbers, clocks).
 """
 
-from __future__ import annotations
-
 import sysconfig
 from array import array
 from collections import deque

@@ -21,7 +21,6 @@ from quadrants_lab.runtime.tape.step import Segment, Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
@@ -38,14 +37,10 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     if not launches.steps or launches.memory is not None or launches.repeatable or not all(plain):
         return None
     steps = cast("list[Step]", launches.steps)
-    arrays = {id(m): m for s in steps for m in _arguments(s)}
+    places = ((n, s.args) for s in steps if s.summary is not None for n in s.summary.arrays)
+    arrays = {id(m): m for m in (memory_at(n, args) for n, args in places)}
     total = sum(item_bytes(step) for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
     return steps if total <= MOST_BYTES else None
-
-
-def _arguments(step: Step) -> list[Memory]:
-    assert step.summary is not None
-    return [memory_at(n, step.args) for n in step.summary.arrays]
 
 
 def _given(step: Step) -> tuple[Any, ...]:
