@@ -8,8 +8,10 @@ from rigs import EXACT, FAST, TYPES, Arrays, Rig
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu.device import CpuDevice
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.parse import parse_kernel
 
-__all__ = ["EXACT", "FAST", "TYPES", "bind", "device", "fresh", "load", "run"]
+__all__ = ["EXACT", "FAST", "TYPES", "bind", "device", "fresh", "load", "parsed", "run"]
 
 
 class HostRig(Rig):
@@ -34,3 +36,25 @@ class HostRig(Rig):
 
 RIG = HostRig(cpu.load, lambda threads=2: CpuDevice(threads))
 bind, device, fresh, load, run = RIG.bind, RIG.device, RIG.fresh, RIG.load, RIG.run
+
+
+def parsed(body: str) -> tuple[N.Kernel, N.Offload]:
+    """A kernel of one parallel task with this body, and the task."""
+    kernel = parse_kernel(f"""
+    kernel k(a: f32) forward {{
+      buffer @x: field f32[64]
+      buffer @n: field i32[64]
+      buffer @m: field f32[64x64]
+      buffer @near: field i32[64x64]
+      offload range_for bounds {{
+        %1: i32 = const 0
+        %2: i32 = const 64
+        yield %1, %2
+      }} do (%3: i32 'i') {{
+        {body}
+        yield
+      }}
+    }}""")
+    (task,) = kernel.body
+    assert isinstance(task, N.Offload)
+    return kernel, task

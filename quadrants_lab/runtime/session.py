@@ -56,12 +56,12 @@ class Session:
     other libraries have got memory of fields or ndarrays, which may come back as arguments.
 
     ``fast_paths`` are objects whose ``forget()`` drops a specialised launch path. It is called at the end of the
-    session, and when an observer of launches comes or goes; while another session is the default one, they are
-    ``suspended``. ``epoch`` counts the tasks of launches that watch for
-    races, and starts again with each ``generation`` of their marks. ``fields``: those that have memory, for
-    `SNode.lazy_grad`; ``differentiable``: those whose gradients `qd.ad.clear_all_gradients` clears; ``plans``: those of
-    all kernels. ``placements`` grows when fields that kernels may have been compiled for get a gradient, or lose their
-    memory. ``ended_error`` makes the error for using an object, described in words, of a session that has ended.
+    session; while launches are observed or another session is the default one, they are ``suspended``. ``epoch``
+    counts the tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
+    ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
+    `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
+    kernels may have been compiled for get a gradient, or lose their memory. ``ended_error`` makes the error for
+    using an object, described in words, of a session that has ended.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -136,6 +136,17 @@ class Session:
         self.fast_paths.clear()
         self.suspended.clear()
 
+    def suspend_fast_paths(self) -> None:
+        with self.lock:
+            self.suspended += [path.suspend() for path in list(self.fast_paths)]
+            self.fast_paths.clear()
+
+    def resume_fast_paths(self) -> None:
+        with self.lock:
+            resumed, self.suspended = self.suspended, []
+            for resume in resumed:
+                resume()
+
     def end(self) -> None:
         """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""
         with self.lock:
@@ -204,14 +215,9 @@ def swap(other: Session | None) -> Session | None:
     global _default
     before, _default = _default, other
     if before is not None:
-        with before.lock:
-            before.suspended = [path.suspend() for path in list(before.fast_paths)]
-            before.fast_paths.clear()
+        before.suspend_fast_paths()
     if other is not None:
-        with other.lock:
-            resumed, other.suspended = other.suspended, []
-            for resume in resumed:
-                resume()
+        other.resume_fast_paths()
     return before
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conformance_prims import *  # noqa: F403
 from conformance_tasks import *  # noqa: F403
+from cpu_rig import parsed
 from hypothesis import HealthCheck, given, settings
 from programs import PROGRAMS
 from running import Bench, differences, each, f32, f64, job_of
@@ -25,7 +26,6 @@ from quadrants_lab.backends.cpu import jit, tasks
 from quadrants_lab.backends.cpu.lanes import choose
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime import session
 
@@ -309,26 +309,6 @@ def test_a_budget_takes_lanes_away_and_changes_nothing_else() -> None:
 # --- which values differ, which tasks gain ----------------------------------------------------------------------
 
 
-def parsed(body: str) -> tuple[N.Kernel, N.Offload]:
-    kernel = parse_kernel(f"""
-    kernel k(a: f32) forward {{
-      buffer @x: field f32[64]
-      buffer @n: field i32[64]
-      buffer @m: field f32[64x64]
-      offload range_for bounds {{
-        %1: i32 = const 0
-        %2: i32 = const 64
-        yield %1, %2
-      }} do (%3: i32 'i') {{
-        {body}
-        yield
-      }}
-    }}""")
-    (task,) = kernel.body
-    assert isinstance(task, N.Offload)
-    return kernel, task
-
-
 def test_divergence() -> None:
     _, task = parsed("""
         %4: i32 = const 0
@@ -378,77 +358,9 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
     assert split("%3") == 1
 
 
-# a sum over neighbours: %8 counts alike in all lanes, %11 is another row in each
-SUM = """%4: i32 = const 0
- %5: f32 = const 0.0
- %6: i32 = {end}
- for %8: i32 in %4..%6 carry (%9: f32 = %5) {{
-   %10: i32 = mul %3, %6
-   %11: i32 = add %10, %8
-   %12: i32 = {at}
-   %13: f32 = load @x[%12]
-   %14: f32 = add %9, %13
-   yield %14
- }} -> (%15: f32)
- store @x[%3], %15"""
-
-
-@pytest.mark.parametrize(
-    ("body", "gains"),
-    [
-        ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n store @x[%3], %5", True),
-        (
-            "%4: f32 = load @x[%3]\n %5: f32 = mul %4, %4\n store @x[%3], %5",
-            False,
-        ),  # LLVM's vectoriser does it
-        ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n print %5\n store @x[%3], %5", False),
-        (SUM.format(end="load @n[%3]", at="load @n[%8]"), True),
-        (SUM.format(end="load @n[%3]", at="load @n[%11]"), False),
-        (SUM.format(end="const 16", at="load @n[%11]"), False),
-    ],
-    ids=["a function", "straight code", "print", "trips from data", "gathers and trips from data", "gathers"],
-)
-def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
-    kernel, task = parsed(body)
-    assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
-    assert not choose.lanes_of(kernel, task, 0)
-
-
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_fast_math_keeps_one_over_a_root(rig: Any, name: str) -> None:
     conformance_prims.check_one_over_a_root(rig, name)
-
-
-# a row that is divided by a number of its own, whose sum also is made: trips in a row, but for what %14 is
-ROW = """%4: i32 = const 0
- %5: i32 = const {trips}
- %6: f32 = const 0.0
- %7: f32 = load @x[%3]
- for %8: i32 in %4..%5 carry (%9: f32 = %6) {{
-   %10: f32 = load @m[{at}]
-   %11: f32 = div %10, %7
-   %12: f32 = div %11, %10
-   %14: f32 = {carried}
-   store @m[{at}], %12
-   yield %14
- }} -> (%15: f32)
- store @x[%3], %15"""
-
-
-@pytest.mark.parametrize(
-    ("given", "gains"),
-    [
-        ({}, False),
-        ({"at": "%8, %3"}, True),
-        ({"trips": 16}, True),
-        ({"carried": "div %9, %12"}, True),
-        ({"carried": "div %12, %9"}, True),
-    ],
-    ids=["vectors of trips", "columns", "few trips", "a quotient is carried", "no sum"],
-)
-def test_loops_over_a_row_are_left_to_vectors_of_trips(given: dict[str, Any], gains: bool) -> None:
-    kernel, task = parsed(ROW.format(**({"at": "%3, %8", "trips": 100, "carried": "add %9, %12"} | given)))
-    assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
 
 
 def test_vectorised_stencils_do_not_gather() -> None:

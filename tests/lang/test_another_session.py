@@ -7,6 +7,7 @@ from sessions import sessions  # noqa: F401  # registers what stands in for GPUs
 import quadrants_lab as qd
 from quadrants_lab.backends.cuda import driver
 from quadrants_lab.runtime import session
+from quadrants_lab.runtime.launch.observe import launching
 
 stands_in = pytest.mark.skipif(not driver.probe(), reason="a device is here, which need not have a second beside it")
 
@@ -90,6 +91,28 @@ def test_fast_paths_are_there_again_after_another_session():
         squares(*there)
     squares(x, y)
     assert (y[None], there[1][None]) == (8.0, 32.0)
+
+
+def test_an_observer_that_ends_within_another_session_leaves_it_its_fast_paths():
+    """Those of the session that it began in come back with that session, not over the ones in use."""
+    init("cpu")
+    x, y = fields(1.0)
+    squares(x, y)
+    dispatcher = squares._variants.default[0]
+    fast, other = dispatcher.call, qd.another_session(qd.cpu)
+    launched_by_hand = launching("forward")
+    launched_by_hand.__enter__()
+    with other:
+        there = fields(2.0)
+        launched_by_hand.__exit__(None, None, None)
+        squares(*there)
+        fast_there = dispatcher.call
+        assert fast_there is not fast
+    assert dispatcher.call is fast
+    with other:
+        assert dispatcher.call is fast_there
+        squares(*there)
+    assert (y[None], there[1][None]) == (4.0, 32.0)
 
 
 @stands_in

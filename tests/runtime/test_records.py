@@ -127,3 +127,19 @@ def test_launches_are_fast_again_after_a_recording() -> None:
         assert square.dispatcher.call == square.dispatcher.resolve
         square(x, y, 1.0)
     assert len(records.records()) == 1
+
+
+def test_a_fast_path_outlives_observers_but_not_what_it_was_made_for() -> None:
+    """A Tape a step would otherwise make each of them anew: one for every field that a template takes."""
+    x, y = make()
+    square(x, y, 1.0)
+    fast = square.dispatcher.call
+    with recording():
+        with recording():
+            square(x, y, 1.0)
+        assert square.dispatcher.call == square.dispatcher.resolve
+    assert square.dispatcher.call is fast
+    qd.field(qd.f32, 3)
+    with recording():
+        qd.root.lazy_grad()
+    assert square.dispatcher.call == square.dispatcher.resolve

@@ -14,6 +14,7 @@ from quadrants_lab.ir.walk import types_of, uses, walk
 _TRIPS = 16  # assumed of a loop whose trip count is not known
 _LONGEST = 1.5  # the most trips in a group of iterations over their mean, where these depend on data
 _GATHER = 4.5  # a gathered or scattered element; one by itself is 3. Processors differ a lot: 1 to 8
+_DIVIDER = {4: 0.16, 8: 0.5}  # bytes -> a quotient or root in a vector over one by itself; few are made at a time
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
@@ -130,6 +131,8 @@ class _Prices:
                 return cost, cost
             if not s.type.is_float and s.prim in ("floordiv", "mod", "raw_div", "raw_mod"):
                 return cost, cost * w
+            if s.type.is_float and s.prim in ("div", "sqrt", "rsqrt"):
+                return cost, cost * max(1.0, w * _DIVIDER[s.type.nbytes])
             return cost, cost * (2.0 if _is_math(s) else 1.0)
         if isinstance(s, (N.Load, N.Store)):
             if divergent.isdisjoint(s.index):
@@ -158,7 +161,7 @@ class _Prices:
         if not isinstance(s, N.For) or not vector_loops.in_rows(s):
             return 1
         trips = known[s.end] - known[s.begin] if s.begin in known and s.end in known else 2 * self.lanes
-        return self.lanes if trips >= 2 * self.lanes else 1
+        return min(self.lanes, 1 << max(trips, 1).bit_length() - 1)
 
     def _own_trips(self, s: N.Stmt) -> bool:
         """Whether the bounds of a loop depend on data of the iteration."""

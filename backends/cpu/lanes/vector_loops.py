@@ -7,7 +7,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import uses, walk
 
 _NOT_IN_VECTORS = (N.While, N.Assert, N.Print, N.Random, N.AdStackAlloca, N.StackUse)
-_SUMS = ("add", "mul", "min", "max")
+_SUMS = {"add": "add", "sub": "add", "mul": "mul", "min": "min", "max": "max"}  # primitive -> what LLVM sums up by
 
 
 def vectorisable(block: N.Block, in_loop: bool) -> bool:
@@ -32,12 +32,26 @@ def in_rows(loop: N.For) -> bool:
     it carries sums only."""
     if any(isinstance(s, N.Loop) for s in walk(loop.body)) or not vectorisable(loop.body, True):
         return False
-    used, defs = uses(loop.body), {d: s for s in loop.body for d, _ in s.defs()}
+    used = uses(loop.body)
     for p, end in zip(loop.carried, loop.body[-1].operands(), strict=True):
-        made = defs.get(end)
-        if not isinstance(made, N.Op) or made.prim not in _SUMS or p.id not in made.args or used[p.id] != 1:
+        made = _made(loop.body, p.id, end)
+        if len(made) != used.get(p.id) or "?" in made or len({*made} - {""}) > 1:
             return False
     return not gathers(loop.body, loop.index.id, divergence(loop.body, [loop.index.id]).divergent)
+
+
+def _made(block: N.Block, carried: int, end: int) -> list[str]:
+    """What the block, and the arms of its branches, make ``end`` of what the loop carries, for each of its uses: a sum
+    of that name, "" where it stays as it is, "?" where it is anything else."""
+    if end == carried:
+        return [""]
+    made = next((s for s in block if any(d == end for d, _ in s.defs())), None)
+    if isinstance(made, N.If) and all(isinstance(arm[-1], N.Yield) for arm in made.blocks()):
+        at = [p.id for p in made.results].index(end)
+        return [sum_ for arm in made.blocks() for sum_ in _made(arm, carried, arm[-1].operands()[at])]
+    if isinstance(made, N.Op) and carried in (made.args[:1] if made.prim == "sub" else made.args):
+        return [_SUMS.get(made.prim, "?")]
+    return ["?"]
 
 
 def gathers(block: N.Block, index: int, divergent: set[int]) -> bool:

@@ -103,12 +103,14 @@ class Dispatcher:
         self._table_reads = {}
 
     def suspend(self) -> Callable[[], None]:
-        """Drops the fast path; the result installs it again, unless somebody watches launches by then."""
+        """Drops the fast path; the result installs it again, unless somebody watches launches by then, or the kernel
+        was launched in another mode: a fast path does not note that its plan is the last one."""
         session, path = self._session, (self.call, self._table, self._table_reads)
+        noted = [(plan.noted, plan.noted.plan) for plan in self.plans.values()]
         self.forget()
 
         def resume() -> None:
-            if session is not None and not watching():
+            if session is not None and not watching() and all(now.plan is last for now, last in noted):
                 self.enter(session)
                 self.call, self._table, self._table_reads = path
                 session.fast_paths.add(self)

@@ -79,7 +79,7 @@ def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
     with now.lock if now is not None else nullcontext():
         _watching += 1
         if now is not None:
-            now.forget_fast_paths()
+            now.suspend_fast_paths()
     token = variable.set(value)
     try:
         yield
@@ -90,3 +90,5 @@ def _without_fast_paths(variable: ContextVar[T], value: T) -> Iterator[None]:
             pass
         finally:
             _watching -= 1
+            if now is not None and not _watching and now is session.default():  # else `swap` resumes them
+                now.resume_fast_paths()
