@@ -237,8 +237,7 @@ CASES = {
     "fract": ("a: qd.math.fract(a)", lambda a: a - np.floor(a), [V3]),
     "step": ("a: qd.math.step(0.1, a) * a", lambda a: (a >= 0.1) * a, [V3]),
     "smoothstep": (
-        "a: qd.math.smoothstep(-1.0, 1.5, a)",
-        lambda a: (t := np.clip((a + 1) / 2.5, 0, 1)) ** 2 * (3 - 2 * t), [V4],
+        "a: qd.math.smoothstep(-1.0, 1.5, a)", lambda a: (t := np.clip((a + 1) / 2.5, 0, 1)) ** 2 * (3 - 2 * t), [V4]
     ),
     "sign": ("a: qd.math.sign(a) * a", np.abs, [V3]),
     "log2": ("a: qd.math.log2(a)", np.log2, [draw(3, low=0.5)]),

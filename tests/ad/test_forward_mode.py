@@ -336,10 +336,7 @@ def test_atomics_without_a_derivative_are_errors() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kernel, code in ((product, "QL0401"), (old, "QL0402")):
-            with (
-                pytest.raises(qd.QuadrantsCompilationError, match=code),
-                qd.ad.FwdMode(y, x, seed=[1, 1, 1]),
-            ):
+            with pytest.raises(qd.QuadrantsCompilationError, match=code), qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
                 kernel()
 
 

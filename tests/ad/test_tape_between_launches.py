@@ -64,9 +64,7 @@ def check(loss: Any, run: Callable[[], None], *params: Any) -> None:
 @pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
 def test_a_batch_that_is_filled_again(kind: str) -> None:
     x, loss, data = drawn(field(4)), field(), RNG.normal(size=(3, 4))
-    batch = {"field": qd.field(float, shape=4), "ndarray": qd.ndarray(qd.f64, shape=4), "numpy": np.zeros(4)}[
-        kind
-    ]
+    batch = {"field": qd.field(float, shape=4), "ndarray": qd.ndarray(qd.f64, shape=4), "numpy": np.zeros(4)}[kind]
 
     @qd.kernel
     def from_field(b: qd.template()):

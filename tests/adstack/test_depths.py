@@ -128,8 +128,7 @@ def test_depths_are_those_reached(arch, fp) -> None:
     examples = (20 if (arch, fp) == ("cpu", f64) else 4) * (10 if os.environ.get("QL_NIGHTLY") else 1)
 
     @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )  # fmt: skip
     @given(nests())
     def check(nest: tuple[str, bool]) -> None:

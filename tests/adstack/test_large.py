@@ -15,10 +15,7 @@ import quadrants_lab as qd
 MOST = 2 << 30
 STATUS = Path("/proc/self/status")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not STATUS.exists(), reason="memory is measured through /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not STATUS.exists(), reason="memory is measured through /proc")]
 
 
 def start() -> None:

@@ -87,9 +87,7 @@ def test_an_array_that_is_passed_twice_is_not_copied():
     x = qd.ndarray(qd.i32, (11,))
     both(x, x)
     i = np.arange(COUNT)
-    np.testing.assert_array_equal(
-        x.to_numpy(), np.bincount(i % 11, minlength=11) + np.bincount(i % 7, minlength=11)
-    )
+    np.testing.assert_array_equal(x.to_numpy(), np.bincount(i % 11, minlength=11) + np.bincount(i % 7, minlength=11))
     assert not copied(both)
 
 

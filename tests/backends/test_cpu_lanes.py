@@ -156,9 +156,7 @@ def test_loops_of_different_lengths(shared: str, down: bool, monkeypatch: pytest
 
     for at in (-2, 3):
         rng = np.random.default_rng(at + 5)
-        pairs = [
-            BOUNDS[k] if shared == "neither" and not down else BOUNDS[k % 4] for k in rng.integers(0, 6, n)
-        ]
+        pairs = [BOUNDS[k] if shared == "neither" and not down else BOUNDS[k % 4] for k in rng.integers(0, 6, n)]
         lo.from_numpy(np.int32([p[0] for p in pairs]))
         hi.from_numpy(np.int32([p[1] for p in pairs]))
         first[None] = at
@@ -233,8 +231,7 @@ def test_reductions(op: str, t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     f()
     step = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum}[op]
     want_one, want_any = (
-        np.array(one.to_numpy()) * 0 + (2 if op == "mul" else 100),
-        np.full(7, 2 if op == "mul" else 100),
+        np.array(one.to_numpy()) * 0 + (2 if op == "mul" else 100), np.full(7, 2 if op == "mul" else 100)
     )
     want_one, want_any = want_one.astype(xs.dtype), want_any.astype(xs.dtype)
     with np.errstate(over="ignore"):
@@ -351,9 +348,7 @@ def test_divergence() -> None:
           yield
         } -> ()""")
     found = divergence(task.body, [3])
-    defined = {i for s in walk(task.body) for i, _ in s.defs()} | {
-        p.id for s in walk(task.body) for p in s.params()
-    }
+    defined = {i for s in walk(task.body) for i, _ in s.defs()} | {p.id for s in walk(task.body) for p in s.params()}
     shared = {4, 5, 6, 7, 9, 12, 14, 16, 18}
     assert found.divergent - {3} == defined - shared
 
@@ -397,10 +392,7 @@ SUM = """%4: i32 = const 0
     ("body", "gains"),
     [
         ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n store @x[%3], %5", True),
-        (
-            "%4: f32 = load @x[%3]\n %5: f32 = mul %4, %4\n store @x[%3], %5",
-            False,
-        ),  # LLVM's vectoriser does it
+        ("%4: f32 = load @x[%3]\n %5: f32 = mul %4, %4\n store @x[%3], %5", False),  # LLVM's vectoriser does it
         ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n print %5\n store @x[%3], %5", False),
         (SUM.format(end="load @n[%3]", at="load @n[%8]"), True),
         (SUM.format(end="load @n[%3]", at="load @n[%11]"), False),

@@ -143,9 +143,7 @@ def test_unloading_code_unmaps_its_memory() -> None:
     assert "r-xp" not in rights(base)
 
 
-def test_the_processor_description_is_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_processor_description_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = jit.target()
     cache, name = DiskCache(tmp_path), jit._system()
     assert name

@@ -65,9 +65,7 @@ def test_memory_of_another_device_is_refused() -> None:
         frame.set_buffer(name, x.ctypes.data)
         frame.set_extents(name, (4,))
     frame.set_arg("a", 1.0)
-    with pytest.raises(
-        QuadrantsRuntimeError, match="'x' of kernel 'axpy' does not lie in memory of simulated"
-    ):
+    with pytest.raises(QuadrantsRuntimeError, match="'x' of kernel 'axpy' does not lie in memory of simulated"):
         frame.launch()
 
 

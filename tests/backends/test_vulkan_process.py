@@ -92,9 +92,7 @@ except qd.QuadrantsRuntimeError as e:
 def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path) -> None:
     manifest, library = tmp_path / "icd.json", tmp_path / "library.so"
     junk = np.random.default_rng(1).bytes(3000)
-    library.write_bytes(
-        {"junk library": junk, "cut library": Path(sys.executable).read_bytes()[:5000]}.get(fault, b"")
-    )
+    library.write_bytes({"junk library": junk, "cut library": Path(sys.executable).read_bytes()[:5000]}.get(fault, b""))
     about = {"ICD": {"library_path": "/nowhere.so" if fault == "no library" else str(library)}}
     text = {"empty": b"", "junk": junk, "list": b"[]"}.get(fault, json.dumps(about).encode())
     if fault != "missing":

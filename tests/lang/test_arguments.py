@@ -146,11 +146,7 @@ def test_members_need_annotations_of_the_language() -> None:
 @NEEDS_F64
 def test_gradients_through_arguments() -> None:
     @qd.kernel
-    def k(
-        x: qd.types.NDArray[qd.types.vector(2, qd.f64), 1],
-        w: qd.types.vector(2, qd.f64),
-        loss: qd.types.ndarray(),
-    ):
+    def k(x: qd.types.NDArray[qd.types.vector(2, qd.f64), 1], w: qd.types.vector(2, qd.f64), loss: qd.types.ndarray()):
         for i in x:
             loss[None] += x[i][0] * w[0] + x[i][1] ** 2 * w[1]
 

@@ -50,9 +50,7 @@ def test_matrices(make) -> None:
 
 
 @VECTORS
-@pytest.mark.parametrize(
-    "value", [7, [1, 2], [1, 2, 3, 4], [[1, 2, 3]], "abc", [[1], [2, 3]], np.ones((3, 1))]
-)
+@pytest.mark.parametrize("value", [7, [1, 2], [1, 2, 3, 4], [[1, 2, 3]], "abc", [[1], [2, 3]], np.ones((3, 1))])
 def test_the_wrong_element_shape_is_an_error(make, value) -> None:
     x = make(3, qd.f32, shape=2)
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"has shape \(3,\)"):
@@ -185,11 +183,7 @@ def test_one_entry_of_every_element() -> None:
 def test_versions_grow_with_writes_to_elements() -> None:
     x = qd.Vector.field(2, qd.f32, shape=2)
     seen = [x.version]
-    for write in (
-        lambda: x.__setitem__(0, [1, 2]),
-        lambda: x[0].__setitem__(0, 3),
-        lambda: setattr(x[0], "y", 1),
-    ):
+    for write in (lambda: x.__setitem__(0, [1, 2]), lambda: x[0].__setitem__(0, 3), lambda: setattr(x[0], "y", 1)):
         write()
         seen.append(x.version)
     assert seen == sorted(set(seen))

@@ -109,15 +109,8 @@ def rotated(x, y):
 
 
 MAYBE_ONE = [
-    by_expression,
-    under_a_condition,
-    in_a_loop,
-    where_a_loop_ends_early,
-    where_an_iteration_ends_early,
-    as_an_entry,
-    by_an_early_return,
-    by_reference,
-    rotated,
+    by_expression, under_a_condition, in_a_loop, where_a_loop_ends_early, where_an_iteration_ends_early, as_an_entry,
+    by_an_early_return, by_reference, rotated,
 ]
 
 

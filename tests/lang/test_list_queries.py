@@ -53,9 +53,7 @@ def any_entries(v, k):
     return v if found else b[0]
 
 
-@pytest.mark.parametrize(
-    "fn", [greatest, least_of_many, among, among_constants, any_entries], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("fn", [greatest, least_of_many, among, among_constants, any_entries], ids=lambda f: f.__name__)
 def test_python_is_the_reference(fn):
     x, y = (qd.field(qd.f64, shape=4, needs_grad=True) for _ in range(2))
     inlined = qd.func(fn)

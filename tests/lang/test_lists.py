@@ -383,23 +383,8 @@ def changed_in_comprehensions(x, y):
 
 CAPTURED = [2.0, 3.0]
 PROGRAMS = [
-    changed_in_one_statement,
-    changed_in_comprehensions,
-    repeated,
-    swapped,
-    chosen,
-    handed_out,
-    appended,
-    written,
-    nested,
-    branches,
-    loops,
-    dicts,
-    funcs,
-    vectors,
-    copies,
-    changed_while_looped_over,
-    rows_by_reference,
+    changed_in_one_statement, changed_in_comprehensions, repeated, swapped, chosen, handed_out, appended, written,
+    nested, branches, loops, dicts, funcs, vectors, copies, changed_while_looped_over, rows_by_reference,
     made_before_the_loop,
 ]
 X = np.array([0.3, 0.7, -0.4, 0.9])

@@ -369,9 +369,7 @@ def second():
 def test_launches_are_differentiated_last_first(cell, shell):
     assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()\nNone").ok
     start = np.array([0.1, 0.2, 0.3, 0.4])
-    np.testing.assert_allclose(
-        shell.user_ns["x"].grad.to_numpy(), 2 * np.sin(start) * np.cos(start), rtol=1e-12
-    )
+    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), 2 * np.sin(start) * np.cos(start), rtol=1e-12)
 
 
 def test_every_kernel_of_a_cell_has_its_view(cell):

@@ -27,21 +27,9 @@ def test_no_session_is_needed_before(cell, shell, capsys):
 
 BAD = [
     ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x\n        pass", "SyntaxError", "line 4"),
-    (
-        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        x[i] = nothing\n\nk()",
-        "'nothing'",
-        "line 5",
-    ),
-    (
-        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        import os\n\nk()",
-        "QuadrantsSyntaxError",
-        "line 5",
-    ),
-    (
-        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in range(9):\n        x[i] = 1.0\n\nk()",
-        "out of bounds",
-        "line 5",
-    ),
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        x[i] = nothing\n\nk()", "'nothing'", "line 5"),
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        import os\n\nk()", "QuadrantsSyntaxError", "line 5"),
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in range(9):\n        x[i] = 1.0\n\nk()", "out of bounds", "line 5"),
     ("%%qdkernel\n@qd.kernel\ndef k(a: qd.i32):\n    y[None] = a\n\nk(1.5)", "argument 'a' of k", "line 6"),
     ("%%qdkernel" + WAVE + "wave(3)", "takes 0 arguments", "line 10"),
     ("%%qdkernel" + WAVE + "wave()\nwave.grad().nothing", "AttributeError", "nothing"),
@@ -158,18 +146,10 @@ def test_completions(line, found):
 
 def test_the_shell_completes_options_and_names(shell, cell):
     assert cell(WAVE).ok
-    found = [
-        m for m in shell.Completer.custom_matchers if getattr(m, "matcher_identifier", "") == "quadrants_lab"
-    ]
+    found = [m for m in shell.Completer.custom_matchers if getattr(m, "matcher_identifier", "") == "quadrants_lab"]
     assert len(found) == 1
-    for line, want in (
-        ("%%qdkernel --grad ", "y"),
-        ("%qdinspect ", "wave"),
-        ("%%qdkernel --re", "--release"),
-    ):
-        context = CompletionContext(
-            token="", full_text=line, cursor_position=len(line), cursor_line=0, limit=None
-        )
+    for line, want in (("%%qdkernel --grad ", "y"), ("%qdinspect ", "wave"), ("%%qdkernel --re", "--release")):
+        context = CompletionContext(token="", full_text=line, cursor_position=len(line), cursor_line=0, limit=None)
         assert want in [c.text for c in found[0](context)["completions"]]
 
 

@@ -43,9 +43,7 @@ def text_of(markup: str) -> str:
         (
             "stacks",
             [
-                "operand of sin at line 10",
-                "evaluated before the launch",
-                "every use of it in the loop is linear",
+                "operand of sin at line 10", "evaluated before the launch", "every use of it in the loop is linear",
                 "200 B",
             ],
         ),
@@ -108,9 +106,7 @@ def test_the_front_end_is_not_counted_as_a_pass(view):
     assert ">3 passes, " in render(cell, "0/passes/gradient")
 
 
-@pytest.mark.parametrize(
-    "request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"]
-)
+@pytest.mark.parametrize("request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"])
 def test_a_request_for_nothing_gets_a_sentence(view, request_):
     assert 'class="none"' in render(view, request_)
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.kernels import (
-    arm,
-    billiards,
-    chain,
-    crawler,
-    kepler,
-    lorenz,
-    mpm,
-    nbody,
-    raymarch,
-    ripple,
-)
+from quadrants_lab.kernels import arm, billiards, chain, crawler, kepler, lorenz, mpm, nbody, raymarch, ripple
 from quadrants_lab.notebook.collect import cell_view, last_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.runtime.record.records import recording

@@ -69,8 +69,7 @@ def test_the_pane_hands_the_script_what_it_draws(wave):
 
 
 @pytest.mark.parametrize(
-    ("lane", "says"),
-    [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")],
+    ("lane", "says"), [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")]
 )
 def test_an_iteration_that_there_is_not_is_a_sentence(wave, lane, says):
     assert says in html.unescape(render(wave, f"0/steps/1/0/{lane}"))

@@ -20,14 +20,7 @@ from child import Child
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.backends.cpu import tasks
-from quadrants_lab.backends.disk_cache import (
-    BEGIN,
-    SUFFIX,
-    TEMPORARY,
-    DiskCache,
-    default_path,
-    key,
-)
+from quadrants_lab.backends.disk_cache import BEGIN, SUFFIX, TEMPORARY, DiskCache, default_path, key
 from quadrants_lab.errors import QuadrantsWarning
 
 ROOM = 1 << 20

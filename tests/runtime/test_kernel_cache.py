@@ -193,16 +193,14 @@ CASES = {
         of("a.shape[0] + len(a.shape)", "", "a: qd.types.ndarray()", "np.ones(CHANGE)"), "3", "(3, 4)", (4, 5)),
     "the dtype of a value": Case(of("T(x)", "T = CHANGE", "x: qd.f64", "2.5"), "qd.i32", "qd.f64", (2, 2.5)),
     "the dtype of what is returned": Case(of("2.5", "T = CHANGE", ret="T"), "qd.i32", "qd.f64", (2, 2.5)),
-    "a type of vectors": Case(
-        of("V(2.5, 1.0)[0]", "V = qd.types.vector(2, CHANGE)"), "qd.i32", "qd.f64", (2, 2.5)),
+    "a type of vectors": Case(of("V(2.5, 1.0)[0]", "V = qd.types.vector(2, CHANGE)"), "qd.i32", "qd.f64", (2, 2.5)),
     "a type of structs": Case(of("S(a=2.5).a", "S = qd.types.struct(a=CHANGE)"), "qd.i32", "qd.f64", (2, 2.5)),
     "a method of a dataclass": Case(
         of("S(a=2.0).f()", "@qd.dataclass\nclass S:\n    a: qd.f64\n    @qd.func\n    def f(self):\n"
            "        return self.a * CHANGE")),
     # fields
     "the shape of a field": Case(of_field("qd.f64, CHANGE", "x.shape[0] * 2")),
-    "the dtype of a field": Case(
-        of_field("CHANGE, 3", "x[0]", f"x[0] = {LONG}"), "qd.f32", "qd.f64", (LONG - 1, LONG)),
+    "the dtype of a field": Case(of_field("CHANGE, 3", "x[0]", f"x[0] = {LONG}"), "qd.f32", "qd.f64", (LONG - 1, LONG)),
     "the placement of a field": Case(
         of_field("qd.f64", "x[0] + x.shape[0] * 2", head="qd.root.dense(qd.i, CHANGE).place(x)")),
     "a sparse layout": Case(

@@ -62,9 +62,7 @@ def test_bounds(options) -> None:
     qd.init(arch=qd.cpu, offline_cache=False, **options)
     x = qd.field(qd.f32, 4, name="x")
     for bad in (4, -1, 2**31 - 1):
-        with pytest.raises(
-            AssertionError, match=rf"index {bad} is out of bounds for axis 0 of x with extent 4"
-        ):
+        with pytest.raises(AssertionError, match=rf"index {bad} is out of bounds for axis 0 of x with extent 4"):
             read_at(x, bad)
         assert read_at(x, 3) == 0.0
 

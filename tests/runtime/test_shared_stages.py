@@ -78,9 +78,7 @@ WAYS = pytest.mark.parametrize("way", [gradient, under_a_tape, value_and_gradien
 
 
 @WAYS
-def test_a_name_that_means_another_number_by_then(
-    fronts: list[str], monkeypatch: pytest.MonkeyPatch, way: Any
-) -> None:
+def test_a_name_that_means_another_number_by_then(fronts: list[str], monkeypatch: pytest.MonkeyPatch, way: Any) -> None:
     x, y = scalars(2)
 
     @qd.kernel

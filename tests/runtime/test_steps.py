@@ -181,8 +181,7 @@ def test_only_the_needed_iterations_of_a_large_launch_run(monkeypatch: pytest.Mo
     changed, forward, back = recorder.records()
     assert changed.inputs is forward.inputs is back.inputs is None
     for record, name, want in (
-        (forward, "y", data[700] * np.exp(data[700])),
-        (back, "x.grad", np.exp(data[700]) * data[700]),
+        (forward, "y", data[700] * np.exp(data[700])), (back, "x.grad", np.exp(data[700]) * data[700])
     ):
         walk = trace_iteration(launch_data(record), 1, (700,))
         (write,) = (e for e in walk.events if isinstance(e.stmt, N.Atomic) and e.stmt.buffer == name)
