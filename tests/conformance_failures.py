@@ -14,7 +14,6 @@ from quadrants_lab.ir.types import f16, f32, f64, i16, u64
 
 # --- random draws -----------------------------------------------------------------------------------------------
 
-
 def test_draws(rig: Any) -> None:
     """A draw depends on its counters: another launch draws other numbers, a replay the same."""
     types = [t for t in (f32, f16, f64, i16, u64) if t in rig.TYPES]

@@ -13,7 +13,6 @@ from quadrants_lab.ir.types import DTYPES
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
 
-
 def stacked(t: str, n: int) -> str:
     """Pushes x[i] * k for k below count[i], and pops them into y[i], the last one first, as digits."""
     return parallel(

@@ -19,7 +19,6 @@ from gcn_wave import U32, U64, Wave
 
 # --- what a wave computes -------------------------------------------------------------------------------------------
 
-
 def _to_signed(x: int, bits: int) -> int:
     return x - (1 << bits) if x >> (bits - 1) & 1 else x
 

@@ -26,7 +26,6 @@ SEEDS = (
 )
 # fmt: on
 
-
 def program_of(source: Source, called: str = "k") -> Program:
     """The kernel under that name, with the fields that it names."""
     defined = define(source.text.replace("def k():", f"def {called}():"))

@@ -11,7 +11,6 @@ import quadrants_lab as qd
 
 # --- factorisations: what the factors have to satisfy, and gradients of what does not depend on their signs
 
-
 def numpy_svd(a):
     """numpy's factors with the conventions of `qd.svd`."""
     u, s, vt = np.linalg.svd(a)
@@ -121,7 +120,6 @@ def test_eig():
 
 
 # --- what is hard: singular, equal, tiny and huge
-
 
 def hard(n):
     rng = np.random.default_rng(11)

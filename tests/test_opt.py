@@ -87,7 +87,6 @@ def test_standard_input(opt, monkeypatch, capsys):
 
 def test_help_lists_every_pass(capsys):
     from quadrants_lab.pipelines.by_name import PASSES, PIPELINES
-
     assert main(["opt", "-p", "help"]) == 0
     out = capsys.readouterr().out
     assert all(f"\n{name} " in f"\n{out}" for name in (*PASSES, *PIPELINES))

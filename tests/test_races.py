@@ -67,7 +67,6 @@ def test_there_are_sixty():
 
 # --- where else they are told
 
-
 @qd.kernel
 def shifted(a: qd.types.ndarray(), b: qd.types.ndarray()):
     for i in range(1, a.shape[0]):

@@ -9,7 +9,6 @@ import quadrants_lab as qd
 
 # --- custom gradients
 
-
 @qd.kernel
 def scale(x: qd.template(), y: qd.template(), a: qd.f64):
     for i in x:

@@ -25,7 +25,6 @@ def total(x: qd.template(), loss: qd.template()):
 
 # --- writes between launches
 
-
 @pytest.mark.parametrize("kind", ["field", "offsets", "0-d", "vectors", "ndarrays", "other dtype"])
 def test_copy_from_is_differentiated(kind) -> None:
     source, target = {
@@ -167,7 +166,6 @@ def for_y(y: qd.template(), loss: qd.template()):
 
 # --- validation
 
-
 def test_validation_reports_what_launches_kept() -> None:
     """A kernel saves the values that it overwrites and its gradient needs; with validation, a warning says so."""
     b, order, target, loss = field(5, name="b"), qd.field(qd.i32, 5), qd.field(qd.i32, 5), field()
@@ -222,7 +220,6 @@ def test_validation_reports_what_the_tape_kept() -> None:
 
 
 # --- grad_check
-
 
 def test_grad_check_passes_right_gradients_and_restores_memory() -> None:
     x, y, n, loss = field(3, name="x"), field(3), qd.field(qd.i32, ()), field()
@@ -281,7 +278,6 @@ def test_grad_check_wants_f64() -> None:
 
 
 # --- never silently zero
-
 
 def test_a_loss_that_no_launch_writes() -> None:
     x, other, loss = field(3), field(), field(name="loss")

@@ -40,7 +40,6 @@ LAUNCHES = tuple(
     )
 )  # fmt: skip
 
-
 MARK = "qd.loop_config(checkpoint=True)"
 
 

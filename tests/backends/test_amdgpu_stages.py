@@ -186,7 +186,6 @@ def test_disassembly(chip: str) -> None:
 
 # --- what is missing --------------------------------------------------------------------------------------------
 
-
 def test_without_a_linker_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolkit, "linker", lambda: "")
     made = listings.stages(parse_kernel(AXPY), FAST, "gfx942")

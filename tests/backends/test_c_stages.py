@@ -88,7 +88,6 @@ def test_names_that_c_or_the_emitter_has_taken(arch: str) -> None:
 
 # --- the compiler ---------------------------------------------------------------------------------------------------
 
-
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source can be looked at all the same."""
     monkeypatch.setattr(compiler, "compiler", lambda: "")
@@ -146,7 +145,6 @@ def test_truncated_code_on_disk_is_not_used(arch: str, monkeypatch: pytest.Monke
 
 
 # --- running --------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("options", sessions("c"))
 def test_memory_is_the_hosts(options: dict[str, object]) -> None:

@@ -28,7 +28,6 @@ def rig(request: pytest.FixtureRequest) -> Any:
 
 # --- launches through an entry ------------------------------------------------------------------------------------
 
-
 @pytest.fixture(params=["cpu", C, "vulkan", "metal"])
 def near(request: pytest.FixtureRequest) -> Any:
     """A rig whose entries take the host's arrays."""

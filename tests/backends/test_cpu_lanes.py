@@ -58,7 +58,6 @@ def in_lanes(monkeypatch: pytest.MonkeyPatch, size: int = WIDEST) -> None:
 
 # --- programs ---------------------------------------------------------------------------------------------------
 
-
 def check(program: Any, fp: Any) -> None:
     bench = Bench(fp, "cpu")
     for case in program.cases:
@@ -100,7 +99,6 @@ def test_many_random_kernels(source: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 # --- where lanes part -------------------------------------------------------------------------------------------
-
 
 def start(**how: Any) -> None:
     qd.init(arch=qd.cpu, offline_cache=False, **how)
@@ -246,7 +244,6 @@ def test_reductions(op: str, t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
 
-
 def test_depth_does_not_depend_on_other_lanes() -> None:
     """Inner loops of different lengths, at different times: each lane needs the sum of its own."""
     start(default_fp=qd.f64)
@@ -304,7 +301,6 @@ def test_a_budget_takes_lanes_away_and_changes_nothing_else() -> None:
 
 
 # --- which values differ, which tasks gain ----------------------------------------------------------------------
-
 
 def parsed(body: str) -> tuple[N.Kernel, N.Offload]:
     kernel = parse_kernel(f"""

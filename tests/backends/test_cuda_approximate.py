@@ -54,7 +54,6 @@ def test_nan_and_infinity_stay_nan() -> None:
 
 # --- code -------------------------------------------------------------------------------------------------------
 
-
 @pytest.fixture(params=sessions("cuda"))
 def session(request: Any) -> Any:
     qd.init(**request.param)

@@ -123,7 +123,6 @@ def test_freed_memory_returns_to_the_device(stand_in: StandIn) -> None:
 
 # --- fields and ndarrays over memory that the host does not see ---------------------------------------------------
 
-
 def test_fields_follow_kernels_and_python(session: StandIn) -> None:
     x = qd.field(qd.f32, shape=(3000,))
     total = qd.field(qd.f32, shape=())

@@ -114,7 +114,6 @@ def test_launches_that_turn_long_are_as_many_as_short_ones_at_most(timed: tuple[
 
 # --- drivers ------------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize(("stand_in", "kind"), [(StandIn, CudaDevice), (hip_stand_in.StandIn, AmdDevice)])
 def test_marks_of_a_driver(stand_in: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = stand_in()

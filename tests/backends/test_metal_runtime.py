@@ -198,7 +198,6 @@ def test_the_heap_is_a_resource_and_empty_tasks_are_not_started(monkeypatch: pyt
 
 # --- what can go wrong --------------------------------------------------------------------------------------------
 
-
 def system(**methods: Any) -> Device:
     """A simulated device with replaced methods."""
     made = simulator.Simulator()

@@ -57,7 +57,6 @@ def test_names_that_msl_or_the_emitter_has_taken() -> None:
 
 # --- launching --------------------------------------------------------------------------------------------------
 
-
 def test_memory_of_another_device_is_refused() -> None:
     frame = metal_rig.load(AXPY).frame(metal_rig.fresh())
     x = np.zeros(4, np.float32)
@@ -70,7 +69,6 @@ def test_memory_of_another_device_is_refused() -> None:
 
 
 # --- what does not work ---------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("source", "what"),

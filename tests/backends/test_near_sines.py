@@ -110,7 +110,6 @@ def test_it_means_the_same(name: str) -> None:
 
 # --- on devices -------------------------------------------------------------------------------------------------
 
-
 @pytest.fixture(params=[*sessions("cuda"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     apart.start(request.param, monkeypatch)

@@ -32,7 +32,6 @@ def ones(n: int) -> dict[str, np.ndarray[Any, Any]]:
 
 # --- devices --------------------------------------------------------------------------------------------------
 
-
 def test_probe_and_listing() -> None:
     assert vulkan.probe() == ""
     assert vulkan.devices()
@@ -105,7 +104,6 @@ def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path)
 
 # --- memory ---------------------------------------------------------------------------------------------------
 
-
 def test_arrays_keep_their_memory() -> None:
     own = fresh()
     array = own.pool.take(32).array((4,), np.float64)
@@ -154,7 +152,6 @@ def test_out_of_memory_is_an_error() -> None:
 
 
 # --- launching ------------------------------------------------------------------------------------------------
-
 
 def test_heap_budget_means_fewer_threads() -> None:
     own = Device(heap_budget=1 << 16)

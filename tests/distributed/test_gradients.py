@@ -77,7 +77,6 @@ def same(left: Gradients, right: Gradients) -> None:
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize("together", [1, 4])
 @pytest.mark.parametrize("summed", [False, True])
 def test_diffusivity_is_the_same_as_in_this_process(client: Any, summed: bool, together: int) -> None:
@@ -149,7 +148,6 @@ def test_shards_may_be_futures(client: Any) -> None:
 
 # --- workers --------------------------------------------------------------------------------------------------------
 
-
 def test_a_worker_keeps_its_session_and_takes_the_clients_settings(client: Any) -> None:
     params = np.zeros(5)
     qd.init(arch=qd.cpu, default_fp=qd.f64, ad_stack_budget_bytes=1 << 20)
@@ -218,7 +216,6 @@ def test_warnings_of_the_language_come_back(client: Any) -> None:
 
 
 # --- what cannot be sent --------------------------------------------------------------------------------------------
-
 
 def test_programs_of_a_notebook_go_with_their_source(client: Any) -> None:
     """Kernels, funcs and classes of a module that workers cannot import; the error of one shows its line."""
@@ -298,7 +295,6 @@ def test_objects_that_cannot_be_sent_are_named(client: Any) -> None:
 
 
 # --- faults ---------------------------------------------------------------------------------------------------------
-
 
 def test_workers_that_are_killed_cost_nothing_but_time(client: Any, tmp_path: Path) -> None:
     markers = {5: tmp_path / "first", 11: tmp_path / "second"}
@@ -419,7 +415,6 @@ def test_nothing_is_left_of_a_client_that_is_killed(tmp_path: Path, monkeypatch:
 
 # --- the notebook ---------------------------------------------------------------------------------------------------
 
-
 def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
     for where, kind in ((False, Inspection), (client, Saved)):
         seen = inspect_shard(programs.asserts, SQUARES, 2, where)
@@ -431,7 +426,6 @@ def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
 
 
 # --- wrong calls ----------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     "fn, params, more, says",

@@ -41,7 +41,6 @@ def session() -> Iterator[None]:
 
 # --- what compiles --------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_code_of_every_backend(name: str) -> None:
@@ -115,7 +114,6 @@ def k():
 
 # --- what does not end ----------------------------------------------------------------------------------------------
 
-
 def refused(text: str, **names: object) -> str:
     with pytest.raises(QuadrantsSyntaxError) as caught:
         define(text, **names)["k"]()
@@ -160,7 +158,6 @@ def test_too_deep_for_any_stack_is_an_error() -> None:
 
 
 # --- the thread -----------------------------------------------------------------------------------------------------
-
 
 def deep(n: int) -> threading.Thread:
     return deep(n - 1) if n else threading.current_thread()
@@ -235,7 +232,6 @@ def test_ctrl_c_ends_the_work_of_the_thread() -> None:
 
 
 # --- functools ------------------------------------------------------------------------------------------------------
-
 
 def logged(fn):
     @functools.wraps(fn)

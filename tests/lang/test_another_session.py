@@ -10,7 +10,6 @@ from quadrants_lab.runtime import session
 
 stands_in = pytest.mark.skipif(not driver.probe(), reason="a device is here, which need not have a second beside it")
 
-
 HOW = {"simulate": True, "enable_fallback": False, "offline_cache": False}
 
 

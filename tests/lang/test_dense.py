@@ -11,7 +11,6 @@ from quadrants_lab.errors import QuadrantsError, QuadrantsIndexError
 
 MAKERS = pytest.mark.parametrize("make", [qd.field, qd.ndarray])
 
-
 session = session_of(EVERYWHERE)
 
 

@@ -15,7 +15,6 @@ from quadrants_lab.backends.cuda import driver
 
 OURS = sessions("cuda")
 
-
 session = session_of(OURS)
 
 

@@ -13,7 +13,6 @@ DTYPES = [qd.u1, qd.i8, qd.i16, qd.i32, qd.i64, qd.u8, qd.u16, qd.u32, qd.u64, q
 VECTORS = pytest.mark.parametrize("make", [qd.Vector.field, qd.Vector.ndarray], ids=["field", "ndarray"])
 MATRICES = pytest.mark.parametrize("make", [qd.Matrix.field, qd.Matrix.ndarray], ids=["field", "ndarray"])
 
-
 session = session_of(EVERYWHERE)
 
 

@@ -35,7 +35,6 @@ class ByInterface:
 
 KINDS = pytest.mark.parametrize("kind", [ByDlpack, ByInterface])
 
-
 session = session_of(EVERYWHERE)
 
 

@@ -9,7 +9,6 @@ import quadrants_lab as qd
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-
 session = session_of(EVERYWHERE)
 
 

@@ -11,7 +11,6 @@ from quadrants_lab.runtime.arguments.signature import ArgumentError
 
 Array = qd.types.ndarray(dtype=qd.f32, ndim=1)
 
-
 session = session_of(EVERYWHERE)
 
 

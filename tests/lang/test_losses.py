@@ -18,9 +18,7 @@ from quadrants_lab.runtime.arguments.fitting import LIMITS, LossError, check
 INTEGERS = [t for t in DTYPES.values() if t.is_int]
 GOLDEN = Path(__file__).with_name("losses.txt")
 
-
 session = session_of(EVERYWHERE, autouse=False)
-
 
 Mixed = qd.types.struct(a=qd.i32, b=qd.i8, v=qd.types.vector(2, qd.u8))
 

@@ -11,7 +11,6 @@ import quadrants_lab as qd
 
 session = session_of(EVERYWHERE)
 
-
 V, W = [1, 2, 3], [1.5, 2.0, -3.0]
 
 

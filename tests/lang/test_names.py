@@ -14,9 +14,7 @@ import quadrants_lab as qd
 N = 40
 X = np.linspace(-1.0, 2.0, N, dtype=np.float32)
 
-
 session = session_of(EVERYWHERE)
-
 
 op = {0: qd.atomic_add}[0]
 TABLE = {"loops": [range, qd.ndrange]}

@@ -18,7 +18,6 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 
 WIDTH = 7
 
-
 session = session_of(EVERYWHERE, debug=True)
 
 

@@ -398,7 +398,6 @@ def test_each_worker_has_memory_of_its_own(session, size):
 
 # --- errors, and what every name takes ------------------------------------------------------------------------------
 
-
 @CPU_ALONE
 def test_a_barrier_that_not_all_threads_reach_is_an_error(session):
     x = qd.field(qd.i32, 64)

@@ -22,7 +22,6 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 
 session = session_of(EVERYWHERE)
 
-
 RIGHT = Path(__file__).with_name("sparse_run.json")  # what the programs answer, each on a line
 
 
@@ -164,7 +163,6 @@ def test_wrong_layouts(wrong, says: str, session: str) -> None:
 
 
 # --- gradients: of what is active, against differences
-
 
 @NEEDS_F64
 def test_gradients_of_what_is_active(session: str) -> None:

@@ -13,7 +13,6 @@ import quadrants_lab as qd
 
 BOTH = pytest.mark.parametrize("backend", list(qd.Backend))
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -201,7 +200,6 @@ def test_copies_go_across():
 
 
 Array = qd.types.NDArray[qd.f32, 1]
-
 
 OPTIONAL = [Array | None, None | Array, qd.types.NDArray | None, qd.Tensor | None, typing.Optional[qd.Template]]  # noqa: UP045
 

@@ -142,7 +142,6 @@ def test_tensors_numpy_arrays_and_ndarrays_in_turn():
 
 def test_nothing_is_kept_of_a_tensor_that_is_gone():
     from quadrants_lab.runtime.interop import arrays as foreign
-
     before = len(foreign._KNOWN)
     for _ in range(20):
         double(torch.ones(3))
@@ -150,7 +149,6 @@ def test_nothing_is_kept_of_a_tensor_that_is_gone():
 
 
 # --- gradients -------------------------------------------------------------------------------------------------
-
 
 def test_gradients_add_to_grad():
     x, y = torch.tensor([1.0, 2, 3], requires_grad=True), torch.zeros(3, requires_grad=True)
@@ -254,7 +252,6 @@ def test_torch_sees_that_a_kernel_wrote():
 
 # --- tapes -----------------------------------------------------------------------------------------------------
 
-
 def test_tapes_take_tensors():
     x, loss = torch.tensor([1.0, 2, 3], requires_grad=True), torch.full((1,), 5.0, requires_grad=True)
     with qd.ad.Tape(loss):
@@ -354,7 +351,6 @@ def test_loop_bounds_in_tensors_are_read_at_every_launch():
 
 
 # --- to and from -----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("make", ["field", "ndarray"])
 def test_scalars_to_and_from_torch(make):

@@ -11,7 +11,6 @@ import quadrants_lab as qd
 
 torch = pytest.importorskip("torch")
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -96,7 +95,6 @@ def scaled(factor, recompute=False, state=None):
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------------
-
 
 def test_a_kernel_in_a_graph():
     x = leaf(1, 2, 3)
@@ -252,10 +250,8 @@ def test_random_numbers_are_those_of_the_forward_pass():
 
 # --- no gradients --------------------------------------------------------------------------------------------------
 
-
 def test_without_gradients_nothing_is_recorded(monkeypatch):
     from quadrants_lab.lang import torch_op as module
-
     monkeypatch.setattr(module, "Recorded", None)
     x = leaf(1, 2)
     with torch.no_grad():
@@ -268,7 +264,6 @@ def test_without_gradients_nothing_is_recorded(monkeypatch):
 
 def test_nothing_is_kept_when_the_graph_is_gone():
     from quadrants_lab.runtime.interop import arrays as foreign
-
     factor = qd.field(qd.f32, (), needs_grad=True)
     op, held = scaled(factor)
     x = leaf(1, 2)
@@ -282,7 +277,6 @@ def test_nothing_is_kept_when_the_graph_is_gone():
 
 
 # --- where it is called --------------------------------------------------------------------------------------------
-
 
 def test_training_a_module():
     class Layer(torch.nn.Module):
@@ -464,7 +458,6 @@ def test_arguments_that_make_no_operation():
 
 # --- the sample ----------------------------------------------------------------------------------------------------
 
-
 def right_step(state, force, dt):
     x, a, v, w = state.unbind(1)
     s, c, m, g = torch.sin(a), torch.cos(a), 0.2, 10.0
@@ -476,7 +469,6 @@ def right_step(state, force, dt):
 @CPU_ALONE
 def test_balanced_poles(monkeypatch):
     from quadrants_lab.kernels import balance
-
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     torch.manual_seed(1)
     net = torch.nn.Linear(4, 1, dtype=torch.float64)
@@ -490,6 +482,5 @@ def test_balanced_poles(monkeypatch):
 @CPU_ALONE
 def test_poles_are_balanced():
     from quadrants_lab.kernels import balance
-
     losses = balance.main()
     assert losses[-1] < 0.1 * losses[0]

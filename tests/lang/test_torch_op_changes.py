@@ -1,6 +1,5 @@
 """Operations of torch whose memory changes between the forward pass and the backward one."""
 
-
 import pytest
 from lang.test_torch_op import double, leaf, scaled, session, square, squared, torch, walk  # noqa: F401  # fixtures
 

@@ -19,7 +19,6 @@ from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, make_ir
 
 # --- gradients
 
-
 @qd.kernel
 def waves(n: qd.i64, x: qd.template(), y: qd.template()):
     for i in range(n, n + 40):
@@ -82,7 +81,6 @@ def test_gradients(session, kernel) -> None:
 
 
 # --- arrays of 2**31 elements and more: pages that are never written take no memory
-
 
 @qd.kernel
 def touch(x: qd.types.ndarray(dtype=qd.u8, ndim=1), k: qd.i64, out: qd.template()):
@@ -213,7 +211,6 @@ def deep(a: qd.types.ndarray(dtype=qd.u8, ndim=1), first: qd.i64, x: qd.template
 
 # --- whole fields of 2 GB, on every backend
 
-
 def by_night(*archs):
     """The backends whose devices have as much memory: CUDA's stand-in has not."""
     found = [p for arch in archs for p in sessions(arch) if arch != "cuda" or not backend(arch).probe()]
@@ -267,7 +264,6 @@ def test_an_array_of_more_than_two_billion_elsewhere(options) -> None:
 
 
 # --- saved and watched elements of such arrays: the code alone, since an array of floats would have 8 GB
-
 
 def halved(a: qd.types.ndarray(dtype=qd.f32, ndim=1), at: qd.types.ndarray(dtype=qd.i32, ndim=1)):
     for i in a:

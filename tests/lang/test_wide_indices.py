@@ -22,12 +22,10 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 HUGE = 2**31 + 5
 BEGINS = (-5, 2**31 - 3, 2**32 - 1, 2**40, -(2**31) - 4, -(2**33))
 
-
 session = session_of(EVERYWHERE, autouse=False)
 
 
 # --- loops
-
 
 @qd.kernel
 def parallel(n: qd.i64, out: qd.template()):
@@ -208,7 +206,6 @@ def test_a_box_of_more_than_two_billion_that_is_left_early(session) -> None:
 
 # --- the dtype of an index
 
-
 def lowered(fn, *specs):
     kernel = lower(function_source(fn), specs, CompileOptions()).kernel
     verify(kernel)
@@ -251,7 +248,6 @@ def test_an_index_is_i32_where_the_bounds_fit(text: str, dtype) -> None:
 
 # --- extents, by the interpreter: such fields are declared and hardly touched
 
-
 def shapes(x: qd.template(), out: qd.template()):
     n = x.shape[0]
     out[0] = n
@@ -275,7 +271,6 @@ def test_the_shape_of_a_field() -> None:
 
 
 # --- subscripts
-
 
 @qd.kernel
 def at_i64(x: qd.template(), k: qd.i64):
@@ -341,7 +336,6 @@ def test_a_place_in_a_vector_is_compared_as_it_is(session) -> None:
 
 # --- offsets
 
-
 @qd.kernel
 def over_offsets(x: qd.template(), k: qd.i64):
     for i, j in x:
@@ -362,7 +356,6 @@ def test_offsets(session) -> None:
 
 
 # --- widened integers compared with constants, which some drivers fold wrongly
-
 
 @qd.kernel
 def beside_constants(n: qd.i32, out: qd.template()):

@@ -88,13 +88,11 @@ k_task0:
         retq
 """
 
-
 MSL = """\
 kernel void task0(device Frame& f [[buffer(0)]]) {
   v_8 = precise::sin(v_8);
 }
 """
-
 
 NO_MSL = "error[QL3001]: variable 'v' of kernel 'k' is f64, which this test does not have"
 

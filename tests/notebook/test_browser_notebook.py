@@ -17,7 +17,6 @@ NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 
-
 BACKENDS = NOTEBOOK.with_name("07_one_kernel_on_five_backends.ipynb")
 
 

@@ -97,7 +97,6 @@ def test_qdbackends_lists_what_there_is(cell):
 
 # --- pieces -------------------------------------------------------------------------------------------------------
 
-
 def test_line_numbers_are_those_of_the_editor():
     made = compile_cell("a = 1\n\nraise ValueError", "%%qdkernel", 90_001)
     assert linecache.getline(made.file, 4) == "raise ValueError"

@@ -198,7 +198,6 @@ print("compiled", flush=True)
 long(2000000000)
 """
 
-
 AFTER = """
 %%qdkernel --quiet
 @qd.kernel

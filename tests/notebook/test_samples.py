@@ -26,7 +26,6 @@ RUNS = {
     "ripple": (lambda: ripple.main(16, 3, 1), ripple.Pond.step),
 }
 
-
 BY_DAY = {"chain", "kepler", "ripple"}
 
 

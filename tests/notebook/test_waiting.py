@@ -152,7 +152,6 @@ def test_the_widget_says_what_it_waits_for_and_goes_on_meanwhile(monkeypatch):
 def test_the_widget_passes_a_stop_on():
     pytest.importorskip("anywidget")
     from quadrants_lab.widgets.inspector import Inspector
-
     stopped = []
     widget = Inspector({}, {}, str, stop=lambda: stopped.append(1))
     widget._take(None, {"kind": "stop", "request": "code"}, [])

@@ -45,7 +45,6 @@ def file_of(store: DiskCache, name: str) -> Path:
 
 # --- entries ------------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize("below", ["", "below"])
 def test_content_comes_back(store: DiskCache, below: str) -> None:
     store.below = below
@@ -252,7 +251,6 @@ def test_without_a_working_folder_relative_paths_are_not_used(tmp_path: Path, mo
 
 # --- what the user is told ----------------------------------------------------------------------------------------
 
-
 def told(store: DiskCache) -> str:
     """The one warning of a process that uses the store."""
     disk_cache._warned.clear()
@@ -336,7 +334,6 @@ def test_the_cache_folder_may_be_a_link_and_those_below_may_not(tmp_path: Path) 
 
 # --- where it is --------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize(
     "environment, want",
     [
@@ -388,7 +385,6 @@ def test_processes_write_read_and_evict_at_the_same_time(tmp_path: Path) -> None
 
 
 # --- kernels ------------------------------------------------------------------------------------------------------
-
 
 @qd.kernel
 def kernel(x: qd.template(), n: qd.i32):

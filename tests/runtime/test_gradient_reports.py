@@ -10,7 +10,6 @@ import quadrants_lab as qd
 
 # --- reports and memory
 
-
 @qd.kernel
 def linear(x: qd.template(), n: qd.template(), y: qd.template()):
     for i in x:
@@ -34,7 +33,6 @@ def test_a_linear_update_needs_no_stack_and_the_report_says_why() -> None:
 
 def test_memory_does_not_grow_after_the_largest_launch() -> None:
     from quadrants_lab.runtime import session as S
-
     x, y = make(16)
     n = qd.field(qd.i32, ())
     heaps = []
@@ -55,7 +53,6 @@ def test_sizes_belong_to_the_last_launch() -> None:
 
 
 # --- arguments
-
 
 @qd.kernel
 def squares(a: Array, y: qd.template()):

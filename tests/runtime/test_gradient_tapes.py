@@ -9,7 +9,6 @@ import quadrants_lab as qd
 
 # --- tapes
 
-
 @qd.kernel
 def total(a: qd.template(), loss: qd.template()):
     for i in a:
@@ -43,7 +42,6 @@ def test_launches_outside_of_a_tape_are_not_seen() -> None:
 
 
 # --- random draws
-
 
 @qd.kernel
 def noisy(x: qd.template(), y: qd.template()):

@@ -374,7 +374,6 @@ def pickled(raw: bytes) -> bool:
 def test_a_record_makes_nothing_but_data() -> None:
     import os
     import pickle
-
     for harm in (os.system, eval, kernel_cache.import_module, qd.init):
         with pytest.raises(pickle.UnpicklingError, match="no data of ours"):
             kernel_cache._Reader(pickle.dumps(harm), []).load()

@@ -15,7 +15,6 @@ import quadrants_lab as qd
 
 N, STEPS = 8, 6
 
-
 session = session_of(sessions("cpu", "cuda", "vulkan", "metal"))
 
 

@@ -68,7 +68,6 @@ def test_warming_up_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", refused)
     from quadrants_lab.backends.cuda import warmup
     from quadrants_lab.runtime.plans import load_compiler
-
     load_compiler.__wrapped__()
     warmup.begin.__wrapped__()
     warmup.start.__wrapped__(None)
