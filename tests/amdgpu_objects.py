@@ -1,7 +1,5 @@
 """Properties of every code object, and of the relocatable object that it is linked from."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from quadrants_lab.backends._gpu.programs import programs

@@ -1,7 +1,5 @@
 """Random draws, failures and prints, on every backend; part of `conformance_tasks`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 A backend's test file imports these tests and gives them its ``rig`` (`cpu_rig`, `vulkan_rig`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

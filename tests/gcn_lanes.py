@@ -1,7 +1,5 @@
 """Vector instructions of AMD's GPUs: what each lane of a wave computes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from fractions import Fraction

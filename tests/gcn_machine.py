@@ -5,8 +5,6 @@ Memory is that of this process. There are no delays and no caches, so wait instr
 roots are exact to f32, division instructions compute the quotient in one step, and denormals are kept.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable, Iterator

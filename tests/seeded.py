@@ -4,8 +4,6 @@
 func, and whose values the oracle can tell. It is needed where `strategies` was changed.
 """
 
-from __future__ import annotations
-
 import re
 
 from oracle_numbers import Budget

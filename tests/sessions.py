@@ -1,7 +1,5 @@
 """Every backend as options of `qd.init`: parameters of fixtures that start a session."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 A local vector is named after its size, ``V3_7``, a local 2 x 2 matrix ``X_4``; both are assigned where their scope may.
 """
 
-from __future__ import annotations
-
 SIZES = (2, 3, 4)
 SWIZZLES = {2: ("xy", "yx"), 3: ("xyz", "zxy", "yzx", "zyx"), 4: ("xyzw", "wzyx", "yxwz")}
 LETTERS = "xyzw"

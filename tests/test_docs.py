@@ -1,7 +1,5 @@
 """The documents tell the truth where a machine can check it: paths, make targets, every program and what it shows."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """The floors of docs/architecture.md: imports go downwards only, and nothing slow is imported early."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@
 numpy. With --update-golden the CPU writes them anew; differences of the loss judge its gradients in any case.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

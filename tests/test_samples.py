@@ -6,8 +6,6 @@ arrays by other means, up to EXPECTED. Backends that compute in f32 agree up to 
 ``PARAMS`` are arguments of ``run`` in a sample of derivatives, whose results are ``loss`` and ``NAME.grad``.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json

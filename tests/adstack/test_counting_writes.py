@@ -1,7 +1,5 @@
 """The counting slice of a gradient writes nothing but its counts."""
 
-from __future__ import annotations
-
 import pytest
 from programs import PROGRAMS
 from running import each, interpreted, job_of

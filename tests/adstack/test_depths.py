@@ -1,8 +1,6 @@
 """The depth that is worked out for a stack is the depth that it reaches: over nests of loops of every bound shape,
 launched with growing, shrinking, zero and negative trips."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SizeExpr: algebra, evaluation against brute force, and the analysis that builds it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

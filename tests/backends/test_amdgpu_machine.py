@@ -1,8 +1,6 @@
 """Executes kernels' assembly for three chips by instruction (`gcn_machine`): registers, LDS, shuffles within a wave,
 lane masks, arguments. A selection of programs by day, all by night."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """AMDGPU's stages: properties of the assembly of small kernels, sizes, and messages where a tool is missing. LLVM's
 versions write assembly differently, so there are no golden texts."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

@@ -1,8 +1,6 @@
 """What holds on every backend: primitives, tasks, adstacks, failures and random draws, from IR text; and launches by a
 frame's fast entry."""
 
-from __future__ import annotations
-
 from functools import partial
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums into neighbouring elements: which tasks run in two colours, and that no sum is lost."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from cpu_rig import EXACT, bind, load

@@ -1,7 +1,5 @@
 """The CPU runtime: LLVM text that is compiled from C when developing, and is checked in."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Tasks on the CPU: what holds on every backend, and launching in this process."""
 
-from __future__ import annotations
-
 import threading
 from importlib import import_module
 

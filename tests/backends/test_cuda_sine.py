@@ -1,7 +1,5 @@
 """The short sine and cosine of f32, on this machine's processor: against f64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from llvm_rig import over

@@ -1,7 +1,5 @@
 """CUDA's stages: the PTX of three kernels, sizes, chips, the math library, and messages where a tool is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which adstacks are pushed and popped in lockstep, so that they can share a counter."""
 
-from __future__ import annotations
-
 from conformance_tasks import IN_STEP, stacked
 
 from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, chunks, in_lockstep

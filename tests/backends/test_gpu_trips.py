@@ -1,7 +1,5 @@
 """Which adstacks have slots that are indexed by the trips of loops instead of a counter."""
 
-from __future__ import annotations
-
 import pytest
 from conformance_tasks import IN_STEP, by_trips, nested, seven, stacked
 

@@ -1,7 +1,5 @@
 """Tasks on the simulated Metal device: names, errors, undefined behaviour."""
 
-from __future__ import annotations
-
 import metal_rig
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Khronos' validation layers, where installed, report nothing."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Vulkan's devices, memory, launches, Ctrl-C, loops that the driver ends, and caches."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

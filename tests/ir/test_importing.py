@@ -1,7 +1,5 @@
 """The garbage collector around imports."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator

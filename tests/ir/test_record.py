@@ -1,7 +1,5 @@
 """`ir.record.dataclass` beside Python's own."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import pickle

@@ -1,7 +1,5 @@
 """Fields and ndarrays from Python: element access, numpy both ways, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of

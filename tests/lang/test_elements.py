@@ -1,7 +1,5 @@
 """Fields and ndarrays of vectors and matrices, from Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of

@@ -1,7 +1,5 @@
 """`qd.init` and the names of the package."""
 
-from __future__ import annotations
-
 import pytest
 
 import quadrants_lab as qd

@@ -1,7 +1,5 @@
 """The elementary functions that lowered kernels call, interpreted, against numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lowerings keep what a kernel means: random IR, interpreted before and after each pass of each backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import random_ir

@@ -3,8 +3,6 @@
 As a script: ``python tests/notebook/browser.py NOTEBOOK OUT [--dark]`` writes a screenshot of every pane.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

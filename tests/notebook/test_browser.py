@@ -1,7 +1,5 @@
 """The inspector in JupyterLab on hand-made data: the keyboard alone, and what a saved notebook shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

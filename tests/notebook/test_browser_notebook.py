@@ -1,7 +1,5 @@
 """The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code; by day in one theme each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

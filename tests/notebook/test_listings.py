@@ -1,7 +1,5 @@
 """What the browser draws itself: listings, differences and graphs, as the data that it gets."""
 
-from __future__ import annotations
-
 import html
 import json
 import random

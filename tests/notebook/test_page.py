@@ -1,7 +1,5 @@
 """The inspector as a page in a browser, on hand-made data: one browser, no server; colours in both themes."""
 
-from __future__ import annotations
-
 import html
 import json
 import random

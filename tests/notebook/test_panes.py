@@ -1,7 +1,5 @@
 """The panes on hand-made data: each says what it must, its requests answer, and every tie leads to a source line."""
 
-from __future__ import annotations
-
 import html
 import random
 import re

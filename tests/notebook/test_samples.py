@@ -1,7 +1,5 @@
 """The inspector on the sample kernels: every pane of each answers, with and without recorded launches."""
 
-from __future__ import annotations
-
 import pytest
 
 import quadrants_lab as qd

@@ -1,7 +1,5 @@
 """Inspectors in files: pages for a browser, and files that `qd.inspect` opens without the program."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html

@@ -1,7 +1,5 @@
 """Long work in a cell says what it is doing and can be stopped."""
 
-from __future__ import annotations
-
 import queue
 import signal
 import threading
