@@ -31,7 +31,6 @@ def step(x: qd.template(), low: qd.template(), high: qd.template(), records: qd.
         x[i] = v
         records[None] += 1
 
-
 @qd.kernel
 def total(x: qd.template(), low: qd.template(), high: qd.template(), loss: qd.template()):
     for i in x:
@@ -123,7 +122,6 @@ def old_extreme(x: qd.template(), low: qd.template(), other: qd.template()):
     for i in x:
         if qd.atomic_max(other[None], x[i]) < 20.0:
             qd.atomic_min(low[None], x[i])
-
 
 @qd.kernel
 def old_sum(x: qd.template(), low: qd.template(), other: qd.template()):

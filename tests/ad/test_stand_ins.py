@@ -33,12 +33,10 @@ def fields(p: qd.template(), q: qd.template(), c: qd.template()):
     for i in p:
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
 
-
 @qd.kernel
 def arrays(p: qd.types.ndarray(), q: qd.types.ndarray(), c: qd.types.ndarray()):
     for i in p:
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
-
 
 @qd.kernel
 def changed_within(p: qd.template(), q: qd.template(), c: qd.template()):
@@ -47,12 +45,10 @@ def changed_within(p: qd.template(), q: qd.template(), c: qd.template()):
     for i in p:
         p[i] = p[i] * p[i]
 
-
 @qd.kernel
 def measure_field(p: qd.template(), loss: qd.template()):
     for i in p:
         loss[None] += p[i]
-
 
 @qd.kernel
 def measure_array(p: qd.types.ndarray(), loss: qd.template()):

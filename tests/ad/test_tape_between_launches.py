@@ -178,7 +178,6 @@ def grown(x: qd.template(), c: qd.template(), y: qd.template(), trips: qd.i32):
             v = qd.sin(v)
         y[None] += v * c[i]
 
-
 @qd.kernel
 def scaled(c: qd.template(), by: qd.f64):
     for i in c:

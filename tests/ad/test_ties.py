@@ -20,7 +20,6 @@ def one_value_fifteen_times(x: qd.template(), y: qd.template()):
     for _ in range(15):
         qd.atomic_max(y[None], x[2] * 3.0)
 
-
 @qd.kernel
 def one_value_by_data(x: qd.template(), y: qd.template(), at: qd.template()):
     for i in at:
@@ -106,7 +105,6 @@ def test_an_element_each() -> None:
 def one_value_stored_often(x: qd.template(), y: qd.template()):
     for _ in range(4096):
         y[None] = 3.0 * x[2]
-
 
 @qd.kernel
 def one_value_stored_by_data(x: qd.template(), y: qd.template(), at: qd.template(), to: qd.template()):

@@ -27,14 +27,12 @@ def recurrent(u: qd.template(), w: qd.template(), n: qd.template()):
                     s += w[i, j] * qd.sin(u[b, t, j])
                 u[b, t + 1, i] = s
 
-
 @qd.kernel
 def backwards(u: qd.template(), w: qd.template(), n: qd.template()):
     for b in range(2):
         for t in range(n[None], 0, -1):
             for i in range(3):
                 u[b, t - 1, i] = qd.sin(u[b, t, i]) * w[i, i]
-
 
 @qd.kernel
 def counted_down(u: qd.template(), w: qd.template(), n: qd.template()):
@@ -43,14 +41,12 @@ def counted_down(u: qd.template(), w: qd.template(), n: qd.template()):
             for i in range(3):
                 u[b, 3 - t, i] = qd.sin(u[b, 4 - t, 2 - i]) * w[i, i]
 
-
 @qd.kernel
 def along_the_inner_loop(u: qd.template(), w: qd.template(), n: qd.template()):
     for b in range(2):
         for t in range(n[None]):
             for i in range(2):
                 u[b, t, i + 1] = qd.sin(u[b, t, i]) * w[i, i]
-
 
 @qd.kernel
 def table(u: qd.template(), w: qd.template(), n: qd.template()):
@@ -59,7 +55,6 @@ def table(u: qd.template(), w: qd.template(), n: qd.template()):
         for i in range(1, n[None]):
             for j in range(1, 3):
                 u[b, i, j] = w[0, j] * qd.min(u[b, i - 1, j], u[b, i, j - 1]) ** 2 + qd.sin(u[b, i - 1, j - 1])
-
 
 @qd.kernel
 def twice(u: qd.template(), w: qd.template(), n: qd.template()):
@@ -70,7 +65,6 @@ def twice(u: qd.template(), w: qd.template(), n: qd.template()):
                 u[b, t + 1, 0] = qd.sin(u[b, t, 0]) * w[i, i]
                 u[b, t + 1, 2] = u[b, t + 1, 0] ** 2
 
-
 @qd.kernel
 def halves(u: qd.template(), w: qd.template(), n: qd.template()):
     """What is read and what is written lies apart, in the same iteration and in other ones."""
@@ -78,7 +72,6 @@ def halves(u: qd.template(), w: qd.template(), n: qd.template()):
         for t in range(3):
             for i in range(3):
                 u[b, t + 3, i] = qd.sin(u[b, 2 - t, i]) * u[1 - b, t, 2 - i] * w[i, i]
-
 
 @qd.kernel
 def levels(u: qd.template(), w: qd.template(), n: qd.template()):
@@ -100,7 +93,6 @@ def descending(u: qd.template(), w: qd.template(), n: qd.template()):
             for i in range(3):
                 u[b, t + 1, i] = qd.sin(u[b, t, i]) * w[i, i]
 
-
 @qd.kernel
 def again_and_again(u: qd.template(), w: qd.template(), n: qd.template()):
     """The inner loop runs ahead, and the outer one comes back."""
@@ -108,7 +100,6 @@ def again_and_again(u: qd.template(), w: qd.template(), n: qd.template()):
         for _ in range(n[None]):
             for i in range(2):
                 u[b, 0, i + 1] = qd.sin(u[b, 0, i]) * w[i, i]
-
 
 @qd.kernel
 def behind(u: qd.template(), w: qd.template(), n: qd.template()):
@@ -125,14 +116,12 @@ def rounded(u: qd.template(), w: qd.template(), n: qd.template()):
     for _ in range(1):
         u[0, 1, 0] = w[0, 1]
 
-
 @qd.kernel
 def wrapped(u: qd.template(), w: qd.template(), n: qd.template()):
     for i in range(256, 258):
         u[1, 5, i - 256] = u[0, qd.cast(i, qd.u8), 0] ** 2
     for i in range(2):
         u[0, i, 0] = w[0, i]
-
 
 @qd.kernel
 def mixed(u: qd.template(), w: qd.template(), n: qd.template()):
@@ -142,7 +131,6 @@ def mixed(u: qd.template(), w: qd.template(), n: qd.template()):
             k = i * 5 % 6
             u[0, k, 0] = qd.sin(w[0, 0] + i)
             u[1, k, 0] = u[0, k, 0] ** 2
-
 
 @qd.kernel
 def measure(u: qd.template(), loss: qd.template()):
@@ -200,14 +188,12 @@ def bound_that_changes(x: qd.template(), n: qd.template(), loss: qd.template()):
         loss[None] += x[i] ** 2
     n[0] = 1
 
-
 @qd.kernel
 def bounds_that_may_change(x: qd.template(), n: qd.template(), loss: qd.template()):
     for i, j in qd.ndrange(n[0], n[1]):
         loss[None] += x[i] * x[j]
     for i in range(3):
         n[i] = 1
-
 
 @qd.kernel
 def bound_that_stays(x: qd.template(), n: qd.template(), loss: qd.template()):

@@ -40,7 +40,6 @@ def plain(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.tem
     for i in x:
         loss[None] += x[i] * w[None]
 
-
 @qd.kernel
 def scalar(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
     for i in range(70):
@@ -48,7 +47,6 @@ def scalar(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.te
         for j in range(trips[i]):
             v = qd.tan(v) * 0.3 + grid[j, i]
         loss[None] -= v * w[None]
-
 
 @qd.kernel
 def in_lanes(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
@@ -58,13 +56,11 @@ def in_lanes(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.
             v = qd.sin(v * w[None]) + 0.1
         loss[None] += v
 
-
 @qd.kernel
 def stencil(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
     """Its gradient runs in two colours, and sums into w.grad at the same time."""
     for i, j in qd.ndrange((1, ROWS - 1), (1, COLUMNS - 1)):
         loss[None] += (grid[i - 1, j] + grid[i + 1, j] - 2 * grid[i, j] + grid[i, j + 1] * w[None]) ** 2
-
 
 @qd.kernel
 def two(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):

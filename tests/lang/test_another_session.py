@@ -22,7 +22,6 @@ def squares(x: qd.template(), y: qd.template()):
     for i in x:
         y[None] += x[i] * x[i]
 
-
 @qd.kernel
 def scale(x: qd.types.ndarray(), k: float):
     for i in x:

@@ -15,12 +15,10 @@ session = session_of(EVERYWHERE)
 def scale(v, i, by):
     v[i] *= by + v.shape[0]
 
-
 @qd.kernel
 def scaled(v: qd.BufferView[qd.f32], by: qd.f32):
     for i in range(v.size):
         scale(v, i, by)
-
 
 @qd.kernel
 def weighted(v: qd.BufferView, w: qd.types.BufferViewType(qd.f32), y: qd.template()):

@@ -46,7 +46,6 @@ def grow(v: qd.template(), k: qd.template(), value):
     v[0] += value
     return v[0]
 
-
 @qd.kernel
 def locals_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
     for i in x:
@@ -58,7 +57,6 @@ def locals_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
             else:
                 twice(v=a, by=b)
         y[i] += a * b
-
 
 @qd.kernel
 def locals_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
@@ -83,7 +81,6 @@ def locals_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
                     a += 1.0
         y[i] += a * b
 
-
 @qd.kernel
 def elements_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
     for i in x:
@@ -91,7 +88,6 @@ def elements_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
             accumulate(y[j], x[i])
     for i in range(4):
         advance(y[i], 0.5, 2)
-
 
 @qd.kernel
 def elements_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
@@ -108,7 +104,6 @@ def elements_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
         if left == 0:
             y[i] += 1.0
 
-
 @qd.kernel
 def vectors_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
     for i in x:
@@ -116,7 +111,6 @@ def vectors_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
         for j in range(n):
             y[i] += grow(v, 1, x[j])
         y[i] += v[1]
-
 
 @qd.kernel
 def vectors_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
@@ -170,7 +164,6 @@ def mix_twice(a: qd.template(), b: qd.template(), n: qd.i32):
     mix(a, b, n)
     a *= 0.5
     mix(b, a, 1)
-
 
 @qd.kernel
 def pairs_of_a_local(x: qd.template(), y: qd.template(), at: qd.template(), n: qd.i32):

@@ -43,7 +43,6 @@ def double(x: qd.types.ndarray()):
     for i in range(x.shape[0]):
         x[i] = x[i] * 2
 
-
 @qd.kernel
 def total(x: qd.types.ndarray()) -> qd.f32:
     out = 0.0

@@ -24,7 +24,6 @@ def clipped(a: qd.f32) -> qd.f32:
         return 1.0
     return a
 
-
 @qd.kernel
 def call(x: qd.f32) -> qd.f32:
     return doubled(x) + clipped(x)

@@ -18,7 +18,6 @@ def gather(x: qd.types.ndarray(), at: qd.types.ndarray(), k: float, y: qd.types.
         y[i] = k * qd.sin(x[at[i]])
         total[None] += y[i] * x[i]
 
-
 @qd.kernel
 def advance(x: qd.types.ndarray()):
     for i in x:

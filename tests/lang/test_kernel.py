@@ -18,29 +18,24 @@ session = session_of(EVERYWHERE)
 def add(a: qd.i32, b: float) -> qd.f32:
     return a + b
 
-
 @qd.kernel
 def increment(a: Array):
     for i in a:
         a[i] += 1.0
-
 
 @qd.kernel
 def any_array(a: qd.types.ndarray()):
     for i in range(2):
         a[i] += 1
 
-
 @qd.kernel
 def add_to(a: qd.template(), value: qd.template()):
     for i in a:
         a[i] += value
 
-
 @qd.kernel
 def two() -> (qd.f32, qd.i32):
     return 1.5, 2
-
 
 @qd.func
 def doubled(x):
@@ -295,7 +290,6 @@ def test_kernels_look_like_functions() -> None:
 @qd.kernel
 def half(a: qd.f16) -> qd.f16:
     return a * 0.5
-
 
 @qd.kernel
 def same(a: qd.u64) -> qd.u64:

@@ -27,16 +27,13 @@ Mixed = qd.types.struct(a=qd.i32, b=qd.i8, v=qd.types.vector(2, qd.u8))
 def scalar(a: qd.i32, b: qd.u8) -> qd.i32:
     return a + qd.cast(b, qd.i32)
 
-
 @qd.kernel
 def vector(v: qd.types.vector(2, qd.i32)) -> qd.i32:
     return v[0] + v[1]
 
-
 @qd.kernel
 def matrix(m: qd.types.matrix(2, 2, qd.u8)) -> qd.i32:
     return qd.cast(m[1, 0], qd.i32)
-
 
 @qd.kernel
 def record(s: Mixed) -> qd.i32:

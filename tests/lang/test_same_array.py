@@ -18,7 +18,6 @@ def stencil(u: qd.types.ndarray(), v: qd.types.ndarray(), y: qd.types.ndarray())
     for i in range(1, COUNT - 1):
         y[i] += u[i - 1] * v[i + 1] + 2.0 * u[i]
 
-
 @qd.kernel
 def elements(u: qd.types.ndarray(), v: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(COUNT):
@@ -89,7 +88,6 @@ def reversed_sums(a: qd.types.ndarray(), b: qd.types.ndarray()):
     for i in range(COUNT):
         a[i] += 1.0
         b[COUNT - 1 - i] += 2.0
-
 
 @qd.kernel
 def own_sums(a: qd.types.ndarray(), b: qd.types.ndarray()):

@@ -174,7 +174,6 @@ def teams(out: qd.types.NDArray, sizes: qd.types.NDArray):
                 break
         out[team, t] += 1000 * rounds
 
-
 @qd.kernel
 def teams_of_two_axes(out: qd.types.NDArray, sizes: qd.types.NDArray):
     qd.loop_config(block_dim=32)

@@ -21,7 +21,6 @@ def number(x: qd.Tensor):
     for i in range(x.shape[0]):
         x[i] = i
 
-
 @qd.kernel
 def squares(x: qd.Tensor, y: qd.Tensor, scale: qd.f32):
     for i in range(x.shape[0]):

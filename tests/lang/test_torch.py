@@ -17,12 +17,10 @@ def add_squares(x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         y[i] += x[i] * x[i]
 
-
 @qd.kernel
 def total(x: qd.types.ndarray(), loss: qd.types.ndarray()):
     for i in range(x.shape[0]):
         loss[0] += x[i] * x[i]
-
 
 @qd.kernel
 def double(x: qd.types.ndarray()):

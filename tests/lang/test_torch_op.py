@@ -19,7 +19,6 @@ def square(x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         y[i] = x[i] * x[i]
 
-
 @qd.kernel
 def mix(x: qd.types.ndarray(), w: qd.types.ndarray(), at: qd.types.ndarray(), k: float, y: qd.types.ndarray(),
         loss: qd.types.ndarray(ndim=0)):  # fmt: skip
@@ -27,12 +26,10 @@ def mix(x: qd.types.ndarray(), w: qd.types.ndarray(), at: qd.types.ndarray(), k:
         y[i] = k * qd.sin(x[at[i]]) * w[i]
         loss[None] += y[i] * x[i]
 
-
 @qd.kernel
 def double(x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         y[i] = 2 * x[i]
-
 
 @qd.kernel
 def advance(x: qd.types.ndarray(), t: qd.i32):

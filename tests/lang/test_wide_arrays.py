@@ -27,7 +27,6 @@ def waves(n: qd.i64, x: qd.template(), y: qd.template()):
             v = qd.sin(v) * 1.5 + 0.1 * (j - n)
         y[None] += v * v
 
-
 @qd.kernel
 def segments(n: qd.i64, x: qd.template(), y: qd.template()):
     for i in range(n, n + 40):
@@ -36,7 +35,6 @@ def segments(n: qd.i64, x: qd.template(), y: qd.template()):
         for j in range(n, n + 9):
             v = qd.sin(v) * 1.5
         y[None] += v * v
-
 
 @qd.kernel
 def in_place(n: qd.i64, x: qd.template(), y: qd.template()):
@@ -94,7 +92,6 @@ def touch(x: qd.types.ndarray(dtype=qd.u8, ndim=1), k: qd.i64, out: qd.template(
         for i in range(n - 1, n - 4, -1):
             out[3] += i * x[i]
 
-
 @qd.kernel
 def first_of(x: qd.types.ndarray(ndim=1), k: qd.i64, out: qd.template()):
     for i in range(k, x.shape[0]):
@@ -102,13 +99,11 @@ def first_of(x: qd.types.ndarray(ndim=1), k: qd.i64, out: qd.template()):
     for i in range(x.shape[0] - 1, x.shape[0]):
         out[1] = i * 65536 * 16384
 
-
 @qd.kernel
 def all_of(x: qd.types.ndarray(dtype=qd.u8, ndim=1), last: qd.template(), total: qd.template()):
     for i in x:
         qd.atomic_max(last[None], i * (x[i] >> 3))
         total[None] += x[i]
-
 
 @qd.kernel
 def ends_of(x: qd.template(), out: qd.template()):

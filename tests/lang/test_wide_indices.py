@@ -32,19 +32,16 @@ def parallel(n: qd.i64, out: qd.template()):
     for i in range(n, n + 5):
         out[i - n] = i
 
-
 @qd.kernel
 def serial(n: qd.i64, out: qd.template()):
     for _ in range(1):
         for i in range(n, n + 5):
             out[i - n] = i
 
-
 @qd.kernel
 def stepped(n: qd.i64, out: qd.template()):
     for i in range(n, n + 15, 3):
         out[(i - n) // 3] = i
-
 
 @qd.kernel
 def stepped_down(n: qd.i64, out: qd.template()):
@@ -54,7 +51,6 @@ def stepped_down(n: qd.i64, out: qd.template()):
             out[k] = i
             k -= 1
 
-
 @qd.kernel
 def down(n: qd.i64, out: qd.template()):
     k = 4
@@ -63,24 +59,20 @@ def down(n: qd.i64, out: qd.template()):
         out[k] = i
         k -= 1
 
-
 @qd.kernel
 def step_of_64_bits(n: qd.i64, out: qd.template()):
     for i in range(n, n + qd.i64(5 * 2**33), qd.i64(2**33)):
         out[(i - n) // qd.i64(2**33)] = i
-
 
 @qd.kernel
 def box(n: qd.i64, out: qd.template()):
     for i, j in qd.ndrange((n, n + 2), 2):
         out[(i - n) * 2 + j] = i + j
 
-
 @qd.kernel
 def box_as_a_vector(n: qd.i64, out: qd.template()):
     for at in qd.grouped(qd.ndrange((n, n + 2), 2)):
         out[(at[0] - n) * 2 + at[1]] = at.sum()
-
 
 @qd.kernel
 def box_that_is_left(n: qd.i64, out: qd.template()):
@@ -89,7 +81,6 @@ def box_that_is_left(n: qd.i64, out: qd.template()):
             if i == n + 1 and j == 2:
                 break
             out[(i - n) * 3 + j] = i + j
-
 
 @qd.kernel
 def while_loop(n: qd.i64, out: qd.template()):
@@ -132,7 +123,6 @@ def first_of_a_range(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
         out[k] = i
         k += 1
 
-
 @qd.kernel
 def downwards(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
     k = 0
@@ -142,7 +132,6 @@ def downwards(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
             break
         out[k] = i
         k += 1
-
 
 @qd.kernel
 def marks(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
@@ -276,28 +265,23 @@ def test_the_shape_of_a_field() -> None:
 def at_i64(x: qd.template(), k: qd.i64):
     x[k] += 1
 
-
 @qd.kernel
 def at_u32(x: qd.template(), k: qd.u32):
     x[k] = x[k] + 1
-
 
 @qd.kernel
 def at_u64(x: qd.template(), k: qd.u64):
     qd.atomic_max(x[k], 1)
 
-
 @qd.kernel
 def in_an_array(x: qd.types.ndarray(), k: qd.i64):
     x[k] = 1
-
 
 @qd.kernel
 def in_a_vector(x: qd.template(), k: qd.i64):
     v = qd.Vector([0, 0, 0])
     v[k] += 1
     x[2] = v[0] + 10 * v[1] + 100 * v[2]
-
 
 @qd.kernel
 def in_an_element(x: qd.template(), k: qd.i64):

@@ -40,7 +40,6 @@ def by_field(x: qd.template(), n: qd.template(), y: qd.template()):
             v = qd.sin(v) + 0.1
         y[None] += v
 
-
 @qd.kernel
 def by_scalar(x: Array, n: qd.i32, y: qd.template()):
     for i in x:
@@ -49,7 +48,6 @@ def by_scalar(x: Array, n: qd.i32, y: qd.template()):
             v = qd.sin(v) + 0.1
         y[None] += v
 
-
 @qd.kernel
 def by_array(x: Array, counts: Ints, y: qd.template()):
     for i in x:
@@ -57,7 +55,6 @@ def by_array(x: Array, counts: Ints, y: qd.template()):
         for _ in range(counts[i]):
             v = qd.sin(v) + 0.1
         y[None] += v
-
 
 @qd.kernel
 def until(x: qd.template(), limit: qd.template(), y: qd.template()):

@@ -21,21 +21,17 @@ session = session_of(EVERYWHERE)
 def checked(a: qd.i32):
     assert a > 3, f"a is {a}"
 
-
 @qd.kernel
 def read_at(x: qd.template(), i: qd.i32) -> qd.f32:
     return x[i]
-
 
 @qd.kernel
 def divide(a: qd.i32, b: qd.i32) -> qd.i32:
     return a // b
 
-
 @qd.kernel
 def say(a: qd.i32):
     print("a is", a)
-
 
 @qd.kernel
 def spin(x: qd.template(), n: qd.i32):
@@ -74,24 +70,20 @@ def in_a_stepped_loop(x: qd.types.ndarray()) -> None:
             for j in range(9, 3, -2):
                 x[i, j] = 1.0
 
-
 @qd.kernel
 def over_vectors(x: qd.types.ndarray()) -> None:
     for at in qd.grouped(qd.ndrange(1, (4, 5))):
         x[at + 1] = 2.0
-
 
 @qd.kernel
 def in_parallel_steps(x: qd.types.ndarray()) -> None:
     for s in range(3, 5, 3):
         x[0, s + 4] = 1.0
 
-
 @qd.kernel
 def of_an_entry(x: qd.types.ndarray()) -> None:
     for s in range(2, 3):
         x[0, 0] = qd.Vector([1.0, 2.0])[s]
-
 
 @qd.kernel
 def divides(x: qd.types.ndarray()) -> None:

@@ -18,7 +18,6 @@ def square(x: qd.template(), y: qd.template(), by: qd.f32):
     for i in x:
         y[None] += by * x[i] * x[i]
 
-
 @qd.kernel
 def shift(a: qd.types.ndarray(dtype=qd.f32, ndim=1)):
     for i in a:

@@ -34,7 +34,6 @@ def mixed(a: qd.types.ndarray(dtype=qd.f32, ndim=1), by: qd.f32, out: qd.templat
         out[None] += a[i]
     return 7
 
-
 @qd.kernel
 def halved(x: qd.template(), y: qd.template()):
     for i in x:
@@ -42,7 +41,6 @@ def halved(x: qd.template(), y: qd.template()):
         while v > 0.1:
             v = qd.sin(v) * 0.5
         y[None] += v
-
 
 @qd.kernel
 def product(a: qd.types.ndarray(dtype=qd.f32, ndim=1), n: qd.i32, y: qd.template()):
