@@ -152,16 +152,13 @@ def carrying(values: int, real: Any = qd.f32, **options: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("values", "options", "slots"),
-    [
-        (8, {}, 12),  # on the CPU it does not pay
-        (8, {"ad_unroll": 4}, 3),
-        (8, {"ad_unroll": 5}, 3),
-        (7, {"ad_unroll": 4}, 12),  # 28 bytes a trip
-        (100, {"ad_unroll": 4}, 12),  # two copies of the body would be long
-    ],
-)
+@pytest.mark.parametrize(("values", "options", "slots"), [
+    (8, {}, 12),  # on the CPU it does not pay
+    (8, {"ad_unroll": 4}, 3),
+    (8, {"ad_unroll": 5}, 3),
+    (7, {"ad_unroll": 4}, 12),  # 28 bytes a trip
+    (100, {"ad_unroll": 4}, 12),  # two copies of the body would be long
+])
 def test_where_it_pays(values: int, options: dict[str, int], slots: int) -> None:
     assert {row.depth for row in carrying(values, **options).sizes()} == {slots}
 

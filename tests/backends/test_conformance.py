@@ -104,17 +104,14 @@ def test_atomics_on_bytes_that_begin_within_a_word(name: str) -> None:
         assert memory.array.tolist() == want
 
 
-@pytest.mark.parametrize(
-    ("t", "good", "bad"),
-    [
-        ("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)),
-        ("u32", (0, 2**32 - 1), (-1, 2**32)),
-        ("i64", (-1, -(2**63)), (2**63,)),
-        ("u64", (0, 2**63 - 1), (-1,)),
-        ("f64", (1.5, 3, -1, float("inf")), ("x", None)),
-        ("u1", (True, False), (1, 0)),
-    ],
-)
+@pytest.mark.parametrize(("t", "good", "bad"), [
+    ("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)),
+    ("u32", (0, 2**32 - 1), (-1, 2**32)),
+    ("i64", (-1, -(2**63)), (2**63,)),
+    ("u64", (0, 2**63 - 1), (-1,)),
+    ("f64", (1.5, 3, -1, float("inf")), ("x", None)),
+    ("u1", (True, False), (1, 0)),
+])
 def test_fast_scalars_and_returns(near: Any, t: str, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
     source = serial(f"%1: {t} = arg a\nstore @r[], %1", f"buffer @r: ret {t}[]", f"a: {t}")
     fast = near.load(source).frame(near.device()).entry([ScalarParam("a")], returns="r")

@@ -206,8 +206,7 @@ def test_threads_that_meet_without_copies_lose_no_sum():
 
 def test_targets_belong_to_one_task():
     """Each task has targets of its own, and what is in step with the task's index is private instead."""
-    exe = load(
-        """
+    exe = load("""
 kernel sums(n: i32) forward next %40 {
   buffer @y: field f32[64x64]
   buffer @at: field i32[64]
@@ -225,8 +224,7 @@ kernel sums(n: i32) forward next %40 {
     yield
   }
 }
-"""
-    )
+""")
     (task,) = exe.kernel.body
     assert isinstance(task, N.Offload)
     (found,) = copies.targets(exe.kernel, task)

@@ -351,8 +351,7 @@ def test_divergence() -> None:
 
 def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
     def split(bound: str) -> int:
-        _, task = parsed(
-            f"""
+        _, task = parsed(f"""
         adstack_alloca $4: f32 'v' primal %9 reason "test"
         %5: i32 = const 0
         %6: i32 = load @n[{bound}]
@@ -361,8 +360,7 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
           adstack_push $4, %9
           %10: f32 = mul %9, %9
           yield %10
-        }} -> (%11: f32)"""
-        )
+        }} -> (%11: f32)""")
         return len(divergence(task.body, [3]).per_lane)
 
     assert split("%5") == 0

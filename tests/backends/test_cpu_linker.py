@@ -114,16 +114,13 @@ def test_data_zeros_tables_and_functions_of_the_process_are_found() -> None:
     del held
 
 
-@pytest.mark.parametrize(
-    "text, why",
-    [
-        ("declare i64 @none(i64)\ndefine i64 @entry(i64 %x) {\n  %y = call i64 @none(i64 %x)\n  ret i64 %y\n}",
-         "none, which this process has not"),
-        ("@t = thread_local global i64 1\ndefine i64 @entry(i64 %x) {\n  %y = load i64, ptr @t\n  ret i64 %y\n}",
-         "memory of threads"),
-        ("define i64 @another(i64 %x) {\n  ret i64 %x\n}", "what it defines"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text, why", [
+    ("declare i64 @none(i64)\ndefine i64 @entry(i64 %x) {\n  %y = call i64 @none(i64 %x)\n  ret i64 %y\n}",
+     "none, which this process has not"),
+    ("@t = thread_local global i64 1\ndefine i64 @entry(i64 %x) {\n  %y = load i64, ptr @t\n  ret i64 %y\n}",
+     "memory of threads"),
+    ("define i64 @another(i64 %x) {\n  ret i64 %x\n}", "what it defines"),
+])  # fmt: skip
 def test_unsupported_objects_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         linker.linked(object_of(text), ("entry",), {})

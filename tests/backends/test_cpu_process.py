@@ -219,8 +219,7 @@ print("parent", parallel.launch())
 def test_exit_where_the_first_launch_is_a_handler_of_atexit(tmp_path: Path) -> None:
     """Python calls no handler that is registered by then."""
     program = tmp_path / "program.py"
-    program.write_text(
-        f"""
+    program.write_text(f"""
 import atexit, sys
 sys.path[:0] = [{str(TESTS.parent)!r}]
 import numpy as np
@@ -238,6 +237,5 @@ def launch():
     x = np.ones(3)
     double(x)
     print(x)
-"""
-    )
+""")
     assert finish(Child(sys.executable, "-X", "faulthandler", "-u", str(program))) == "[2. 2. 2.]\n"

@@ -36,25 +36,22 @@ def test_a_depth_is_counted() -> None:
     assert not found(stacked("f32", 4).replace("{OP}", "add %9, %9"))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "left"),
-    [
-        ("%30: i32 = load @count[%3]", "%30: i32 = const 5", "w"),
-        ("%30: i32 = load @count[%3]", "%30: i32 = load @count[%5]", "w"),
-        ("%30: i32 = load @count[%3]", "%30: i32 = add %6, %15", "w"),
-        ("%31: i32 in %16..%30", "%31: i32 in %15..%30", "w"),
-        ("for reversed %31", "for %31", "w"),
-        ("for %8", "for reversed %8", "w"),
-        ("adstack_pop $4\n", "adstack_pop $4\n%40: f32 = adstack_load_top $4\n", "w"),
-        ("adstack_pop $4\n", "adstack_pop $4\nadstack_pop $4\n", "w"),
-        ("adstack_push $4, %9\n", "adstack_push $4, %9\nadstack_push $4, %9\n", "w"),
-        ("adstack_push $4, %9\n", "if %17 {\nadstack_push $4, %9\nyield\n} else {\nyield\n}\n", "w"),
-        ("%24: i32 = add %22, %15", "%24: i32 = add %22, %16", "v"),
-        ("%24: i32 = add %22, %15", "%24: i32 = mul %22, %15", "v"),
-        ("%33: i32 in %5..%27", "%33: i32 in %15..%27", "v"),
-        ("%33: i32 in %5..%27", "%33: i32 in %5..%6", "v"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "left"), [
+    ("%30: i32 = load @count[%3]", "%30: i32 = const 5", "w"),
+    ("%30: i32 = load @count[%3]", "%30: i32 = load @count[%5]", "w"),
+    ("%30: i32 = load @count[%3]", "%30: i32 = add %6, %15", "w"),
+    ("%31: i32 in %16..%30", "%31: i32 in %15..%30", "w"),
+    ("for reversed %31", "for %31", "w"),
+    ("for %8", "for reversed %8", "w"),
+    ("adstack_pop $4\n", "adstack_pop $4\n%40: f32 = adstack_load_top $4\n", "w"),
+    ("adstack_pop $4\n", "adstack_pop $4\nadstack_pop $4\n", "w"),
+    ("adstack_push $4, %9\n", "adstack_push $4, %9\nadstack_push $4, %9\n", "w"),
+    ("adstack_push $4, %9\n", "if %17 {\nadstack_push $4, %9\nyield\n} else {\nyield\n}\n", "w"),
+    ("%24: i32 = add %22, %15", "%24: i32 = add %22, %16", "v"),
+    ("%24: i32 = add %22, %15", "%24: i32 = mul %22, %15", "v"),
+    ("%33: i32 in %5..%27", "%33: i32 in %15..%27", "v"),
+    ("%33: i32 in %5..%27", "%33: i32 in %5..%6", "v"),
+])
 def test_what_is_counted(old: str, new: str, left: str) -> None:
     assert PLAIN.count(old) == 1
     assert set(found(PLAIN.replace(old, new))) == {left}
@@ -73,15 +70,12 @@ def test_trips_of_inner_loops_are_numbered_through() -> None:
     assert (both["v"].inner(), both["w"].inner()) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("%14: i32 in %6..%7", "%14: i32 in %6..%8"),
-        ("%22: i32 in %6..%7", "%22: i32 in %7..%7"),
-        ("for %14", "for reversed %14"),
-        ("for reversed %22", "for %22"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("%14: i32 in %6..%7", "%14: i32 in %6..%8"),
+    ("%22: i32 in %6..%7", "%22: i32 in %7..%7"),
+    ("for %14", "for reversed %14"),
+    ("for reversed %22", "for %22"),
+])
 def test_which_inner_loops_are_counted(old: str, new: str) -> None:
     assert nested(10).count(old) == 1
     assert set(found(nested(10).replace(old, new))) == {"v"}

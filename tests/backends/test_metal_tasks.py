@@ -68,17 +68,14 @@ def test_memory_of_another_device_is_refused() -> None:
 
 # --- what does not work ---------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(
-    ("source", "what"),
-    [
-        (serial("%1: f32 = const 1.0\n%2: f64 'speed' = cast %1\n%3: f32 = cast %2\nstore @r[], %3",
-                "buffer @r: ret f32[]"), "variable 'speed' of kernel 'k'"),
-        (serial("%1: f64 = load @mass[]\n%2: f32 = cast %1\nstore @r[], %2",
-                "buffer @r: ret f32[]\nbuffer @mass: field f64[]"), "field 'mass' of kernel 'k'"),
-        (serial("%1: f64 = arg dt\n%2: f32 = cast %1\nstore @r[], %2", "buffer @r: ret f32[]", "dt: f64"),
-         "argument 'dt' of kernel 'k'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "what"), [
+    (serial("%1: f32 = const 1.0\n%2: f64 'speed' = cast %1\n%3: f32 = cast %2\nstore @r[], %3",
+            "buffer @r: ret f32[]"), "variable 'speed' of kernel 'k'"),
+    (serial("%1: f64 = load @mass[]\n%2: f32 = cast %1\nstore @r[], %2",
+            "buffer @r: ret f32[]\nbuffer @mass: field f64[]"), "field 'mass' of kernel 'k'"),
+    (serial("%1: f64 = arg dt\n%2: f32 = cast %1\nstore @r[], %2", "buffer @r: ret f32[]", "dt: f64"),
+     "argument 'dt' of kernel 'k'"),
+])  # fmt: skip
 def test_f64_is_refused_by_name(source: str, what: str) -> None:
     with pytest.raises(QuadrantsTypeError, match=f"{what} is f64, which Metal does not have"):
         metal.load(parse_kernel(source), metal_rig.EXACT)

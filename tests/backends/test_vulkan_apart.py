@@ -30,16 +30,13 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Any:
     qd.reset()
 
 
-@pytest.mark.parametrize(
-    ("types", "mapped", "staging", "remote"),
-    [
-        ([0, OWN, MAPPED, MAPPED | CACHED, OWN | MAPPED], 4, 3, 1),  # NVIDIA's H200
-        ([OWN | MAPPED | CACHED], 0, 0, 0),  # lavapipe
-        ([OWN, OWN | MAPPED, OWN | MAPPED | CACHED], 2, 2, 0),  # an integrated GPU
-        ([OWN, MAPPED | CACHED], 1, 1, 0),  # one whose own memory the host cannot map
-        ([OWN], None, None, 0),
-    ],
-)
+@pytest.mark.parametrize(("types", "mapped", "staging", "remote"), [
+    ([0, OWN, MAPPED, MAPPED | CACHED, OWN | MAPPED], 4, 3, 1),  # NVIDIA's H200
+    ([OWN | MAPPED | CACHED], 0, 0, 0),  # lavapipe
+    ([OWN, OWN | MAPPED, OWN | MAPPED | CACHED], 2, 2, 0),  # an integrated GPU
+    ([OWN, MAPPED | CACHED], 1, 1, 0),  # one whose own memory the host cannot map
+    ([OWN], None, None, 0),
+])
 def test_which_memory_is_chosen(types: list[int], mapped: int | None, staging: int | None, remote: int) -> None:
     everything = (1 << len(types)) - 1
     assert [kind.best(types, everything) for kind in (M.MAPPED, M.STAGING, M.REMOTE)] == [mapped, staging, remote]

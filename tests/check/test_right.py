@@ -34,14 +34,11 @@ def session():
 
 
 @pytest.mark.filterwarnings("ignore::quadrants_lab.errors.QuadrantsWarning")
-@pytest.mark.parametrize(
-    ("program", "case", "arch"),
-    [
-        pytest.param(p, case, arch, id=f"{p.name}-{k}-{arch}", marks=[*marks, pytest.mark.slow] if n % EACH else marks)
-        for arch, marks in {"cpu": [], "vulkan": skips("vulkan")}.items()
-        for n, (p, k, case) in enumerate((p, k, case) for p in RIGHT for k, case in enumerate(p.cases))
-    ],
-)
+@pytest.mark.parametrize(("program", "case", "arch"), [
+    pytest.param(p, case, arch, id=f"{p.name}-{k}-{arch}", marks=[*marks, pytest.mark.slow] if n % EACH else marks)
+    for arch, marks in {"cpu": [], "vulkan": skips("vulkan")}.items()
+    for n, (p, k, case) in enumerate((p, k, case) for p in RIGHT for k, case in enumerate(p.cases))
+])
 def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> None:
     bench, job = Bench(f64, arch), job_of(program, case)
     kernel, args, placed = bench.kernel(job)

@@ -23,14 +23,7 @@ from child import Child, run
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.distributed import (
-    Gradients,
-    ShardError,
-    cluster,
-    gradients,
-    kept,
-    local_client,
-    map_gradients,
-    worker,
+    Gradients, ShardError, cluster, gradients, kept, local_client, map_gradients, worker
 )
 from quadrants_lab.distributed.sending import packed
 from quadrants_lab.notebook import split
@@ -427,19 +420,16 @@ def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
 
 # --- wrong calls ----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(
-    "fn, params, more, says",
-    [
-        (programs.asserts, np.arange(3), {}, "QL2201.*params has dtype int64"),
-        (programs.asserts, {"n": [1]}, {}, "QL2201.*parameter n has dtype int64"),
-        (programs.without_tape, SQUARES, {}, "QL2202.*no gradient was run"),
-        (lambda x, shard: x, SQUARES, {}, "QL2203.*a loss is one number"),
-        (lambda x, shard: (0.0, np.zeros(3)), SQUARES, {}, r"QL2203.*one of shape \(3,\) for the gradient by params"),
-        (lambda x, shard: (0.0, {"b": x["a"]}), {"a": SQUARES}, {}, "QL2203.*none for the gradient by a"),
-        (programs.asserts, SQUARES, {"together": 3}, "QL2207.*power of two, not 3"),
-        (programs.asserts, SQUARES, {"init": {}}, "QL2208.*takes no init"),
-    ],
-)
+@pytest.mark.parametrize("fn, params, more, says", [
+    (programs.asserts, np.arange(3), {}, "QL2201.*params has dtype int64"),
+    (programs.asserts, {"n": [1]}, {}, "QL2201.*parameter n has dtype int64"),
+    (programs.without_tape, SQUARES, {}, "QL2202.*no gradient was run"),
+    (lambda x, shard: x, SQUARES, {}, "QL2203.*a loss is one number"),
+    (lambda x, shard: (0.0, np.zeros(3)), SQUARES, {}, r"QL2203.*one of shape \(3,\) for the gradient by params"),
+    (lambda x, shard: (0.0, {"b": x["a"]}), {"a": SQUARES}, {}, "QL2203.*none for the gradient by a"),
+    (programs.asserts, SQUARES, {"together": 3}, "QL2207.*power of two, not 3"),
+    (programs.asserts, SQUARES, {"init": {}}, "QL2208.*takes no init"),
+])
 def test_wrong_calls(fn: Any, params: Any, more: dict[str, Any], says: str) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match="(?s)" + says):
         map_gradients(fn, params, [0], client=False, **more)

@@ -50,15 +50,12 @@ def test_entries_as_templates():
     assert v.get_scalar_field(0) == v.get_scalar_field(0) != v.get_scalar_field(1)
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [
-        qd.types.ndarray(dtype=qd.f32, element_dim=1),
-        qd.types.ndarray(element_dim=1),
-        qd.types.ndarray(dtype=qd.f32, element_shape=(3,)),
-        qd.types.ndarray(dtype=qd.types.vector(3, qd.f32, unpacked=True)),
-    ],
-)
+@pytest.mark.parametrize("annotation", [
+    qd.types.ndarray(dtype=qd.f32, element_dim=1),
+    qd.types.ndarray(element_dim=1),
+    qd.types.ndarray(dtype=qd.f32, element_shape=(3,)),
+    qd.types.ndarray(dtype=qd.types.vector(3, qd.f32, unpacked=True)),
+])
 def test_elements_in_annotations(annotation):
     def k(x):
         for i in range(x.shape[0]):

@@ -41,19 +41,16 @@ def test_an_unknown_option_is_an_error(given, message) -> None:
         qd.sync()  # nothing was started
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"debug": "x"},
-        {"default_fp": qd.i32},
-        {"default_ip": qd.u32},
-        {"cpu_max_num_threads": -1},
-        {"ad_stack_size": 1.5},
-        {"log_level": "loud"},
-        {"offline_cache_file_path": 5},
-        {"arch": "gpuu"},
-    ],
-)
+@pytest.mark.parametrize("given", [
+    {"debug": "x"},
+    {"default_fp": qd.i32},
+    {"default_ip": qd.u32},
+    {"cpu_max_num_threads": -1},
+    {"ad_stack_size": 1.5},
+    {"log_level": "loud"},
+    {"offline_cache_file_path": 5},
+    {"arch": "gpuu"},
+])
 def test_a_bad_value_is_an_error(given) -> None:
     with pytest.raises(TypeError, match=r"qd\.init"):
         qd.init(**given)

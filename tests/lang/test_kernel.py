@@ -53,16 +53,13 @@ def test_scalars_in_and_values_out() -> None:
     assert two() == (1.5, 2)
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs", "message"),
-    [
-        ((1,), {}, "missing: b"),
-        ((1, 2, 3), {}, "takes 2 arguments, 3 were given"),
-        ((1,), {"c": 2}, "no argument 'c'"),
-        ((1, 2), {"b": 2}, "given twice"),
-        ((), {"b": 2}, "takes 2 arguments"),
-    ],
-)
+@pytest.mark.parametrize(("args", "kwargs", "message"), [
+    ((1,), {}, "missing: b"),
+    ((1, 2, 3), {}, "takes 2 arguments, 3 were given"),
+    ((1,), {"c": 2}, "no argument 'c'"),
+    ((1, 2), {"b": 2}, "given twice"),
+    ((), {"b": 2}, "takes 2 arguments"),
+])
 def test_arity(args, kwargs, message) -> None:
     for _ in range(2):  # before and after the launch path was specialised
         with pytest.raises(qd.QuadrantsSyntaxError, match=message):
@@ -94,18 +91,15 @@ READ_ONLY = np.ones(4, np.float32)
 READ_ONLY.flags.writeable = False
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (np.ones(4), "must have dtype f32"),
-        (np.ones((2, 2), np.float32), "must have 1 axis"),
-        (np.ones(8, np.float32)[::2], "not C-contiguous"),
-        (np.ones(4, np.complex64), "no dtype of the language"),
-        (np.ones(4, ">f4"), "no dtype of the language"),
-        ([1.0, 2.0], "it is of type list"),
-        (READ_ONLY, "read-only"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "message"), [
+    (np.ones(4), "must have dtype f32"),
+    (np.ones((2, 2), np.float32), "must have 1 axis"),
+    (np.ones(8, np.float32)[::2], "not C-contiguous"),
+    (np.ones(4, np.complex64), "no dtype of the language"),
+    (np.ones(4, ">f4"), "no dtype of the language"),
+    ([1.0, 2.0], "it is of type list"),
+    (READ_ONLY, "read-only"),
+])
 def test_an_array_of_the_wrong_kind(bad, message) -> None:
     for _ in range(2):
         with pytest.raises(ArgumentError, match=message):

@@ -148,14 +148,11 @@ def test_what_does_not_fit_in_a_list_is_not_kept() -> None:
     assert len(set(y.to_numpy())) == 4
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (lambda: qd.root.dynamic(qd.ij, 4), "one axis"),
-        (lambda: qd.root.pointer(qd.ij, 2**16).dense(qd.ij, 4).place(qd.field(qd.f32)), "QL2036.*256 GiB"),
-        (lambda: qd.root.quant_array(qd.i, 4, 32), "QL2028"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "says"), [
+    (lambda: qd.root.dynamic(qd.ij, 4), "one axis"),
+    (lambda: qd.root.pointer(qd.ij, 2**16).dense(qd.ij, 4).place(qd.field(qd.f32)), "QL2036.*256 GiB"),
+    (lambda: qd.root.quant_array(qd.i, 4, 32), "QL2028"),
+])
 @CPU_ALONE
 def test_wrong_layouts(wrong, says: str, session: str) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match=says):

@@ -60,16 +60,13 @@ def test_layouts_change_nothing(backend):
     assert qd.tensor(qd.f32, (2, 3), layout=(0, 1), backend=backend).layout is None
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
-    [
-        ({"layout": (0,)}, ValueError, "permutation"),
-        ({"layout": (0, 0)}, ValueError, "permutation"),
-        ({"order": "ji"}, TypeError, "layout="),
-        ({"backend": 7}, ValueError, "qd.Backend"),
-        ({"name": "x"}, TypeError, "ndarray"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "said"), [
+    ({"layout": (0,)}, ValueError, "permutation"),
+    ({"layout": (0, 0)}, ValueError, "permutation"),
+    ({"order": "ji"}, TypeError, "layout="),
+    ({"backend": 7}, ValueError, "qd.Backend"),
+    ({"name": "x"}, TypeError, "ndarray"),
+])
 def test_what_tensor_refuses(options, error, said):
     with pytest.raises(error, match=said):
         qd.tensor(qd.f32, (2, 3), **options)

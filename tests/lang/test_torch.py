@@ -367,16 +367,13 @@ def test_scalars_to_and_from_torch(make):
         x.from_torch(torch.zeros(2, 3, dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize(
-    ("x", "shape", "kept"),
-    [
-        (lambda: qd.Vector.field(3, qd.f32, 2), (2, 3), (2, 3, 1)),
-        (lambda: qd.Matrix.field(3, 1, qd.f32, 2), (2, 3), (2, 3, 1)),
-        (lambda: qd.Matrix.field(1, 3, qd.f32, 2), (2, 1, 3), (2, 1, 3)),
-        (lambda: qd.Vector.ndarray(3, qd.f32, 2), (2, 3), None),
-        (lambda: qd.Matrix.ndarray(3, 1, qd.f32, 2), (2, 3, 1), None),
-    ],
-)
+@pytest.mark.parametrize(("x", "shape", "kept"), [
+    (lambda: qd.Vector.field(3, qd.f32, 2), (2, 3), (2, 3, 1)),
+    (lambda: qd.Matrix.field(3, 1, qd.f32, 2), (2, 3), (2, 3, 1)),
+    (lambda: qd.Matrix.field(1, 3, qd.f32, 2), (2, 1, 3), (2, 1, 3)),
+    (lambda: qd.Vector.ndarray(3, qd.f32, 2), (2, 3), None),
+    (lambda: qd.Matrix.ndarray(3, 1, qd.f32, 2), (2, 3, 1), None),
+])
 def test_elements_to_and_from_torch(x, shape, kept):
     made = x()
     assert made.to_torch().shape == made.to_numpy().shape == shape

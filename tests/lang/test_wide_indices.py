@@ -209,19 +209,15 @@ def space(text: str, **names):
     return fn
 
 
-@pytest.mark.parametrize(
-    ("text", "dtype"),
-    [
-        ("range(n)", i32), ("range(s)", i32), ("range(m)", i64), ("range(u)", i64), ("range(n, m)", i64),
-        ("range(10)", i32), ("range(2**31 - 1)", i32), ("range(2**31)", i64), ("range(-2**31, 0)", i32),
-        ("range(-2**31 - 1, 0)", i64), ("range(0, n, 2)", i32), ("range(0, m, 2)", i64), ("range(0, 9, 2**31)", i64),
-        ("range(-2**31, 2**31 - 1, 2)", i64), ("range(-2**31, 2**31 - 1, 3)", i32),
-        ("small", i32), ("large", i64), ("shifted", i64), ("qd.grouped(deep)", i64), ("qd.grouped(flat)", i32),
-        ("qd.grouped(qd.ndrange(n, m))", i64), ("qd.grouped(qd.ndrange(n, s))", i32), ("a", i32),
-        ("range(small.shape[0])", i32), ("range(large.shape[0])", i64), ("range(large.shape[0] - 6, n)", i32),
-        ("range(a.shape[0])", i32),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "dtype"), [
+    ("range(n)", i32), ("range(s)", i32), ("range(m)", i64), ("range(u)", i64), ("range(n, m)", i64),
+    ("range(10)", i32), ("range(2**31 - 1)", i32), ("range(2**31)", i64), ("range(-2**31, 0)", i32),
+    ("range(-2**31 - 1, 0)", i64), ("range(0, n, 2)", i32), ("range(0, m, 2)", i64), ("range(0, 9, 2**31)", i64),
+    ("range(-2**31, 2**31 - 1, 2)", i64), ("range(-2**31, 2**31 - 1, 3)", i32), ("small", i32), ("large", i64),
+    ("shifted", i64), ("qd.grouped(deep)", i64), ("qd.grouped(flat)", i32), ("qd.grouped(qd.ndrange(n, m))", i64),
+    ("qd.grouped(qd.ndrange(n, s))", i32), ("a", i32), ("range(small.shape[0])", i32), ("range(large.shape[0])", i64),
+    ("range(large.shape[0] - 6, n)", i32), ("range(a.shape[0])", i32),
+])  # fmt: skip
 def test_an_index_is_i32_where_the_bounds_fit(text: str, dtype) -> None:
     fields = {
         "small": FakeField(u8, 2**31 - 1), "large": FakeField(u8, HUGE), "deep": FakeField(u8, 3, HUGE),

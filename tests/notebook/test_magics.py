@@ -237,13 +237,10 @@ def cosines(a: qd.types.ndarray(dtype=qd.f64, ndim=1)):
         np.testing.assert_allclose(shell.user_ns["t"].grad.numpy(), -np.sin([0.1, 0.2]), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("root", "says"),
-    [
-        ("x[i] - x[0]", "look  the gradient of x has elements that are NaN or infinite\n"),
-        ("x[i] - 0.2", "--check: the loss is nan"),
-    ],
-)
+@pytest.mark.parametrize(("root", "says"), [
+    ("x[i] - x[0]", "look  the gradient of x has elements that are NaN or infinite\n"),
+    ("x[i] - 0.2", "--check: the loss is nan"),
+])
 def test_check_of_what_is_not_a_number(cell, root, says):
     roots = f"\n@qd.kernel\ndef roots():\n    for i in x:\n        y[None] += qd.sqrt({root})\n\n"
     assert says in cell("%%qdkernel --grad y --check --quiet" + roots + "roots()").text

@@ -119,25 +119,22 @@ def test_the_last_expression_is_displayed_unless_silenced(text, shown):
     assert (compile_cell(text, "%%qdkernel", 90_004).last is not None) is shown
 
 
-@pytest.mark.parametrize(
-    "line, found",
-    [
-        ("%%qdkernel ", [o.flag for o in OPTIONS]),
-        ("%%qdkernel --g", ["--grad"]),
-        ("%%qdkernel --grad ", ["loss1", "loss2"]),
-        ("%%qdkernel --arch cpu,", ["metal"]),
-        ("%%qdkernel --arch cpu,me", ["metal"]),
-        ("%%qdkernel --quiet --q", []),
-        ("%qdinspect k", ["k1"]),
-        ("%qdstep ", ["k1"]),
-        ("%qdstep k1 ", ["--launch", "--step", "--line"]),
-        ("%qdstep k1 3 --li", ["--line"]),
-        ("%qdstep k1 --launch ", []),
-        ("%qdcheck ", ["loss1", "loss2"]),
-        ("%%time --g", []),
-        ("%%qdkernel", []),
-    ],
-)
+@pytest.mark.parametrize("line, found", [
+    ("%%qdkernel ", [o.flag for o in OPTIONS]),
+    ("%%qdkernel --g", ["--grad"]),
+    ("%%qdkernel --grad ", ["loss1", "loss2"]),
+    ("%%qdkernel --arch cpu,", ["metal"]),
+    ("%%qdkernel --arch cpu,me", ["metal"]),
+    ("%%qdkernel --quiet --q", []),
+    ("%qdinspect k", ["k1"]),
+    ("%qdstep ", ["k1"]),
+    ("%qdstep k1 ", ["--launch", "--step", "--line"]),
+    ("%qdstep k1 3 --li", ["--line"]),
+    ("%qdstep k1 --launch ", []),
+    ("%qdcheck ", ["loss1", "loss2"]),
+    ("%%time --g", []),
+    ("%%qdkernel", []),
+])
 def test_completions(line, found):
     names = {"loss": ["loss1", "loss2"], "arch": ["cpu", "metal"], "kernel": ["k1"]}
     assert candidates(line, lambda kind: names[kind]) == found
@@ -152,15 +149,12 @@ def test_the_shell_completes_options_and_names(shell, cell):
         assert want in [c.text for c in found[0](context)["completions"]]
 
 
-@pytest.mark.parametrize(
-    "size, text",
-    [
-        ("max(@n[], 0)", "max(n[None], 0)"),
-        ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) for j in range(n[None])"),
-        ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
-        ("arg count + 1", "arg count + 1"),
-    ],
-)
+@pytest.mark.parametrize("size, text", [
+    ("max(@n[], 0)", "max(n[None], 0)"),
+    ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) for j in range(n[None])"),
+    ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
+    ("arg count + 1", "arg count + 1"),
+])
 def test_sizes_read_as_the_user_would_write_them(size, text):
     assert readable(parse_size(size)) == text
 

@@ -112,11 +112,9 @@ def test_a_click_is_kept_when_its_listing_scrolls_under_it(page: Page):
     sine = column.locator('.ln[data-stmt="9"]')
     sine.hover()
     page.mouse.down()
-    column.locator(".scroller").evaluate(
-        """async (x) => { for (const by of [90, -180, 90]) {
+    column.locator(".scroller").evaluate("""async (x) => { for (const by of [90, -180, 90]) {
              x.scrollTop += by;
-             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); } }"""
-    )
+             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); } }""")
     sine.hover()
     page.mouse.up()
     assert page.locator(".say").inner_text().startswith("line 10: ")  # the pointer alone says nothing

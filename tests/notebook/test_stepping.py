@@ -83,15 +83,12 @@ def test_the_magic_in_a_terminal(cell, wave):
     assert "adstack_push" in ran.text
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("", "takes the name of a kernel"),
-        ("wav", "no such name"),
-        ("wave 77", "there are 0 .. 3"),
-        ("wave one", "is not an iteration"),
-    ],
-)
+@pytest.mark.parametrize(("line", "says"), [
+    ("", "takes the name of a kernel"),
+    ("wav", "no such name"),
+    ("wave 77", "there are 0 .. 3"),
+    ("wave one", "is not an iteration"),
+])
 def test_bad_requests_are_errors(cell, wave, line, says):
     ran = cell(f"%qdstep {line}")
     assert not ran.ok

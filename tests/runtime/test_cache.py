@@ -334,16 +334,13 @@ def test_the_cache_folder_may_be_a_link_and_those_below_may_not(tmp_path: Path) 
 
 # --- where it is --------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(
-    "environment, want",
-    [
-        ({"QD_OFFLINE_CACHE_FILE_PATH": "{here}/asked", "XDG_CACHE_HOME": "{here}"}, "{here}/asked"),
-        ({"QD_OFFLINE_CACHE_FILE_PATH": "~/asked"}, "{here}/asked"),
-        ({"XDG_CACHE_HOME": "{here}/shared"}, "{here}/shared/quadrants_lab"),
-        ({"XDG_CACHE_HOME": "not absolute"}, "{here}/.cache/quadrants_lab"),
-        ({}, "{here}/.cache/quadrants_lab"),
-    ],
-)
+@pytest.mark.parametrize("environment, want", [
+    ({"QD_OFFLINE_CACHE_FILE_PATH": "{here}/asked", "XDG_CACHE_HOME": "{here}"}, "{here}/asked"),
+    ({"QD_OFFLINE_CACHE_FILE_PATH": "~/asked"}, "{here}/asked"),
+    ({"XDG_CACHE_HOME": "{here}/shared"}, "{here}/shared/quadrants_lab"),
+    ({"XDG_CACHE_HOME": "not absolute"}, "{here}/.cache/quadrants_lab"),
+    ({}, "{here}/.cache/quadrants_lab"),
+])
 def test_the_environment_names_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], want: str
 ) -> None:

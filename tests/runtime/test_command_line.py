@@ -155,14 +155,11 @@ def test_check_wants_a_loss(program, capsys, name, says) -> None:
 
 
 @pytest.mark.parametrize("command", [["inspect"], ["check", "--grad", "y"]])
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("1 / 0\n", '  File "{file}", line 1, in <module>\n    1 / 0\n'),
-        ("def (\n", '  File "{file}", line 1\n    def (\n'),
-        ("\0", "{file}: "),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("1 / 0\n", '  File "{file}", line 1, in <module>\n    1 / 0\n'),
+    ("def (\n", '  File "{file}", line 1\n    def (\n'),
+    ("\0", "{file}: "),
+])
 def test_a_file_that_fails_is_told_without_our_frames(tmp_path, capsys, command, text, says) -> None:
     file = tmp_path / "fails.py"
     file.write_text(text)

@@ -72,16 +72,13 @@ def test_arrays_with_and_without_gradient_meet_different_code() -> None:
     assert with_grad.grad.to_numpy().tolist() == [24, 24]
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ((np.ones((2, 2)), np.ones(2, np.int32)), "must have 1 axis"),
-        ((np.ones(2), np.ones(2)), "argument 'counts' of by_array must have dtype i32"),
-        ((np.ones(2), np.ones((2, 2), np.int32)), "must have 1 axis"),
-        ((np.ones(2), [1, 2]), "must be a numpy array"),
-        ((None, np.ones(2, np.int32)), "must be a numpy array"),
-    ],
-)
+@pytest.mark.parametrize(("args", "message"), [
+    ((np.ones((2, 2)), np.ones(2, np.int32)), "must have 1 axis"),
+    ((np.ones(2), np.ones(2)), "argument 'counts' of by_array must have dtype i32"),
+    ((np.ones(2), np.ones((2, 2), np.int32)), "must have 1 axis"),
+    ((np.ones(2), [1, 2]), "must be a numpy array"),
+    ((None, np.ones(2, np.int32)), "must be a numpy array"),
+])
 def test_wrong_arguments_of_a_gradient(args, message) -> None:
     _, y = make()
     x = qd.ndarray(qd.f64, 2, needs_grad=True)
