@@ -58,12 +58,10 @@ def test_the_oracle_against_finite_differences(program):
     rng = np.random.default_rng(3)
     start = dict(job.floats)
     way = {name: rng.uniform(-1, 1, start[name].shape) for name in job.grads}
-
     def loss(step):
         job.floats.update({name: start[name] + step * way[name] for name in job.grads})
         values = job.oracle().values
         return sum((values[name] * job.seeds[name]).sum() for name in job.grads)
-
     step = 1e-5
     slope = (loss(step) - loss(-step)) / (2 * step)
     want = sum((outcome.grads[name] * way[name]).sum() for name in job.grads)

@@ -58,12 +58,10 @@ def test_the_text_of_a_kernel_before_all_passes_has_what_its_gradient_needs(opt)
     """docs/start.md gave the text after all passes, from which a pass has dropped it."""
     qd.init(arch=qd.cpu)
     x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def squares():
         for i in x:
             y[None] += x[i] * x[i]
-
     squares()
     status, out, err = opt("gradient", squares.ir("front end"), "--verify")
     assert (status, err) == (0, "")

@@ -153,13 +153,11 @@ def test_no_grad_in_forward_mode() -> None:
     x.fill(2.0)
     y.dual.fill(7)
     z.dual.fill(7)
-
     @qd.kernel
     def k():
         for i in x:
             y[i] = x[i]
             z[i] += x[i]
-
     with pytest.warns(qd.QuadrantsWarning, match="QL2096"), qd.ad.FwdMode(z, x, [1, 1, 1], clear_gradients=False):
         qd.ad.no_grad(reset_by(k))()
     assert y.dual.to_numpy().tolist() == [0, 0, 0]

@@ -72,12 +72,10 @@ def test_keeping_an_array_of_many_axes():
     qd.init(arch=qd.cpu, offline_cache=False)
     x = qd.field(qd.f32, shape=(1, 2) * 5, needs_grad=True)
     x.fill(3.0)
-
     @qd.kernel
     def square():
         for at in qd.grouped(x):
             x[at] = x[at] * x[at]
-
     square()
     x.grad.fill(1.0)
     square.grad()

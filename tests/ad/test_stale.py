@@ -76,7 +76,6 @@ def test_arguments() -> None:
     def measure(a: qd.types.ndarray(), b: qd.types.ndarray()):
         for i in a:
             b[0] += a[i] ** 2
-
     a, b, c = (qd.ndarray(qd.f32, n, needs_grad=True) for n in (4, 1, 4))
     a.fill(2.0)
     b.grad.fill(1.0)

@@ -143,12 +143,10 @@ def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
 def test_python_overwrites_equal_values() -> None:
     """Python writes the value that y has already: the value stays, but the derivative ends."""
     x, y, loss = field(2), field(2), field()
-
     @qd.kernel
     def k():
         for i in x:
             y[i] += 3.0 * x[i]
-
     with qd.ad.Tape(loss):
         k()
         y.fill(0)

@@ -187,26 +187,22 @@ def scaled(c: qd.template(), by: qd.f64):
 def test_what_only_the_reverse_part_of_a_gradient_reads() -> None:
     """The field is read after the guard of the stacks; before it, one element of the same field is read."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
-
     def run() -> None:
         for _ in range(2):
             grown(x, c, y, 2)
             scaled(c, 2.0)
-
     check(y, run, x, c)
 
 
 def test_a_write_by_an_unrecorded_launch_is_an_error() -> None:
     """Launches of another thread are not recorded, so one that changes what gradients read must be an error."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
-
     def run() -> None:
         with qd.ad.Tape(y):
             grown(x, c, y, 2)
             other = threading.Thread(target=scaled, args=(c, 2.0))
             other.start()
             other.join()
-
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2094.*c was written under a Tape by a launch"):
         run()
     with qd.ad.Tape(y):  # and the next one is as ever
@@ -243,13 +239,11 @@ def test_an_unrecorded_launch_before_or_after_all_others_is_an_error(first: bool
 def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "KEEP_BYTES", 100)
     x, c, y = drawn(field(3)), drawn(field(3)), field()
-
     def run() -> None:
         with qd.ad.Tape(y):
             for _ in range(5):  # 24 bytes each time
                 grown(x, c, y, 2)
                 scaled(c, 2.0)
-
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2093.*the last ones are of c, which the gradient"):
         run()
 

@@ -57,12 +57,10 @@ def test_another_array() -> None:
 def test_other_checks() -> None:
     x, loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
     x[None] = 2.0
-
     @qd.kernel
     def below_one():
         assert x[None] < 1.0
         loss[None] += x[None]
-
     for _ in range(3):
         with qd.ad.Tape(loss):
             below_one()

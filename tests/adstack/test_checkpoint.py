@@ -130,7 +130,6 @@ def test_nested_checkpoints_and_values_kept_around_them() -> None:
 def test_a_serial_loop_at_the_top() -> None:
     x, y, trips = fields()
     trips[None] = 50
-
     @qd.kernel
     def k():
         v = x[0]
@@ -138,7 +137,6 @@ def test_a_serial_loop_at_the_top() -> None:
         for _ in range(trips[None]):
             v = v - 0.1 * v * v
         y[None] += v
-
     got = gradient(k, x)
     v, d = 0.2, 1.0
     for _ in range(50):

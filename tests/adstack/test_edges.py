@@ -207,10 +207,8 @@ def test_a_forced_size_overflows_and_the_next_launch_is_right(arch) -> None:
     start(arch, ad_stack_size=5)
     x, y = fields()
     kernel = wandering(x, y)
-
     def ours(a):
         return gradient(kernel, x, np.array(a, np.int32))
-
     want = ours([5, 0, 3, 1])
     for a in ([6, 0, 3, 1], [0, 0, 0, 7], [10_000, 5, 5, 5]):
         with pytest.raises(qd.QuadrantsAssertionError, match=f"holds 5, {max(a)} were needed; .grad is partial") as e:

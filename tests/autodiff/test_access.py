@@ -165,7 +165,6 @@ def test_anti_diagonals_of_a_table_are_safe():
     def all_of_them(u, w, n):
         for k in range(2, 8):
             diagonal(u, w, k)
-
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         differentiate(all_of_them, check=True)

@@ -151,13 +151,11 @@ def test_memory_is_the_hosts(options: dict[str, object]) -> None:
     qd.init(**options)
     x = qd.ndarray(qd.f32, 4)
     view = x.to_numpy(copy=False)
-
     @qd.kernel
     def count(a: qd.types.ndarray(), b: qd.types.ndarray()):
         for i in a:
             a[i] += i
             b[i] = a[i]
-
     b = np.zeros(4, np.float32)
     count(x, b)
     assert view.tolist() == b.tolist() == [0, 1, 2, 3]
@@ -168,11 +166,9 @@ def test_bits_as_f16_are_all_of_f16_in_the_kernel(options: dict[str, object]) ->
     """No declaration names the type then, but the union of bits needs it."""
     qd.init(**options)
     bits, y = qd.field(qd.u16, 1), qd.field(qd.f32, 1)
-
     @qd.kernel
     def read():
         y[0] = qd.bit_cast(bits[0], qd.f16)
-
     bits[0] = 0x3E00
     read()
     assert y[0] == 1.5

@@ -134,7 +134,6 @@ def test_fast_entry_reports_failures(near: Any) -> None:
 def test_python_threads_on_their_own_devices(near: Any) -> None:
     exe = near.load(AXPY)
     errors: list[str] = []
-
     def work(seed: int) -> None:
         fast = exe.frame(near.fresh()).entry([ScalarParam("a"), ArrayParam("x"), ArrayParam("y")])
         x = np.full(20_000, seed, np.float32)
@@ -142,6 +141,5 @@ def test_python_threads_on_their_own_devices(near: Any) -> None:
             y = np.zeros_like(x)
             if fast(float(k), x, y) is not None or not (y == k * seed).all():
                 errors.append(f"{seed}, {k}")
-
     together(*(partial(work, n) for n in range(4)))
     assert not errors

@@ -109,14 +109,12 @@ def test_a_load_stays_before_a_store_to_the_same_place(monkeypatch: pytest.Monke
     in_lanes(monkeypatch)
     start()
     a, b = qd.field(qd.f32, (4, 9)), qd.field(qd.f32, 4)
-
     @qd.kernel
     def sums() -> None:
         for i, j in a:
             v = a[i, j]
             a[i, j] = 0.0
             b[i] += v
-
     a.fill(2.0)
     sums()
     assert (b.to_numpy() == 18).all()
@@ -362,7 +360,6 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
           yield %10
         }} -> (%11: f32)""")
         return len(divergence(task.body, [3]).per_lane)
-
     assert split("%5") == 0
     assert split("%3") == 1
 

@@ -128,12 +128,10 @@ def test_unsupported_objects_are_refused(text: str, why: str) -> None:
 
 def test_unloading_code_unmaps_its_memory() -> None:
     held, address = linker.linked(object_of("define i64 @entry(i64 %x) {\n  ret i64 %x\n}"), ("entry",), {})
-
     def rights(at: int) -> list[str]:
         lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
         ends = [([int(end, 16) for end in where.split("-")], r) for where, r, *_ in lines]
         return [r for (begin, end), r in ends if begin <= at < end]
-
     assert rights(address["entry"]) == ["r-xp"]
     base = held.base
     del held

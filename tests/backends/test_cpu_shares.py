@@ -123,12 +123,10 @@ def test_no_iterations_leave_the_element() -> None:
     qd.init(arch=qd.cpu)
     total = qd.field(qd.f32, 3)
     one = qd.field(qd.f32, ())
-
     @qd.kernel
     def k(n: qd.i32):
         for i in range(n):
             one[None] += total[i]
-
     one[None] = 5.0
     k(0)
     assert one[None] == 5.0
@@ -139,13 +137,11 @@ def test_a_launch_that_stops_and_the_next_one() -> None:
     qd.init(arch=qd.cpu, debug=True)
     x, total = qd.field(qd.f32, 1000), qd.field(qd.f32, ())
     x.fill(1.0)
-
     @qd.kernel
     def k(limit: qd.f32):
         for i in x:
             assert x[i] < limit
             total[None] += x[i]
-
     with pytest.raises(AssertionError):
         k(0.5)
     total[None] = 0.0

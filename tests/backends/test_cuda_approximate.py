@@ -75,7 +75,6 @@ def made(kernel: Any, *arguments: Any) -> tuple[str, str]:
 
 def test_several_are_reduced_together(session: Any) -> None:
     x = qd.field(qd.f32, shape=(4, 8))
-
     @qd.kernel
     def step():
         for i in range(4):
@@ -83,7 +82,6 @@ def test_several_are_reduced_together(session: Any) -> None:
             for _ in range(5):
                 a, b, c, d = qd.sin(a) + b, qd.cos(b) + c, qd.sin(c) + d, qd.sin(d) + qd.cos(a)
             x[i, 0] = a + b + c + d
-
     text, ptx = made(step)
     assert text.count(f", {1 << 30}") == 1
     assert text.count("call float @qd.reduced.f32") == 4
@@ -92,7 +90,6 @@ def test_several_are_reduced_together(session: Any) -> None:
 
 def test_one_after_the_other_is_reduced_alone(session: Any) -> None:
     x = qd.field(qd.f32, shape=8)
-
     @qd.kernel
     def chain():
         for i in x:
@@ -100,7 +97,6 @@ def test_one_after_the_other_is_reduced_alone(session: Any) -> None:
             for _ in qd.static(range(5)):
                 v = qd.sin(v) + 0.5
             x[i] = v
-
     text, ptx = made(chain)
     assert f", {1 << 30}" not in text
     assert ptx.count("sin.approx.ftz.f32") == 5
@@ -108,7 +104,6 @@ def test_one_after_the_other_is_reduced_alone(session: Any) -> None:
 
 def test_a_reduction_in_an_arm_does_not_serve_what_follows(session: Any) -> None:
     x = qd.field(qd.f32, shape=(4, 8))
-
     @qd.kernel
     def arms():
         for i in range(4):
@@ -116,7 +111,6 @@ def test_a_reduction_in_an_arm_does_not_serve_what_follows(session: Any) -> None
             if a > 0.0:
                 x[i, 4] = qd.sin(a) + qd.sin(b) + qd.sin(c) + qd.sin(d)
             x[i, 5] = qd.sin(a) + qd.cos(b) + qd.sin(c) + qd.cos(d)
-
     text, _ = made(arms)
     assert text.count(f", {1 << 30}") == 2
 

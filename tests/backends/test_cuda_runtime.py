@@ -152,13 +152,11 @@ def test_fields_follow_kernels_and_python(session: StandIn) -> None:
 def test_kernels_run_without_copies_in_between(session: StandIn) -> None:
     x = qd.field(qd.f32, shape=(3000,))
     a = qd.ndarray(qd.f32, shape=(3000,))
-
     @qd.kernel
     def step(a: qd.types.ndarray(), by: qd.f32) -> None:
         for i in x:
             x[i] += by
             a[i] = x[i]
-
     step(a, 1.0)
     waits = session.waits
     for _ in range(3):
@@ -171,12 +169,10 @@ def test_kernels_run_without_copies_in_between(session: StandIn) -> None:
 
 def test_vectors_are_read_anew(session: StandIn) -> None:
     v = qd.Vector.field(2, qd.f32, shape=(4,))
-
     @qd.kernel
     def grow() -> None:
         for i in v:
             v[i] += 1.0
-
     first = v[1]
     first[0] = 3.0
     grow()

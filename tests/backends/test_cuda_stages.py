@@ -89,7 +89,6 @@ def test_which_iterations_run_in_step() -> None:
         found = parse_kernel(source).body[-1]
         assert isinstance(found, N.Offload)
         return found
-
     assert short(task(AXPY))
     assert short(task(SAMPLES["reduce"]))
     assert not short(task(SAMPLES["stacked"]))

@@ -169,12 +169,10 @@ def vulkan(request: pytest.FixtureRequest) -> Any:
 
 def test_long_launches_on_vulkan_are_few(vulkan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = qd.field(qd.i32, 64)
-
     @qd.kernel
     def add():
         for i in x:
             x[i] += 1
-
     add()
     qd.sync()
     monkeypatch.setattr(queue, "learn", lambda *args, **options: None)

@@ -50,14 +50,12 @@ def test_ten_thousand_launches_without_growth(where: Any) -> None:
     qd.init(**where)
     k, _, y, n = sines()
     n[None], y.grad[None] = 3, 1.0
-
     def most(rounds: int) -> int:
         for _ in range(rounds):
             k()
             k.grad()
         gc.collect()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
     before = most(500)
     assert most(5000) - before < 2000, "KiB"
 

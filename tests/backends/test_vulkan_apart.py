@@ -59,12 +59,10 @@ def test_arrays_come_back_as_they_went(session: None, dtype: str, count: int) ->
 
 def test_writes_and_launches_keep_their_order(session: None) -> None:
     x, total, by = qd.field(qd.f32, 100), qd.field(qd.f32, ()), qd.field(qd.i32, ())
-
     @qd.kernel
     def add():
         for i in x:
             total[None] += x[i] * by[None]
-
     x.fill(0.5)
     for n in range(300):
         by[None] = n
@@ -112,7 +110,6 @@ def test_arrays_of_the_host_prints_and_values(session: None, capfd: pytest.Captu
             a[i, j] = 2 * a[i, j]
         print("doubled", a[1, 2])
         return a[1, 1]
-
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert double(a) == 10.0
     assert a[2, 3] == 22.0
@@ -155,12 +152,10 @@ def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pyt
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
     fetch = M.DeviceMemory._fetch
     monkeypatch.setattr(M.DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
-
     @qd.kernel
     def step():
         for i in y:
             y[i] += x[i % 3]
-
     for n in range(10):
         x[n % 3] = n
         step()

@@ -57,7 +57,6 @@ def test_the_doctor_names_cause_and_line(name: str, arch: str) -> None:
 def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypatch) -> None:
     def too_long(*args) -> None:
         raise TooLong
-
     monkeypatch.setattr(verdict, "follow", too_long)
     test_the_doctor_names_cause_and_line(name, "cpu")
 
@@ -81,13 +80,11 @@ def test_a_small_part_that_goes_through_python_is_noticed() -> None:
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
     x, y = bench.x, bench.y
-
     @qd.kernel
     def squares(by: qd.f64):
         y[None] += 4000.0
         for i in x:
             y[None] += by * x[i] * x[i]
-
     (verdict,) = qd.ad.check(lambda: squares(1.0 + 1e-3 * x[1]), y, x).verdicts
     assert (verdict.kind, [c.kind for c in verdict.causes]) == ("wrong", ["python"])
 

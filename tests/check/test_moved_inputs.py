@@ -69,10 +69,8 @@ def test_an_input_out_of_bounds_without_a_step_is_reported(arch) -> None:
 @pytest.mark.filterwarnings("error")
 def test_where_every_slope_is_infinite_only_the_verdict_says_so() -> None:
     x, loss = start("cpu", [0.5] * 4)
-
     @qd.kernel
     def roots():
         for i in x:
             loss[None] += qd.sqrt(x[i] - 0.5)
-
     assert qd.ad.check(roots, loss)["x"].kind == "nonfinite"

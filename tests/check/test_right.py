@@ -44,12 +44,10 @@ def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> 
     kernel, args, placed = bench.kernel(job)
     loss = qd.field(qd.f64, (), needs_grad=True)
     sums = [total(f) for f in placed.values() if f.has_grad()]
-
     def run():
         kernel(*args)
         for one, f in zip(sums, (f for f in placed.values() if f.has_grad()), strict=True):
             one(f, loss)
-
     report = qd.ad.check(run, loss, {name: f for name, f in placed.items() if f.has_grad()})
     assert report.right, str(report)
 
@@ -259,12 +257,10 @@ def test_the_edge_of_a_jump_is_one(fp, steps) -> None:
 
 def test_a_derivative_that_no_step_can_resolve_is_noise() -> None:
     """The derivative of sixty turns of the logistic map is 1e14; forward mode agrees with it."""
-
     def turns(v):
         for _ in range(60):
             v = 3.9 * v * (1.0 - v)
         return v
-
     assert one_gradient(turns, [0.3, 0.2, 0.123, 0.456], "f64") == "noisy"
 
 

@@ -23,7 +23,14 @@ from child import Child, run
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.distributed import (
-    Gradients, ShardError, cluster, gradients, kept, local_client, map_gradients, worker
+    Gradients,
+    ShardError,
+    cluster,
+    gradients,
+    kept,
+    local_client,
+    map_gradients,
+    worker,
 )
 from quadrants_lab.distributed.sending import packed
 from quadrants_lab.notebook import split
@@ -343,11 +350,9 @@ def test_the_error_of_a_kernel_has_its_line_and_its_shard(client: Any, summed: b
 def test_ctrl_c_leaves_the_cluster_usable(client: Any) -> None:
     """SIGINT goes to this process and, as from a terminal, to the workers."""
     pids = set(client.run(os.getpid).values())
-
     def interrupt(shard: int, loss: float) -> None:
         for pid in (*pids, os.getpid()):
             os.kill(pid, signal.SIGINT)
-
     shards = [(n, "") for n in range(200)]
     with pytest.raises(KeyboardInterrupt):
         map_gradients(programs.killed, SQUARES, shards, client, progress=interrupt)

@@ -151,7 +151,6 @@ def test_static_arguments_without_end() -> None:
 def test_too_deep_for_any_stack_is_an_error() -> None:
     def forever(n: int) -> int:
         return max(map(forever, [n + 1]))
-
     with pytest.raises(QuadrantsCompilationError, match="QL1211"):
         run_deep(lambda: forever(0))
     assert sys.getrecursionlimit() < 10_000
@@ -172,7 +171,6 @@ def test_errors_come_through() -> None:
     def fail() -> None:
         deep(5000)
         raise KeyError("this")
-
     with pytest.raises(KeyError, match="this"):
         run_deep(fail)
 
@@ -183,10 +181,8 @@ def test_a_static_expression_of_a_deep_program_reads_fields() -> None:
     n = qd.field(qd.i32, shape=())
     y = qd.field(qd.i32, shape=())
     n[None] = 3
-
     def now() -> int:
         return int(n[None])
-
     text = "@qd.kernel\ndef k():\n    y[None] = qd.static(now())" + " + 1" * 500 + "\n"
     define(text, y=y, now=now)["k"]()
     assert y[None] == 503
@@ -271,9 +267,7 @@ def test_the_other_way_round_is_python() -> None:
 @pytest.mark.usefixtures("session")
 def test_a_cached_func_is_a_func() -> None:
     cached = qd.func(functools.lru_cache(one))
-
     @qd.kernel
     def k(v: qd.f32) -> qd.f32:
         return cached(v) * 2.0
-
     assert k(3.0) == 8.0

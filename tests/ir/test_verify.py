@@ -278,10 +278,8 @@ def test_wrong_kernels():
 def test_the_error_shows_statement_span_and_pass():
     k = kernel("%3: f32 = sin %1\nstore @y[], %3")
     span = Span("cell 4", 9, 4, 9, 20)
-
     def break_it(k):
         return replace(k, body=(*k.body[:-2], replace(k.body[-1], span=span)))
-
     with pytest.raises(VerifyError) as e:
         run(k, (lambda k: k, break_it), verify=True)
     assert str(e.value) == (

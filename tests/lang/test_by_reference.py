@@ -199,16 +199,13 @@ def mixed_pairs(x, a, b, n):
 
 def test_a_parameter_that_stands_for_an_element_is_the_target_of_an_atomic():
     x = qd.field(qd.i32, 4)
-
     @qd.func
     def count(c: qd.template()):
         return qd.atomic_add(c, 2)
-
     @qd.kernel
     def many():
         for i in range(100):
             x[3] += count(x[i % 2]) * 0
-
     many()
     assert x.to_numpy().tolist() == [100, 100, 0, 0]
 
@@ -231,15 +228,12 @@ def test_elements_that_turn_out_to_be_one_are_changed_as_one(n):
 
 def test_atomic_through_a_parameter():
     y = qd.field(qd.i32, ())
-
     @qd.func
     def count(c: qd.template()):
         c += 1
-
     @qd.kernel
     def many():
         for i in range(100_000):
             count(y[None])
-
     many()
     assert y[None] == 100_000

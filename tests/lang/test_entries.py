@@ -41,7 +41,6 @@ def test_entries_as_templates():
     def fill(x: qd.template(), to: qd.f32):
         for i in x:
             x[i] = to
-
     v = qd.Vector.field(2, qd.f32, 3)
     for k in range(2):
         fill(v.get_scalar_field(k), k + 1)
@@ -60,7 +59,6 @@ def test_elements_in_annotations(annotation):
     def k(x):
         for i in range(x.shape[0]):
             x[i][1] = 1.0
-
     k.__annotations__ = {"x": annotation}
     kernel = qd.kernel(k)
     x, y = np.zeros((2, 3), np.float32), qd.Vector.ndarray(3, qd.f32, 2)

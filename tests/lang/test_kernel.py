@@ -139,7 +139,6 @@ def test_defaults_of_parameters() -> None:
     @qd.kernel
     def scaled(x: qd.f32, by: qd.f32 = 2.0) -> qd.f32:
         return x * by
-
     assert scaled(3.0) == 6.0
     assert scaled(3.0) == 6.0
     assert scaled(3.0, 3.0) == 9.0
@@ -150,7 +149,6 @@ def test_default_dtypes_follow_the_session() -> None:
     @qd.kernel
     def third(x: float) -> float:
         return x / 3
-
     assert third(1.0) == np.float32(1) / np.float32(3)
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     assert third(1.0) == 1 / 3
@@ -197,7 +195,6 @@ def test_funcs_are_called_from_kernels_only() -> None:
     @qd.kernel
     def use(x: qd.f32) -> qd.f32:
         return doubled(x)
-
     assert use(2.0) == 4.0
     with pytest.raises(qd.QuadrantsRuntimeError, match="only from kernels"):
         doubled(2.0)
@@ -207,7 +204,6 @@ def test_a_compile_error_leaves_the_kernel_usable() -> None:
     @qd.kernel
     def broken():
         undefined_name + 1  # noqa: F821
-
     for _ in range(2):
         with pytest.raises(qd.QuadrantsNameError, match="undefined_name"):
             broken()
@@ -216,12 +212,10 @@ def test_a_compile_error_leaves_the_kernel_usable() -> None:
 
 def test_kernels_meet_the_next_session() -> None:
     x = qd.field(qd.f32, 2)
-
     @qd.kernel
     def fill():
         for i in x:
             x[i] = 3.0
-
     fill()
     qd.init(arch=qd.cpu, offline_cache=False)
     with pytest.raises(qd.QuadrantsRuntimeError, match="field x, which kernel fill uses"):
@@ -252,7 +246,6 @@ def test_ir_and_code_can_be_read() -> None:
 
 def test_a_stage_of_a_gradient_is_not_that_of_the_kernel_that_counts_its_pushes() -> None:
     x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def grows():
         for i in x:
@@ -260,7 +253,6 @@ def test_a_stage_of_a_gradient_is_not_that_of_the_kernel_that_counts_its_pushes(
             while v < 1.0:
                 v = qd.sin(v) * v + 0.5
             y[None] += v
-
     grows()
     grows.grad()
     assert "counted" in str(grows.sizes())
@@ -302,7 +294,6 @@ def test_scalars_that_compiled_code_takes_only_the_slow_way() -> None:
 def test_static_compares_any_python_objects() -> None:
     x = qd.field(qd.i32, shape=())
     way, kinds = "downhill", {"uphill", "level"}
-
     @qd.kernel
     def chosen() -> qd.i32:
         r = 0
@@ -315,5 +306,4 @@ def test_static_compares_any_python_objects() -> None:
         if qd.static(x.dtype == qd.i32):
             r += 1000
         return r
-
     assert chosen() == 1011

@@ -133,7 +133,6 @@ def test_a_list_in_a_tuple_is_passed_by_value():
     def passes(v: qd.f64) -> qd.f64:
         a = [v]
         return changes_an_entry((a, 1.0)) + a[0]
-
     with pytest.raises(QuadrantsCompilationError, match="QL1424"):
         passes(1.0)
 
@@ -147,7 +146,6 @@ def raises_both(row: qd.template(), v: qd.template()):
 @pytest.mark.parametrize("code", ["QL1423", "QL1617"])
 def test_a_list_by_reference_and_what_it_holds(code):
     """Both arguments are one place, and a func would write one over the other."""
-
     @qd.kernel
     def passes(v: qd.f64):
         rows = [[v], [2.0]]
@@ -155,6 +153,5 @@ def test_a_list_by_reference_and_what_it_holds(code):
             raises_both(rows[0], rows)
         else:
             raises_both(rows[0], rows[0][0])
-
     with pytest.raises(QuadrantsCompilationError, match=code):
         passes(1.0)

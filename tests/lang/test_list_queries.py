@@ -57,12 +57,10 @@ def any_entries(v, k):
 def test_python_is_the_reference(fn):
     x, y = (qd.field(qd.f64, shape=4, needs_grad=True) for _ in range(2))
     inlined = qd.func(fn)
-
     @qd.kernel
     def each():
         for i in x:
             y[i] = inlined(x[i], i)
-
     x.from_numpy(X)
     each()
     np.testing.assert_allclose(y.to_numpy(), [fn(float(v), k) for k, v in enumerate(X)], rtol=1e-12)
@@ -77,7 +75,6 @@ def test_vectors_have_extremes_and_members():
     def of(v: qd.types.vector(3, qd.f64), w: qd.types.vector(3, qd.f64)) -> qd.types.vector(5, qd.f64):
         pairs = max([v, w])
         return qd.Vector([max(v), min(v), 1.0 * (2.0 in v), 1.0 * (9.0 not in w), max(pairs)])
-
     np.testing.assert_array_equal(of([1, 2, 3], [4, 0, 9]), [3, 1, 1, 0, 9])
 
 
@@ -85,6 +82,5 @@ def test_the_greatest_of_no_entries_is_an_error():
     @qd.kernel
     def none() -> qd.f64:
         return max([])
-
     with pytest.raises(qd.QuadrantsCompilationError, match=r"QL1604.*'max\(\[\]\)' cannot be called"):
         none()

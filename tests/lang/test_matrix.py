@@ -133,7 +133,6 @@ def test_the_place_of_the_one_in_a_unit_vector_may_be_computed():
             plain += qd.Vector.unit(3, i)[i] // 1
         m[0, 0] += plain
         return m
-
     assert axes().to_list() == [[5.0, 4.0, 6.0], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]
 
 

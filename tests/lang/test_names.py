@@ -169,10 +169,8 @@ SETTINGS = Settings(factor=2.0, inner=Settings(n=3))
 
 def test_a_captured_dict_with_keys_as_attributes():
     y = qd.field(qd.f32, shape=())
-
     @qd.kernel
     def reads():
         y[None] = SETTINGS.factor * SETTINGS.inner.n + SETTINGS["factor"]
-
     reads()
     assert y[None] == 8.0

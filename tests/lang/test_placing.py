@@ -50,11 +50,9 @@ def test_use_before_placement_is_an_error(use) -> None:
 
 def test_kernels_refuse_fields_that_are_not_placed() -> None:
     x = qd.field(qd.f32, needs_grad=True)
-
     @qd.kernel
     def k():
         x[0] = 1
-
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"x has no memory(.|\n)*x\[0\] = 1"):
         k()
     qd.root.dense(qd.i, 2).place(x)
@@ -94,12 +92,10 @@ def test_a_gradient_that_comes_late_is_seen_by_compiled_kernels() -> None:
     qd.root.dense(qd.i, 3).place(x)
     qd.root.place(loss)
     x.fill(3)
-
     @qd.kernel
     def k():
         for i in x:
             loss[None] += x[i] ** 2
-
     k()
     qd.root.lazy_grad()
     with qd.ad.Tape(loss):

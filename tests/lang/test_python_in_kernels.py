@@ -275,13 +275,11 @@ def test_gradients_and_duals_are_read():
 
 def test_a_gradient_that_is_read_is_a_constant(session):
     x, y = qd.field(qd.f32, 3, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def descend():
         for i in x:
             y[None] += 2.0 * x[i] - x.grad[i]
             x.grad[i] = 0.0
-
     x.grad.fill(3.0)
     descend()
     assert y[None] == -9.0
@@ -319,12 +317,10 @@ def test_plain_functions_of_constants_read_fields_at_each_launch(name, recwarn):
     table = Table()
     read, put = getattr(table, name), table.put
     total = qd.field(qd.i32, ())
-
     @qd.kernel
     def run():
         total[None] = read(2)
         put(5)
-
     for value in 3, 4:
         table.f[2] = value
         table.f[3] = 0
@@ -449,7 +445,6 @@ def test_value_and_name_of_a_member_of_an_enumeration_of_integers(session):
             if qd.static(joint.name == known.name):
                 total += 10 + joint
         return total
-
     assert described(5, Joint.HINGE) == 5115
     assert described(5, Joint.FIXED) == 110
     with pytest.raises(qd.QuadrantsNameError, match="QL1306.*'known' has no attribute 'value'"):
@@ -462,6 +457,5 @@ def test_a_list_of_the_run_time_is_not_compared_at_compile_time(session):
         if qd.static((n, 1) == (2, 1)):
             return 1
         return 0
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL1606"):
         run(2)

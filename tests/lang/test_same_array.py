@@ -137,7 +137,6 @@ def test_a_view_of_another_dtype() -> None:
             for j in range(4):
                 out[j] = int(x[0])
                 bits[0] += 1 << 23  # the exponent of x[0]
-
     x, out = np.ones(1, np.float32), np.zeros(4, np.int32)
     doubled(x, x.view(np.int32), out)
     assert out.tolist() == [1, 2, 4, 8]

@@ -378,7 +378,6 @@ def test_a_launch_of_many_sizes():
 def test_each_worker_has_memory_of_its_own(session, size):
     """Also where it is more than a worker's stack is to hold."""
     out = qd.field(qd.i32, 64 * 40)
-
     @qd.kernel
     def k():
         qd.loop_config(block_dim=40)
@@ -390,7 +389,6 @@ def test_each_worker_has_memory_of_its_own(session, size):
                 held[t] += 1
                 block.sync()
             out[i] = held[39 - t] - 9
-
     k()
     np.testing.assert_array_equal(out.to_numpy(), np.arange(64 * 40).reshape(64, 40)[:, ::-1].reshape(-1))
 
@@ -444,7 +442,6 @@ def test_a_barrier_that_not_all_threads_reach_is_an_error(session):
 @CPU_ALONE
 def test_blocks_need_a_size_that_the_host_knows(session):
     x, n = qd.field(qd.i32, 64), qd.field(qd.i32, ())
-
     @qd.kernel
     def k():
         n[None] += 3
@@ -453,7 +450,6 @@ def test_blocks_need_a_size_that_the_host_knows(session):
             held[block.thread_idx()] = i
             block.sync()
             x[i] = held[0]
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL1716"):
         k()
 

@@ -135,14 +135,12 @@ def test_what_does_not_fit_in_a_list_is_not_kept() -> None:
     x, y = qd.field(qd.i32), qd.field(qd.i32)
     qd.root.pointer(qd.i, 3).dynamic(qd.i, 4).place(x)
     qd.root.dynamic(qd.i, 4).place(y)
-
     @qd.kernel
     def fill() -> int:
         for i in range(9):
             x[2].append(i)
             y.append(i)
         return x[2].length() * 100 + y.length() * 10 + x[1].length() + qd.is_active(x.parent(2), 2) * 1000
-
     assert fill() == 1440
     assert sorted(x.to_numpy().tolist()) == sorted([0] * 8 + y.to_numpy().tolist())
     assert len(set(y.to_numpy())) == 4
@@ -303,12 +301,10 @@ def test_a_change_since_the_launch_is_warned_about(session: str) -> None:
     x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, shape=8, needs_grad=True)
     cells = qd.root.bitmasked(qd.i, 8)
     cells.place(x, x.grad)
-
     @qd.kernel
     def double():
         for i in x:
             y[i] = 2 * x[i]
-
     x[3] = 1.0
     double()
     qd.deactivate_all_snodes()
@@ -400,12 +396,10 @@ def test_a_grid_of_many_cells(session: str) -> None:
 
 def test_indices_are_rescaled_between_fields_made_with_a_shape() -> None:
     fine, coarse = qd.field(qd.i32, (8, 6)), qd.field(qd.i32, (4, 2))
-
     @qd.kernel
     def count():
         for index in qd.grouped(fine):
             coarse[qd.rescale_index(fine, coarse, index)] += fine[qd.rescale_index(coarse, fine, [1, 0])]
-
     fine[2, 0] = 5
     count()
     assert (coarse.to_numpy() == 5 * 6).all()

@@ -116,7 +116,6 @@ def test_kernels_write_grad_by_name(backend):
     def k(x: qd.Tensor):
         for i in range(4):
             x.grad[i] = i * 100.0
-
     x = qd.tensor(qd.f32, shape=(4,), needs_grad=True, backend=backend)
     k(x)
     assert x.grad.to_numpy().tolist() == [0, 100, 200, 300]
@@ -129,7 +128,6 @@ def test_none_is_known_at_compile_time():
             if qd.static(x is not None):
                 y[i] += x[i]
             y[i] += 1
-
     y = np.zeros(2, np.float32)
     k(None, y)
     k(np.full(2, 5, np.float32), y)

@@ -221,7 +221,6 @@ def test_integer_outputs_have_no_gradient():
             y[i] = x[i] * 3
             if x[i] > 0:
                 n[None] += 1
-
     op = qd.torch_op(count, outputs={"y": "x", "n": torch.empty((), dtype=torch.int32)})
     x = leaf(1, -2, 3)
     y, n = op(x)
@@ -235,7 +234,6 @@ def test_random_numbers_are_those_of_the_forward_pass():
     def noise(x: qd.types.ndarray(), y: qd.types.ndarray()):
         for i in range(x.shape[0]):
             y[i] = x[i] * qd.random(float)
-
     x = leaf(1, 1, 1)
     op = qd.torch_op(noise, outputs={"y": "x"})
     first, _ = op(x), op(x)
@@ -301,13 +299,11 @@ def test_backward_in_another_thread():
     x = leaf(1, 2)
     y = walk(x).sum()
     raised = []
-
     def run():
         try:
             y.backward()
         except BaseException as e:
             raised.append(e)
-
     thread = threading.Thread(target=run)
     thread.start()
     thread.join(60)
@@ -319,12 +315,10 @@ def test_backward_in_another_thread():
 
 def test_a_tape_does_not_see_the_backward_pass():
     x, loss = leaf(1, 2), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def measure(x: qd.types.ndarray()):
         for i in range(x.shape[0]):
             loss[None] += x[i]
-
     y, z = squared(x).sum(), leaf(3, 4)
     with qd.ad.Tape(loss):
         measure(z)
@@ -338,7 +332,6 @@ def test_exceptions_leave_nothing_behind():
     def fails(x, y):
         square(x, y)
         raise KeyError("no")
-
     x = leaf(1, 2)
     with pytest.raises(KeyError):
         fails(x)

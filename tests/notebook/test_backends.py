@@ -55,11 +55,9 @@ def test_the_inspector_has_them_too(cell, shell):
 def test_the_matrix_has_registers_where_a_tool_tells(cell, shell):
     assert cell("%%qdkernel --grad y" + WAVE + "wave()\nNone").ok
     view = show(shell.user_ns["wave"]).view
-
     def row(request: str, name: str) -> str:
         """Its results, and its device and registers, from two tables."""
         return "".join(r for r in render(view, request).split("<tr>") if f"<b>{name}</b>" in r)
-
     assert "those of its core" in row("0/matrix", "cpu")
     assert row("0/matrix", "amdgpu").count("not made yet") == 2
     assert 'data-get="0/matrix/all"' in render(view, "0/matrix")

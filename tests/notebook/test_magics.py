@@ -254,13 +254,11 @@ def test_a_gradient_that_differences_cannot_see_is_not_called_zero(cell):
 
 def test_check_sees_by_forward_mode_what_differences_of_f32_cannot(cell, shell, monkeypatch):
     differentiate = experiment.differentiate
-
     def a_little_wrong(target, launches):
         differentiate(target, launches)
         for field in launches.tracked.values():
             if field.grad is not None and field.name == "x":
                 field.grad.array[...] *= 1.004
-
     monkeypatch.setattr(experiment, "differentiate", a_little_wrong)
     single = SETUP.replace("qd.f64", "qd.f32") + WAVE
     assert cell(single).ok

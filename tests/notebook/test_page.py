@@ -364,7 +364,6 @@ def test_the_difference_of_random_texts_is_one(page: Page):
 def test_changed_words_are_marked(page: Page):
     def side(*lines: str) -> str:
         return listing([Line(x, 1, n) for n, x in enumerate(lines)], "ir", "t")
-
     told = in_js(page, "difference", side("%4: f32 = add %1, %2", "x < 'a'"), side("%4: f32 = sub %1, %2", "}"))
     data = json.loads(html.unescape(re.search(r'data-lines="([^"]*)"', told)[1]))
     assert re.findall("<mark>(.*?)</mark>", "".join(data["t"])) == ["add"]

@@ -311,7 +311,6 @@ def test_a_cache_folder_that_is_removed_meanwhile(store: DiskCache, monkeypatch:
     def urandom(n: int) -> bytes:
         shutil.rmtree(file_of(store, A).parent)
         return bytes(n)
-
     with monkeypatch.context() as m, warnings.catch_warnings():
         warnings.simplefilter("error")
         m.setattr(os, "urandom", urandom)

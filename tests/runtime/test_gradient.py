@@ -349,7 +349,6 @@ def test_sizes_before_the_first_gradient() -> None:
     @qd.kernel
     def fresh():
         pass
-
     with pytest.raises(qd.QuadrantsRuntimeError, match="not launched yet"):
         fresh.sizes()
 

@@ -293,13 +293,11 @@ def test_gradients_and_what_is_shown_are_the_same(program: Program) -> None:
     assert program(GRADIENT) == first
     assert not program.compiled
     x, step = np.arange(8) / 8, 1e-6
-
     def loss(x: Any) -> Any:
         v = x * 2.0
         for j in range(2):
             v = np.where(j < np.arange(8) % 3, np.sin(v) + np.arange(8.0), v)
         return v * v
-
     np.testing.assert_allclose(first[0], (loss(x + step) - loss(x - step)) / (2 * step), rtol=1e-6)
 
 

@@ -157,12 +157,10 @@ def test_an_interrupt_stops_a_launch_and_leaves_things_usable() -> None:
 
 def test_launches_from_several_threads() -> None:
     total = qd.field(qd.i32, ())
-
     @qd.kernel
     def count(n: qd.i32):
         for _ in range(n):
             total[None] += 1
-
     together(*[lambda: [count(10) for _ in range(50)]] * 4)
     assert total[None] == 2000
 

@@ -341,12 +341,10 @@ def test_gradients_by_hand_after_a_program():
 
 def test_a_gradient_that_another_array_takes():
     a, loss = qd.ndarray(qd.f32, (3,), needs_grad=True), qd.ndarray(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def square(a: qd.types.ndarray(), loss: qd.types.ndarray()):
         for i in range(3):
             loss[None] += a[i] ** 2
-
     for n in range(9):
         a.fill(n)
         if n in (6, 7):

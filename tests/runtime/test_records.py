@@ -104,11 +104,9 @@ def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.Monke
 
 def test_a_failed_launch_is_recorded_as_such() -> None:
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)
-
     @qd.kernel
     def fail(n: qd.i32):
         assert n > 3
-
     with recording() as records, pytest.raises(AssertionError):
         fail(1)
     (record,) = records.records()

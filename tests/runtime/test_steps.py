@@ -223,12 +223,10 @@ def test_a_walk_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_numbers_are_those_of_the_launch() -> None:
     qd.init(arch=qd.cpu, random_seed=7)
     x = qd.field(qd.f32, shape=6)
-
     @qd.kernel
     def draw():
         for i in x:
             x[i] = qd.random() + qd.random()
-
     (record,) = recorded(draw, draw)
     for i in range(6):
         (store,) = (e for e in walked(record, 0, (i,)).events if isinstance(e.stmt, N.Store))

@@ -64,7 +64,6 @@ def test_a_session_without_threads(arch: str, tmp_path: Path) -> None:
 def test_warming_up_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: Any) -> None:
         raise RuntimeError("can't start new thread")
-
     monkeypatch.setattr(threading.Thread, "start", refused)
     from quadrants_lab.backends.cuda import warmup
     from quadrants_lab.runtime.plans import load_compiler
