@@ -53,6 +53,13 @@ NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)
 
 
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """In files that import it, the session that a test began does not outlive it."""
+    yield
+    qd.reset()
+
+
 def session_of(params: list[Any], *, autouse: bool = True, **options: Any) -> Any:
     """A fixture, to be named ``session``: each test runs in a session of each of the parameters; its
     value is the backend."""

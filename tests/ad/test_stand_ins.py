@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape.parts import WholePart
 
 N, STEPS = 8, 12
-
-
-@pytest.fixture(autouse=True)
-def runtime():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
 
 
 @pytest.fixture

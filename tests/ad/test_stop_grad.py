@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
-from sessions import WITH_F64
+from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True, params=WITH_F64)
-def session(request):
-    qd.init(**request.param, default_fp=qd.f64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    qd.reset()
+session = session_of(WITH_F64, default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 def gradient(kernel, x, loss):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sessions import WITH_F64, session_of
@@ -11,6 +9,7 @@ from sessions import WITH_F64, session_of
 import quadrants_lab as qd
 
 session = session_of(WITH_F64, default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 def field(*shape, **options):
@@ -104,13 +103,11 @@ def test_a_gradient_that_integers_of_another_launch_cut_is_named() -> None:
 
     with pytest.warns(qd.QuadrantsWarning, match="QL0406.*the gradient of x gets nothing from loss"):
         found_and_measured()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for use in (inside, gather):  # there is another way; an index has no derivative
-            with qd.ad.Tape(loss):
-                find()
-                use()
-            assert (x.grad.to_numpy() == (10 if use is inside else 0)).all()
+    for use in (inside, gather):  # there is another way; an index has no derivative
+        with qd.ad.Tape(loss):
+            find()
+            use()
+        assert (x.grad.to_numpy() == (10 if use is inside else 0)).all()
 
 
 def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
@@ -130,14 +127,10 @@ def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
         squares(middle)
         with pytest.warns(qd.QuadrantsWarning, match="QL0407.*the gradient stops at t"):
             measure(middle)
-        with warnings.catch_warnings():  # once is enough
-            warnings.simplefilter("error")
-            squares(middle)
-            measure(middle)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with qd.ad.Tape(loss):
-            measure(middle)  # a constant of this Tape
+        squares(middle)  # once is enough
+        measure(middle)
+    with qd.ad.Tape(loss):
+        measure(middle)  # a constant of this Tape
 
 
 def test_python_overwrites_equal_values() -> None:
@@ -314,10 +307,8 @@ def test_a_gradient_that_is_launched_by_hand() -> None:
     def own_gradient() -> None:
         x.grad.fill(1.0)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with qd.ad.Tape(loss):
-            own()
+    with qd.ad.Tape(loss):
+        own()
 
 
 def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
@@ -344,8 +335,6 @@ def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
         with pytest.warns(qd.QuadrantsWarning, match="h has no gradient|gradient.*h") as told:
             run(times)
         assert len(told) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with qd.ad.Tape(loss):
-            for _ in range(3):
-                add()
+    with qd.ad.Tape(loss):
+        for _ in range(3):
+            add()

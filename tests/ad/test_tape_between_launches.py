@@ -67,12 +67,7 @@ def test_a_batch_that_is_filled_again(kind: str) -> None:
     batch = {"field": qd.field(float, shape=4), "ndarray": qd.ndarray(qd.f64, shape=4), "numpy": np.zeros(4)}[kind]
 
     @qd.kernel
-    def from_field(b: qd.template()):
-        for i in x:
-            loss[None] += qd.exp(x[i] * b[i])
-
-    @qd.kernel
-    def from_array(b: qd.types.ndarray()):
+    def add(b: qd.Tensor):
         for i in x:
             loss[None] += qd.exp(x[i] * b[i])
 
@@ -82,7 +77,7 @@ def test_a_batch_that_is_filled_again(kind: str) -> None:
                 batch[:] = row
             else:
                 batch.from_numpy(row)
-            (from_field if kind == "field" else from_array)(batch)
+            add(batch)
 
     check(loss, run, x)
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.session import checking
 
 START = np.linspace(0.1, 0.8, 6)
-
-
-@pytest.fixture(autouse=True)
-def runtime():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
 
 
 def check(x, loss, put, begins) -> None:

@@ -11,8 +11,7 @@ session = session_of(EVERYWHERE)
 
 
 def field(*shape):
-    dual = {"needs_dual": True}
-    return qd.field(qd.f32, shape, needs_grad=True, **dual)
+    return qd.field(qd.f32, shape, needs_grad=True, needs_dual=True)
 
 
 @qd.kernel

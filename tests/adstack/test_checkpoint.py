@@ -12,7 +12,7 @@ from adstack.test_depths import LAUNCHES, MARK, job, nests, reached
 from deep import define
 from hypothesis import HealthCheck, given, settings
 from running import Bench, differences, f64, interpreted
-from sessions import skips
+from sessions import session_of, sessions, skips
 
 import quadrants_lab as qd
 
@@ -40,11 +40,7 @@ def test_gradients_and_depths_of_nests(nest):
         assert sorted(row.depth for row in bench.kernels[fn, False].sizes()) == sorted(caps.values()), text
 
 
-@pytest.fixture
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), autouse=False, default_fp=qd.f64)
 
 
 def fields(n=3):

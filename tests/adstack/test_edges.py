@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 
@@ -15,12 +15,6 @@ TRIPS = qd.types.ndarray(dtype=qd.i32, ndim=1)
 
 def start(arch: str, **options) -> None:
     qd.init(arch=getattr(qd, arch), enable_fallback=False, simulate=True, offline_cache=False, **options)
-
-
-@pytest.fixture(autouse=True)
-def _end():
-    yield
-    qd.reset()
 
 
 def fields(n: int = 4):

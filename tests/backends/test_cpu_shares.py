@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from sessions import ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 
@@ -74,12 +74,6 @@ def two(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.templ
 
 
 KERNELS = {k.__name__: k for k in (plain, scalar, in_lanes, stencil, two)}
-
-
-@pytest.fixture(autouse=True)
-def ended() -> Iterator[None]:
-    yield
-    qd.reset()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
 from check.bench import DEFECTS, Bench
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.check import verdict
@@ -18,12 +18,6 @@ from quadrants_lab.runtime.check.launch_flow import TooLong
 BY_OTHERS = {
     "nonfinite", "custom gradient", "race", "error", "added", "filled", "seed", "changed bound", "changed value",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def session():
-    yield
-    qd.reset()
 
 
 GPU = [pytest.param("vulkan", marks=[*skips("vulkan"), pytest.mark.slow])]

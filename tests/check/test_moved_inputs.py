@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 
@@ -24,12 +24,6 @@ def start(arch: str, values: list[float]):
     x, loss = qd.field(qd.f64, len(values), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
     x.from_numpy(np.array(values))
     return x, loss
-
-
-@pytest.fixture(autouse=True)
-def session():
-    yield
-    qd.reset()
 
 
 def test_steps_out_of_bounds_are_left_out() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS
 from running import Bench, f64, job_of
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab import kernels
@@ -25,12 +25,6 @@ from quadrants_lab.runtime.tape.recorder import Launches
 STOPS = {"field_without_grad_stops_the_gradient"}  # on purpose
 RIGHT = [p for p in PROGRAMS.values() if p.grad and not p.exact and not p.large and p.name not in STOPS]
 EACH = 40  # by day one of so many
-
-
-@pytest.fixture(autouse=True)
-def session():
-    yield
-    qd.reset()
 
 
 @pytest.mark.filterwarnings("ignore::quadrants_lab.errors.QuadrantsWarning")

@@ -13,6 +13,7 @@ import pytest
 from child import Child
 from conftest import ROOT
 from deep import PROGRAMS, define, made
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsWarning
@@ -32,11 +33,7 @@ def usual_limit() -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
-@pytest.fixture
-def session() -> Iterator[None]:
-    qd.init(arch=qd.cpu, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), autouse=False)
 
 
 # --- what compiles --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from sessions import ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab.__main__ import main
@@ -34,12 +35,6 @@ def other():
 waves(3)
 waves.grad(3)
 """
-
-
-@pytest.fixture(autouse=True)
-def no_session():
-    yield
-    qd.reset()
 
 
 @pytest.fixture

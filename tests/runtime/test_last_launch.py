@@ -6,17 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 def numbers(*shape: int) -> qd.Field:

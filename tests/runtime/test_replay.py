@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.ir.sizeexpr import SizeConst
@@ -13,13 +14,7 @@ from quadrants_lab.runtime.record.records import recording
 from quadrants_lab.runtime.record.replay import replay, shadow
 
 HERE = [name for name in names() if available(name).runs]
-
-
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"))
 
 
 @pytest.fixture(params=HERE)

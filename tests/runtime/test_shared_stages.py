@@ -47,18 +47,6 @@ def scalars(n: int) -> list[Any]:
     return [qd.field(qd.f32, shape=(), needs_grad=True) for _ in range(n)]
 
 
-def test_a_source_is_lowered_once(fronts: list[str]) -> None:
-    x, y = scalars(2)
-    @qd.kernel
-    def times() -> None:
-        y[None] = x[None] * FACTOR * x[None]
-    x[None], y.grad[None] = 2.0, 1.0
-    times()
-    times.grad()
-    assert x.grad[None] == 12.0
-    assert fronts == ["times"]
-
-
 def gradient(kernel: Any) -> None:
     kernel.grad()
 
