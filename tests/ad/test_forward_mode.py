@@ -59,13 +59,14 @@ def test_kernels_are_plain_again_afterwards() -> None:
     assert y[0] == pytest.approx(3 * sines_by_hand(0.3, 0, 2)[0])
 
 
-def test_a_0d_parameter_needs_no_seed_and_duals_add_up_if_asked() -> None:
-    a, y = dual_field(()), dual_field(3)
-    a[None] = 2.0
+@pytest.mark.parametrize("shape", [(), 1])
+def test_a_parameter_of_one_entry_needs_no_seed_and_duals_add_up_if_asked(shape) -> None:
+    a, y = dual_field(shape), dual_field(3)
+    a.fill(2.0)
     @qd.kernel
     def square():
         for i in y:
-            y[i] += a[None] ** 2
+            y[i] += (a[None] if qd.static(shape == ()) else a[0]) ** 2
     with qd.ad.FwdMode(loss=y, param=a):
         square()
     assert y.dual.to_numpy().tolist() == [4.0] * 3
@@ -276,17 +277,6 @@ def test_beside_a_tape() -> None:
         k()
     assert x.grad.to_numpy().tolist() == [2, 4, 6]
     assert y.dual[None] == 8
-
-
-def test_one_entry_needs_no_seed() -> None:
-    x, y = dual_field(1), dual_field(())
-    x[0] = 3
-    @qd.kernel
-    def k():
-        y[None] = x[0] ** 2
-    with qd.ad.FwdMode(y, x):
-        k()
-    assert y.dual[None] == 6
 
 
 def test_misuse_says_what_to_do() -> None:

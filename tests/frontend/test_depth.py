@@ -33,12 +33,11 @@ def usual_limit() -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
-session = session_of(sessions("cpu"), autouse=False)
+session = session_of(sessions("cpu"))
 
 
 # --- what compiles --------------------------------------------------------------------------------------------------
 
-@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_code_of_every_backend(name: str) -> None:
     make, n = PROGRAMS[name]
@@ -52,7 +51,6 @@ def test_code_of_every_backend(name: str) -> None:
         assert all(launchable.code(stage) for stage in stages.values())
 
 
-@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ir_as_text_and_back(name: str) -> None:
     make, n = PROGRAMS[name]
@@ -70,7 +68,6 @@ def test_ir_as_text_and_back(name: str) -> None:
     assert kernel.sizes() is not None
 
 
-@pytest.mark.usefixtures("session")
 def test_calls_that_qd_static_ends() -> None:
     """They were an error beyond 64."""
     y = qd.field(qd.i32, shape=())
@@ -90,7 +87,6 @@ def k():
     assert y[None] == 300 * 301 // 2
 
 
-@pytest.mark.usefixtures("session")
 def test_calls_over_the_parts_of_a_tuple() -> None:
     """Tuples of other lengths and other fields are other arguments."""
     a, b = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=())
@@ -117,7 +113,6 @@ def refused(text: str, **names: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.usefixtures("session")
 def test_an_error_of_recursion_shows_the_calls() -> None:
     text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{(j + 1) % 3}(a - 1)\n" for j in range(3))
     said = refused(f"{text}@qd.kernel\ndef k(v: qd.i32 = 3) -> qd.i32:\n    return f0(v)\n")
@@ -126,7 +121,6 @@ def test_an_error_of_recursion_shows_the_calls() -> None:
     assert "return f0(a - 1)" in said
 
 
-@pytest.mark.usefixtures("session")
 def test_an_error_of_recursion_after_many_calls_is_short() -> None:
     text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{j + 1}(a - 1)\n" for j in range(150))
     text += "@qd.func\ndef f150(a):\n    return f150(a)\n"
@@ -136,7 +130,6 @@ def test_an_error_of_recursion_after_many_calls_is_short() -> None:
     assert len(said.splitlines()) < 30
 
 
-@pytest.mark.usefixtures("session")
 def test_static_arguments_without_end() -> None:
     text = "@qd.func\ndef up(n: qd.template()):\n    return up(n + 1)\n"
     said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return up(0)\n")
@@ -172,7 +165,6 @@ def test_errors_come_through() -> None:
         run_deep(fail)
 
 
-@pytest.mark.usefixtures("session")
 def test_a_static_expression_of_a_deep_program_reads_fields() -> None:
     """Reading a field takes the session's lock, which the thread that launches holds."""
     n = qd.field(qd.i32, shape=())
@@ -185,7 +177,6 @@ def test_a_static_expression_of_a_deep_program_reads_fields() -> None:
     assert y[None] == 503
 
 
-@pytest.mark.usefixtures("session")
 def test_a_warning_of_a_deep_program_is_given_once() -> None:
     y = qd.field(qd.i32, shape=())
     text = "@qd.kernel\ndef k():\n    y[None] = 1.5" + " + 1.0" * 500 + "\n"
@@ -254,14 +245,12 @@ def test_wrapped_kernels(decorated, says: str) -> None:
     assert "def one(v" in str(caught.value)
 
 
-@pytest.mark.usefixtures("session")
 def test_the_other_way_round_is_python() -> None:
     kernel = qd.kernel(one)
     assert functools.partial(kernel, 2.0)() == 3.0
     assert logged(kernel)(4.0) == 5.0
 
 
-@pytest.mark.usefixtures("session")
 def test_a_cached_func_is_a_func() -> None:
     cached = qd.func(functools.lru_cache(one))
     @qd.kernel

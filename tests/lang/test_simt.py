@@ -42,11 +42,13 @@ def reversed_blocks(out: qd.types.NDArray, v: qd.types.NDArray):
 
 
 def test_threads_read_what_others_wrote():
-    v, out = RNG.random(N).astype(np.float32), np.zeros(N, np.float32)
-    reversed_blocks(out, v)
-    want = np.zeros(256, np.float32)
-    want[:N] = v
-    np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:N])
+    """The memory of blocks grows with the loop."""
+    for n in (10, 300, 64, 0, N):
+        v, out = RNG.random(n).astype(np.float32), np.zeros(n, np.float32)
+        reversed_blocks(out, v)
+        want = np.zeros(-(-n // 64) * 64, np.float32)
+        want[:n] = v
+        np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:n])
 
 
 @qd.kernel
@@ -361,16 +363,6 @@ def test_shuffles_votes_and_scans_of_lanes():
     ]  # fmt: skip
     for n, w in enumerate(want):
         np.testing.assert_array_equal(found[n], wrapped(w), str(n))
-
-
-def test_a_launch_of_many_sizes():
-    """The memory of blocks grows with the loop."""
-    for n in (10, 300, 64, 0):
-        v, out = RNG.random(n).astype(np.float32), np.zeros(n, np.float32)
-        reversed_blocks(out, v)
-        want = np.zeros(-(-n // 64) * 64, np.float32)
-        want[:n] = v
-        np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:n])
 
 
 @CPU_ALONE

@@ -55,17 +55,11 @@ def product_of_cosines(start, steps):
     return p
 
 
-def test_grad_runs_before_the_last_expression(cell, shell):
-    ran = cell("%%qdkernel --grad y --quiet" + WAVE + "wave()\nx.grad.to_numpy()")
-    assert ran.ok
-    got = shell.user_ns["_"]
+@pytest.mark.parametrize("last", ["wave()", "wave()\nx.grad.to_numpy()"], ids=["the only launch", "an expression"])
+def test_grad_runs_before_the_last_expression_or_after_the_only_launch(cell, shell, last):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + last).ok
+    got = shell.user_ns["_"] if "grad" in last else shell.user_ns["x"].grad.to_numpy()
     np.testing.assert_allclose(got, product_of_cosines([0.1, 0.2, 0.3, 0.4], 5), rtol=1e-12)
-
-
-def test_a_cell_that_ends_with_its_only_launch_is_differentiated_too(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
-    want = product_of_cosines([0.1, 0.2, 0.3, 0.4], 5)
-    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), want, rtol=1e-12)
 
 
 def test_running_a_cell_again_does_not_add_to_the_gradients(cell, shell):
@@ -73,12 +67,6 @@ def test_running_a_cell_again_does_not_add_to_the_gradients(cell, shell):
     first = shell.user_ns["x"].grad.to_numpy()
     assert cell("%%qdkernel --grad y --quiet\nwave()").ok
     np.testing.assert_array_equal(shell.user_ns["x"].grad.to_numpy(), first)
-
-
-def test_a_kernel_in_the_last_line_is_differentiated_after_others_too(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()").ok
-    want = 2 * np.sin([0.1, 0.2, 0.3, 0.4]) * np.cos([0.1, 0.2, 0.3, 0.4])
-    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), want, rtol=1e-12)
 
 
 def test_a_last_expression_does_not_launch_behind_the_gradients_back(cell, shell):
@@ -311,25 +299,6 @@ def back():
     assert "look  the gradient of x is WRONG" in ran.text
 
 
-def test_integers_between_two_kernels_are_named_where_the_gradient_stays_zero(cell):
-    between = """
-k = qd.field(qd.i32, shape=4)
-
-@qd.kernel
-def rounds():
-    for i in x:
-        k[i] = qd.cast(x[i] * 8, qd.i32)
-
-@qd.kernel
-def uses():
-    for i in x:
-        y[None] += k[i] * 0.5
-
-"""
-    with pytest.warns(qd.QuadrantsWarning, match="QL0406"):
-        assert cell("%%qdkernel --grad y --quiet" + between + "rounds()\nuses()\nx.grad.to_numpy()").ok
-
-
 def test_nothing_but_the_loss_has_a_gradient(cell):
     plain = "x = qd.field(qd.f64, shape=4)\n"
     with pytest.warns(qd.QuadrantsWarning, match="QL0706"):
@@ -361,8 +330,9 @@ def second():
 """
 
 
-def test_launches_are_differentiated_last_first(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()\nNone").ok
+@pytest.mark.parametrize("after", ["", "\nNone"], ids=["a launch in the last line", "launches before the last line"])
+def test_launches_are_differentiated_last_first(cell, shell, after):
+    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()" + after).ok
     start = np.array([0.1, 0.2, 0.3, 0.4])
     np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), 2 * np.sin(start) * np.cos(start), rtol=1e-12)
 
