@@ -125,17 +125,7 @@ def test_small_arrays_share_blocks_and_are_reused() -> None:
 
 def test_buffers_above_the_storage_range() -> None:
     n = (160 << 20) // 4
-    source = f"""kernel last() forward {{
-      buffer @x: field f32[{n}]
-      offload serial bounds {{
-        yield
-      }} do () {{
-        %1: i32 = const {n - 1}
-        %2: f32 = const 5.0
-        store @x[%1], %2
-        yield
-      }}
-    }}"""
+    source = serial(f"%1: i32 = const {n - 1}\n%2: f32 = const 5.0\nstore @x[%1], %2", f"buffer @x: field f32[{n}]")
     memory = device().allocate((n,), np.float32)
     frame = load(source).frame(device())
     frame.set_buffer("x", memory.address)

@@ -91,10 +91,6 @@ def test_release_leaves_the_checks_out(cell):
     assert cell("k(0)\nassert 'assert' not in k.ir()").ok
 
 
-def test_qdbackends_lists_what_there_is(cell):
-    assert "cpu" in cell("%qdbackends").text
-
-
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 def test_line_numbers_are_those_of_the_editor():
