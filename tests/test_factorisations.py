@@ -1,7 +1,5 @@
 """Factorisations of matrices: what the factors satisfy, their gradients, and matrices that are hard."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from running import define

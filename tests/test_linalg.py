@@ -4,8 +4,6 @@ Each row of `CASES` is an expression of a kernel over its parameters and what nu
 gradient of a random weighting of the results is compared with central differences of the numpy function.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from running import define, way

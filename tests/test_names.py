@@ -1,7 +1,5 @@
 """The table of the names of Quadrants (scripts/names.py), which the page docs/quadrants.md shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 

@@ -1,7 +1,5 @@
 """`python -m quadrants_lab opt`: IR text in, passes, IR text out; and what it says of text that is wrong."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

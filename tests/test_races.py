@@ -1,7 +1,5 @@
 """Races are errors: at compile time where indices alone decide, and in checked launches where data decides."""
 
-from __future__ import annotations
-
 import re
 import warnings
 

@@ -1,7 +1,5 @@
 """Checkpointed loops: the same gradients with stacks of about sqrt(trips), whatever stands in the loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

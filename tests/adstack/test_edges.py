@@ -1,7 +1,5 @@
 """Gradients at the edges of what sizes can be: huge, empty, aliased, forced, failed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import ended, skips  # noqa: F401  # a fixture

@@ -1,7 +1,5 @@
 """Gradients whose stacks would not fit if every iteration had some of its own: each in a process that may have 2 GB."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Iterations that push run in a kernel of their own: the two kernels against the one, interpreted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from adstack.test_depths import HEAD, TAIL, job

@@ -1,7 +1,5 @@
 """The data-access rule: memory that a gradient reads again is unchanged or saved; only overwritten values are saved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

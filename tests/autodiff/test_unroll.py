@@ -1,8 +1,6 @@
 """Several trips of a loop as one: the gradients of programs, trip counts around the group, bounds at the edges, and
 which loops are left alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The C of two kernels, as it should read; lines and names; a compiler that is not there, refuses, crashes or hangs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

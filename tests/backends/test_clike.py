@@ -1,7 +1,5 @@
 """What C and MSL share: a variable stays one while nothing reads its old value, and what is read again keeps it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 """Tasks in lanes: what holds of tasks and primitives on every backend, with lanes wherever they can be; then where
 lanes part, what is the same in all of them, and which tasks run in lanes by themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import conformance_prims

@@ -1,7 +1,5 @@
 """The linker of `_objects/linker.py`; a process whose code comes from the disk cache loads no LLVM."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What needs a process of its own: Ctrl-C, interpreter exit, fork."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

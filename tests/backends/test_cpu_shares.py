@@ -1,7 +1,5 @@
 """Sums into one element have the same bits in each run, and for any number of threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Sine and cosine with fast math: how arguments are brought to what the GPU's function unit takes, on this machine's
 processor against f64; the code; and, on a device, what comes out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apart

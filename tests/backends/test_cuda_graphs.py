@@ -1,7 +1,5 @@
 """Launches by CUDA graphs: repeated launches, and kernels with graph=True."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

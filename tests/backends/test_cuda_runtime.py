@@ -1,8 +1,6 @@
 """CUDA's runtime against a stand-in for the driver: asynchronous launches, memory that the host cannot access, frames
 that are too long for a parameter, lack of memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The bound of the work in flight on a GPU, which Ctrl-C cannot cancel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cuda_rig

@@ -1,7 +1,5 @@
 """Long loops that only add up, shared by threads that run together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apart

@@ -1,7 +1,5 @@
 """Metal's runtime against stand-ins for Apple's objects: the calls and their order, and errors."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Loops whose sines have arguments near zero: which they are, that they mean the same, and what is left of them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

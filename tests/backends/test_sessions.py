@@ -1,7 +1,5 @@
 """Sessions: many launches, many sessions one after the other, two devices at once."""
 
-from __future__ import annotations
-
 import gc
 import resource
 from typing import Any

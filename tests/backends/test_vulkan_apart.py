@@ -1,7 +1,5 @@
 """Discrete Vulkan devices, whose memory the host cannot access: all is copied, in the order of launches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apart

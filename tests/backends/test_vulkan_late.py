@@ -1,7 +1,5 @@
 """Asynchronous launches on Vulkan: their order, their words, and failures that are raised later."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from typing import Any

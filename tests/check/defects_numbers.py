@@ -1,8 +1,6 @@
 """Planted defects: NaN, infinity, and zeros that cut a derivative."""
 
 # ruff: noqa: F821
-from __future__ import annotations
-
 from check.bench import defect, in_order
 
 import quadrants_lab as qd

@@ -1,7 +1,5 @@
 """Programs that launch gradients by themselves: the check says which one is not as it should be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from check.bench import Bench

@@ -1,7 +1,5 @@
 """The doctor names the cause and the line of every planted defect."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where a compiler's gradient is wrong, the doctor goes from the launch to element, iteration and statement."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Reports as data: their text, errors and limits; loops that carry a tangent on."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import numpy as np

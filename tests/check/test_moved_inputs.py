@@ -1,7 +1,5 @@
 """The doctor moves inputs. Values that a program is not made for must not lead it out of its arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import ended, skips  # noqa: F401  # a fixture

@@ -1,7 +1,5 @@
 """The doctor reports no cause for programs with right gradients: those of the table, and the sample kernels."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from contextlib import nullcontext

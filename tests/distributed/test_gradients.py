@@ -1,7 +1,5 @@
 """`quadrants_lab.distributed`: the same on two workers as in one process, whatever happens to the workers."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Programs that are deep: they compile on every backend, and endless recursion is an error."""
 
-from __future__ import annotations
-
 import functools
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Views: runs of elements of an ndarray as arguments of kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, session_of

@@ -1,8 +1,6 @@
 """Template parameters of funcs stand for what they are given: locals and elements can be assigned through them. Each
 kernel is compared with one that says the same without them, values and gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from complex_step import gradient

@@ -1,7 +1,5 @@
 """Classes whose methods are kernels and funcs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import WITH_F64, session_of

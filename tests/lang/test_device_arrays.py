@@ -1,7 +1,5 @@
 """Arrays of other libraries on the GPU as kernel arguments: without a copy, ordered with the owner's stream."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

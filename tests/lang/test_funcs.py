@@ -1,7 +1,5 @@
 """Funcs that Python can call, functions of Python in kernels, and what a kernel cannot call."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels with loops and checkpoints around tasks, and streams; what they leave was also found with the peer."""
 
-from __future__ import annotations
-
 import json
 from enum import IntEnum
 

@@ -1,7 +1,5 @@
 """`qd.linalg`: solutions of linear equations whose matrix is a kernel, against numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of

@@ -1,7 +1,5 @@
 """Lists that may have two names: a change that Python would show under both is an error."""
 
-from __future__ import annotations
-
 import pytest
 from sessions import session_of, sessions
 

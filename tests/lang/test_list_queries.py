@@ -1,8 +1,6 @@
 """What kernels ask of lists, tuples and vectors: the extremes of their entries, whether a number is among them, whether
 there are any. Python is the reference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import session_of, sessions

@@ -1,8 +1,6 @@
 """Lists and dicts in kernels. Python is the reference: it runs each program as it stands, on lists of its own, and
 gives the values; finite differences of these are the reference for gradients."""
 
-from __future__ import annotations
-
 import math
 from types import FunctionType, SimpleNamespace
 

@@ -1,8 +1,6 @@
 """A number that its dtype cannot hold is an error that names value, place and dtype wherever Python passes numbers, and
 nothing is written. Numbers that fit arrive, whole floats for integer dtypes among them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Operations on integers that give reals, and on operands of two dtypes: which dtype they are computed in."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

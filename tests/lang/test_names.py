@@ -1,8 +1,6 @@
 """Operations, funcs and annotations under other names than their own: what a kernel computes, and its gradient, is the
 same. `frontend/test_names.py` compares the IR of every operation."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fields placed by hand, offsets, orders."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, NEEDS_F64, session_of

@@ -1,7 +1,5 @@
 """print and assert: f-strings, format specifications, separators; the interpreter shows what the CPU shows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of

@@ -3,8 +3,6 @@
 A row of `KERNELS` is a kernel over the fields below and what they hold after a launch.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Locals of a kernel that parallel loops set to a constant, or element by element."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, session_of

@@ -1,8 +1,6 @@
 """Blocks of threads: shared memory, barriers and what threads make of their values together, against numpy, on every
 backend; their gradients against differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from running import define

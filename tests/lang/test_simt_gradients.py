@@ -1,7 +1,5 @@
 """Blocks of threads: gradients through shared memory and barriers against differences, on every backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of

@@ -1,7 +1,5 @@
 """Pointer, bitmasked and dynamic layouts: what is active, loops over it, lists, gradients."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

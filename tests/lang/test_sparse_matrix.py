@@ -1,7 +1,5 @@
 """Sparse matrices against numpy's, and the peer's."""
 
-from __future__ import annotations
-
 import json
 import sys
 

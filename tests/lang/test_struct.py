@@ -1,7 +1,5 @@
 """Structs, struct types and fields of structs, from Python."""
 
-from __future__ import annotations
-
 from copy import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Gradients of loops with indices of 64 bits, and arrays of 2**31 elements and more."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

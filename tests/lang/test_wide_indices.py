@@ -1,7 +1,5 @@
 """Indices, bounds and extents that 32 bits do not hold: loops of every kind, subscripts, shapes, checks, gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from frontend.rig import FakeField

@@ -1,7 +1,5 @@
 """A cell's view made from hand-written IR, so that panes are tested without front end, runtime or notebook."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate, values_of_parts

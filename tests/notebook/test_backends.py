@@ -1,7 +1,5 @@
 """`%%qdkernel --arch a,b`: launches on several backends, compared, and what is said where one cannot run."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

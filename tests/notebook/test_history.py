@@ -1,7 +1,5 @@
 """The runs of a cell leave rows: edits, times, the check of the gradient."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

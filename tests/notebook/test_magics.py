@@ -1,7 +1,5 @@
 """The magics in a shell: what a cell leaves behind, what it says when it goes wrong, and that the next one works."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

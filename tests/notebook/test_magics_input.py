@@ -1,7 +1,5 @@
 """Input of cells: errors in it, completions, names that are redefined."""
 
-from __future__ import annotations
-
 import linecache
 import re
 import warnings

@@ -1,7 +1,5 @@
 """The course in a real kernel: lessons, exercises with wrong and right answers; and Ctrl-C during a long launch."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

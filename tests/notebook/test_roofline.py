@@ -1,7 +1,5 @@
 """The least work of a launch, counted from its IR, and how the Run pane shows it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import sessions

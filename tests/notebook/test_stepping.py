@@ -1,7 +1,5 @@
 """The Steps pane and `%qdstep`: what they show is what the iteration did."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

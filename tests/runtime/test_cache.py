@@ -1,7 +1,5 @@
 """The disk cache: hits, misses, eviction, damage and access rights. `test_disk` has the same on every backend."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pwd

@@ -1,7 +1,5 @@
 """`python -m quadrants_lab`."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

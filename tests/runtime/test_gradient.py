@@ -1,7 +1,5 @@
 """Gradient launches: sizes follow live data, reports, overflow, tapes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

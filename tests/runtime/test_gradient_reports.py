@@ -1,7 +1,5 @@
 """What a gradient reports of its stacks, the memory that they take, and its arguments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from runtime.test_gradient import Array, by_array, by_field, make, session, sines, start  # noqa: F401  # fixtures

@@ -1,7 +1,5 @@
 """The disk cache of IR: which changes of a program make another kernel, and which kernels come from the cache."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 import warnings

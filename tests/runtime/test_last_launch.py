@@ -1,7 +1,5 @@
 """The gradient of a kernel by hand is that of its last launch, in whatever mode that was."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

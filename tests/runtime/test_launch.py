@@ -1,7 +1,5 @@
 """Launches and their failures: asserts, bounds, prints, interrupts, threads."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """The launch guard: a gradient launch takes the fast path exactly if nothing has changed on which it depends."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`qd.ad.program`: launches that are recorded once and made again, alone and under a Tape."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import suppress
 from threading import Event, Thread

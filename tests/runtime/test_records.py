@@ -1,7 +1,5 @@
 """Launch records: their contents; outside of a recording nothing is recorded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of

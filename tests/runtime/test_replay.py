@@ -1,7 +1,5 @@
 """A replay of a recorded launch gives its results on every backend and leaves the recorded session alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import session_of, sessions

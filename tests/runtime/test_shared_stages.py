@@ -1,7 +1,5 @@
 """A gradient starts from the first stages of its forward kernel, whatever names mean by then."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Iterations that the stepper walks through: together they do what the launch did; bad requests are errors."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """If the system cannot start threads, work continues without them."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path
