@@ -6,7 +6,7 @@ gradient of a random weighting of the results is compared with central differenc
 
 import numpy as np
 import pytest
-from running import define, way
+from running import FakeField, define, way
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -44,17 +44,6 @@ def text_of(fn, count, inputs, outs):
     return text + "".join(f"        y{k}[i] = r{k}\n" for k in range(outs))
 
 
-class Fake:
-    """All that the front end wants to know of a field."""
-
-    __qd_field__ = True
-    offset, dual = (), None
-
-    def __init__(self, array, element, grad=True):
-        self.dtype, self.shape, self.element_shape = f64, array.shape[: array.ndim - len(element)], element
-        self.grad = Fake(array, element, False) if grad else None
-
-
 def interpreted(fn, inputs, outs, weights):
     """What `launch` gives, by the interpreter, in float64; every pass is verified."""
     count = len(inputs[0])
@@ -62,7 +51,10 @@ def interpreted(fn, inputs, outs, weights):
     arrays |= {f"y{k}": np.zeros((count, *s)) for k, s in enumerate(outs)}
     made = define(text_of(fn, count, len(inputs), len(outs)))
     space = made["kernel"].__globals__
-    space.update({n: Fake(a, a.shape[1:]) for n, a in arrays.items()}, qd=qd, f=qd.func(made["f"]))
+    for name, a in arrays.items():
+        shape, element = a.shape[:1], a.shape[1:]
+        space[name] = FakeField(f64, shape, FakeField(f64, shape, element_shape=element), "", element)
+    space.update(qd=qd, f=qd.func(made["f"]))
     options = CompileOptions(default_fp=f64, verify=True)
     lowered = lower(function_source(made["kernel"]), [], options).kernel
     interpret(make_ir(lowered, "forward", options), {}, arrays)
