@@ -210,6 +210,7 @@ def test_an_argument_of_another_type_is_refused_as_in_the_launch() -> None:
 
     use(7)
     write(3)
+    loss.grad[None] = 1.0
     use.grad(7)
     for wrong in ("7", None):
         with pytest.raises(qd.QuadrantsRuntimeTypeError, match="argument 't' of use is i32"):

@@ -1,5 +1,5 @@
-"""Iterations that push run in a kernel of their own: the two kernels against the one, interpreted. The counting slice of
-a gradient writes nothing but its counts."""
+"""Iterations that push run in a kernel of their own: the two kernels against the one, interpreted. The counting slice
+of a gradient writes nothing but its counts."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 """Sine and cosine of f32 on CUDA: with fast math, how arguments are brought to what the GPU's function unit takes, on
-this machine's processor against f64; the code; on a device, what comes out; and the short functions without fast math."""
+this machine's processor against f64; the code; on a device, what comes out; the short functions without fast math."""
 
 from typing import Any
 

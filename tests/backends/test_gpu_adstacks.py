@@ -1,5 +1,5 @@
-"""Which adstacks have slots that are indexed by the trips of loops instead of a counter, and which are pushed and popped
-in lockstep, so that they can share one."""
+"""Which adstacks have slots that trips of loops index instead of a counter, and which are pushed and popped in
+lockstep, so that they can share one."""
 
 import pytest
 from conformance_tasks import IN_STEP, by_trips, nested, seven, stacked
