@@ -377,18 +377,14 @@ SUM = """%4: i32 = const 0
  store @x[%3], %15"""
 
 
-@pytest.mark.parametrize(
-    ("body", "gains"),
-    [
-        ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n store @x[%3], %5", True),
-        ("%4: f32 = load @x[%3]\n %5: f32 = mul %4, %4\n store @x[%3], %5", False),  # LLVM's vectoriser does it
-        ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n print %5\n store @x[%3], %5", False),
-        (SUM.format(end="load @n[%3]", at="load @n[%8]"), True),
-        (SUM.format(end="load @n[%3]", at="load @n[%11]"), False),
-        (SUM.format(end="const 16", at="load @n[%11]"), False),
-    ],
-    ids=["a function", "straight code", "print", "trips from data", "gathers and trips from data", "gathers"],
-)
+@pytest.mark.parametrize(("body", "gains"), [
+    ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n store @x[%3], %5", True),
+    ("%4: f32 = load @x[%3]\n %5: f32 = mul %4, %4\n store @x[%3], %5", False),  # LLVM's vectoriser does it
+    ("%4: f32 = load @x[%3]\n %5: f32 = sin %4\n print %5\n store @x[%3], %5", False),
+    (SUM.format(end="load @n[%3]", at="load @n[%8]"), True),
+    (SUM.format(end="load @n[%3]", at="load @n[%11]"), False),
+    (SUM.format(end="const 16", at="load @n[%11]"), False),
+], ids=["a function", "straight code", "print", "trips from data", "gathers and trips from data", "gathers"])
 def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
     kernel, task = parsed(body)
     assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
@@ -416,17 +412,13 @@ ROW = """%4: i32 = const 0
  store @x[%3], %15"""
 
 
-@pytest.mark.parametrize(
-    ("given", "gains"),
-    [
-        ({}, False),
-        ({"at": "%8, %3"}, True),
-        ({"trips": 16}, True),
-        ({"carried": "div %9, %12"}, True),
-        ({"carried": "div %12, %9"}, True),
-    ],
-    ids=["vectors of trips", "columns", "few trips", "a quotient is carried", "no sum"],
-)
+@pytest.mark.parametrize(("given", "gains"), [
+    ({}, False),
+    ({"at": "%8, %3"}, True),
+    ({"trips": 16}, True),
+    ({"carried": "div %9, %12"}, True),
+    ({"carried": "div %12, %9"}, True),
+], ids=["vectors of trips", "columns", "few trips", "a quotient is carried", "no sum"])
 def test_loops_over_a_row_are_left_to_vectors_of_trips(given: dict[str, Any], gains: bool) -> None:
     kernel, task = parsed(ROW.format(**({"at": "%3, %8", "trips": 100, "carried": "add %9, %12"} | given)))
     assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains

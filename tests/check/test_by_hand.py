@@ -57,17 +57,13 @@ def cause_of(program, b):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("gradients", "seed", "found", "says"),
-    [
-        ("one total", 1.0, ("order", "total", 2), "the gradient of one ran before that of total, launch 2"),
-        ("total", 1.0, ("missing", "one", 1), "the gradient of launch 1, kernel one, did not run"),
-        ("total total one", 1.0, ("added", "total", 2), "the gradient of total ran 2 times, for 1 launch"),
-        ("total one", 2.0, ("seed", "", 0), "the gradients started from y.grad = 2, and not 1"),
-        ("total one", 0.0, ("seed", "", 0), "the gradients ran, and had nothing to start from"),
-    ],
-    ids=["early", "missing", "twice", "another-seed", "no-seed"],
-)
+@pytest.mark.parametrize(("gradients", "seed", "found", "says"), [
+    ("one total", 1.0, ("order", "total", 2), "the gradient of one ran before that of total, launch 2"),
+    ("total", 1.0, ("missing", "one", 1), "the gradient of launch 1, kernel one, did not run"),
+    ("total total one", 1.0, ("added", "total", 2), "the gradient of total ran 2 times, for 1 launch"),
+    ("total one", 2.0, ("seed", "", 0), "the gradients started from y.grad = 2, and not 1"),
+    ("total one", 0.0, ("seed", "", 0), "the gradients ran, and had nothing to start from"),
+], ids=["early", "missing", "twice", "another-seed", "no-seed"])
 def test_gradients_of_two_launches(b, gradients, seed, found, says) -> None:
     kernels = dict(zip(("one", "total"), two(b), strict=True))
     def run():

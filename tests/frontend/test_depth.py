@@ -227,16 +227,12 @@ def one(v: qd.f32) -> qd.f32:
     return v + 1.0
 
 
-@pytest.mark.parametrize(
-    "decorated, says",
-    [
-        (logged(one), "write @qd.kernel directly above def"),
-        (functools.partial(one, 3.0), r"functools.partial\(qd.kernel\(one\), ...\)"),
-        (functools.lru_cache(one), "would write nothing"),
-        (functools.singledispatch(one), "the wrapper of one is Python"),
-    ],
-    ids=["wraps", "partial", "cache", "singledispatch"],
-)
+@pytest.mark.parametrize("decorated, says", [
+    (logged(one), "write @qd.kernel directly above def"),
+    (functools.partial(one, 3.0), r"functools.partial\(qd.kernel\(one\), ...\)"),
+    (functools.lru_cache(one), "would write nothing"),
+    (functools.singledispatch(one), "the wrapper of one is Python"),
+], ids=["wraps", "partial", "cache", "singledispatch"])
 def test_wrapped_kernels(decorated, says: str) -> None:
     with pytest.raises(QuadrantsSyntaxError, match=f"(?s)QL2067.*{says}") as caught:
         qd.kernel(decorated)
