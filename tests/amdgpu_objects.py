@@ -1,7 +1,5 @@
 """Properties of every code object, and of the relocatable object that it is linked from."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from quadrants_lab.backends._gpu.programs import programs
@@ -44,9 +42,7 @@ def _agrees(read: hsaco.CodeObject, kernel: N.Kernel, chip: str) -> None:
     assert read.metadata["amdhsa.target"] == f"amdgcn-amd-amdhsa--{chip}"
     assert read.metadata["amdhsa.version"] == [1, 2]  # of code object version 5
     assert [p.name for p in read.programs] == [p.name for p in programs(kernel)]
-    for program, made, about in zip(
-        exe.programs, read.programs, read.metadata["amdhsa.kernels"], strict=True
-    ):
+    for program, made, about in zip(exe.programs, read.programs, read.metadata["amdhsa.kernels"], strict=True):
         assert [(a[".offset"], a[".size"]) for a in about[".args"]] == [(0, 8), (8, words)]  # and none that are hidden
         assert made.arguments == 8 + words
         assert about[".max_flat_workgroup_size"] == exe.group(program)

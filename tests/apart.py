@@ -1,8 +1,6 @@
 """A plugin (`pytest -p apart`) that makes lavapipe run the code for discrete GPUs: the host cannot access their memory,
 threads run several short iterations at once, atomics are aggregated, and sines are the device's own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """IR text for people who read golden tests."""
 
-from __future__ import annotations
-
 import re
 
 _CONSTANT = re.compile(r"^ *(%\d+): (\w+) = const (\S+).*\n", re.MULTILINE)

@@ -5,8 +5,6 @@ The environment variable COMPARED_CACHE names the cache's folder, so that a seco
 without it the folder is a temporary one. The summary says how many kernels were compared.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

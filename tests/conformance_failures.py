@@ -1,7 +1,5 @@
 """Random draws, failures and prints, on every backend; part of `conformance_tasks`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ from quadrants_lab.ir import draws
 from quadrants_lab.ir.types import f16, f32, f64, i16, u64
 
 # --- random draws -----------------------------------------------------------------------------------------------
-
 
 def test_draws(rig: Any) -> None:
     """A draw depends on its counters: another launch draws other numbers, a replay the same."""

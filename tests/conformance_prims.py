@@ -3,8 +3,6 @@
 A backend's test file imports these tests and gives them its ``rig`` (`cpu_rig`, `vulkan_rig`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -115,9 +113,7 @@ def check(
     for k, (prim, out, ins) in enumerate(rows):
         got = arrays[f"out{k}"]
         columns = [arrays[f"in{n}_{t}"] for n, t in enumerate(ins)]
-        want = np.array(
-            [PRIMS[prim].evaluate(out, *xs) for xs in zip(*columns, strict=True)], dtype=out.numpy
-        )
+        want = np.array([PRIMS[prim].evaluate(out, *xs) for xs in zip(*columns, strict=True)], dtype=out.numpy)
         compare(f"{prim}: {ins} -> {out}", got, want, columns, ulps)
 
 
@@ -166,9 +162,7 @@ def test_casts(rig: Any, name: str) -> None:
     check(rig, rows, a, a, ulps=0)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [("f16", "i16"), ("f32", "u32"), ("f64", "i64"), ("i32", "f32"), ("u64", "f64")]
-)
+@pytest.mark.parametrize(("a", "b"), [("f16", "i16"), ("f32", "u32"), ("f64", "i64"), ("i32", "f32"), ("u64", "f64")])
 def test_bitcasts(rig: Any, a: str, b: str) -> None:
     t = DTYPES[a]
     x = values(t, 200, 7)
@@ -178,11 +172,7 @@ def test_bitcasts(rig: Any, a: str, b: str) -> None:
 @pytest.mark.parametrize("name", ["f32", "f64"])
 def test_fast_math_keeps_nan_and_infinity(rig: Any, name: str) -> None:
     t = DTYPES[name]
-    rows = [
-        r
-        for r in typed_rows(t, math=False)
-        if r[0] in ("isnan", "isinf", "add", "min", "max", "lt", "eq", "abs")
-    ]
+    rows = [r for r in typed_rows(t, math=False) if r[0] in ("isnan", "isinf", "add", "min", "max", "lt", "eq", "abs")]
     check(rig, rows, *pairs(t, 8), ulps=0, options=rig.FAST)
 
 

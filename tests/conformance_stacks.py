@@ -1,7 +1,5 @@
 """Adstacks, also in lockstep, on every backend; part of `conformance_tasks`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ from quadrants_lab.backends.launch import Overflow, Status
 from quadrants_lab.ir.types import DTYPES
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
-
 
 def stacked(t: str, n: int) -> str:
     """Pushes x[i] * k for k below count[i], and pops them into y[i], the last one first, as digits."""

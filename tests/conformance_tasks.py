@@ -3,8 +3,6 @@
 A backend's test file imports these tests and gives them its ``rig`` (`cpu_rig`, `vulkan_rig`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -135,9 +133,7 @@ def test_overlapping_ndarrays(rig: Any) -> None:
     assert np.array_equal(x, 3 * np.arange(1000, dtype=np.float32))
 
 
-@pytest.mark.parametrize(
-    "shape", [(7,), (3, 5), (1, 1), (64, 3), (4, 3, 5), (2, 3, 4, 5), (300, 400), (5, 0, 3)]
-)
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 1), (64, 3), (4, 3, 5), (2, 3, 4, 5), (300, 400), (5, 0, 3)])
 def test_boxes(rig: Any, shape: tuple[int, ...]) -> None:
     """Every index of a box once, whatever the chunks; boxes that do not begin at 0."""
     k = len(shape)

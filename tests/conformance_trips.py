@@ -1,7 +1,5 @@
 """Adstacks whose slots are indexed by the trips of loops, on every backend; part of `conformance_tasks`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fixtures and hooks of all tests: markers for system packages and the peer, golden files, hypothesis profiles."""
 
-from __future__ import annotations
-
 import gc
 import importlib.util
 import os

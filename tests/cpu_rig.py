@@ -1,7 +1,5 @@
 """Runs IR on the CPU backend without the layers above it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rigs import EXACT, FAST, TYPES, Arrays, Rig

@@ -10,8 +10,6 @@ controller) and during a launch. As on a device, one queue keeps the order: a wa
 queued before has run, in whichever thread, and memory is freed after what was queued before.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

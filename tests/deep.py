@@ -1,7 +1,5 @@
 """Deep programs as text, with what they compute: chains of `elif`, sums of many terms, funcs in each other."""
 
-from __future__ import annotations
-
 import linecache
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -61,12 +61,10 @@ def double():
     for i in x:
         x[i] = x[i] * 2.0 + 1.0
 
-
 @qd.kernel
 def triple():
     for i in x:
         x[i] = x[i] * 3.0 - 1.0
-
 
 @qd.kernel
 def total():

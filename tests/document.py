@@ -6,8 +6,6 @@ What a cell shows is what it prints, its warnings, and the error of the language
 the run. On the page that stands in an ```output block right below the cell; a cell without one shows nothing.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import linecache

@@ -5,8 +5,6 @@ So a kernel that writes outside of its arrays, or after they went, ends the test
 has nothing to do with it. A run takes a few times as long, and maps a page or two for each array that was ever made.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import weakref

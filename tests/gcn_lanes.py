@@ -1,7 +1,5 @@
 """Vector instructions of AMD's GPUs: what each lane of a wave computes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -273,9 +271,7 @@ def vector(w: Wave, i: Instruction) -> bool:
         return True
     compare = re.fullmatch(r"v_cmp(x?)_(\w+)_([uif]\d+)", name)
     if compare:
-        a, b = (
-            _part(w.take(o, FORMS.get(compare[3], U32)), i, n, len(args) - 2) for n, o in enumerate(args[-2:])
-        )
+        a, b = (_part(w.take(o, FORMS.get(compare[3], U32)), i, n, len(args) - 2) for n, o in enumerate(args[-2:]))
         if compare[3] in _HALVES:
             a, b = (x.astype(np.uint16).view(_HALVES[compare[3]]) for x in (a, b))
         found = _COMPARE[compare[2]](a, b)

@@ -5,8 +5,6 @@ Memory is that of this process. There are no delays and no caches, so wait instr
 roots are exact to f32, division instructions compute the quotient in one step, and denormals are kept.
 """
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Callable, Iterator
@@ -18,7 +16,6 @@ from gcn_text import IDLE, VCC, Instruction, Operand, parse
 from gcn_wave import U32, U64, Wave
 
 # --- what a wave computes -------------------------------------------------------------------------------------------
-
 
 def _to_signed(x: int, bits: int) -> int:
     return x - (1 << bits) if x >> (bits - 1) & 1 else x

@@ -1,7 +1,5 @@
 """A wave of AMD's GPUs: its registers, and those of its lanes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

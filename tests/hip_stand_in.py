@@ -1,8 +1,6 @@
 """A stand-in for AMD's HIP runtime where there is no device, like `cuda_stand_in`: it compiles the LLVM IR of `_simt`,
 with the elementary functions of the amdgpu backend, for this machine's processor."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from dataclasses import replace

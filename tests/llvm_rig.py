@@ -1,7 +1,5 @@
 """Runs functions of f32 that are written as LLVM's text on this machine's processor."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

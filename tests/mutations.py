@@ -5,8 +5,6 @@ mutation of `mutations.txt`; with words, for those whose row has one of them. It
 unnoticed. `tests/test_mutations.py` checks that every row still fits the code.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

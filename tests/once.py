@@ -1,7 +1,5 @@
 """A cache that the processes of one test run share: compiled objects by their text, verdicts by module."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

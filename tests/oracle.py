@@ -9,8 +9,6 @@ The gradient is the product of the seeds with the Jacobian of all final buffers 
 target's.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

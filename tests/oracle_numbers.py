@@ -1,7 +1,5 @@
 """The oracle's numbers: a tape of float64 operations, each with its slopes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The oracle's structs: named members, copied by assignments; in memory a view of the fields of their members."""
 
-from __future__ import annotations
-
 import types
 from collections.abc import Callable, Mapping
 

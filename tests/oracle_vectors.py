@@ -4,8 +4,6 @@ An assignment copies one (`copied` stands around every right-hand side, see `ora
 through to it.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

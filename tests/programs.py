@@ -106,7 +106,6 @@ N_CASES = ({"n": 0}, {"n": 1}, {"n": 5}, {"n": 20})
 MANY = 3000  # enough iterations for several threads
 X_N_Y = {"x": F((8,)), "n": I(), "y": F()}
 
-
 import programs_loops  # noqa: E402, F401, I001  the table goes on there
 import programs_memory  # noqa: E402, F401
 import programs_functions  # noqa: E402, F401

@@ -23,7 +23,6 @@ def soft_dynamic_time_warping():
                     d[i, j] = (a[i - 1] - b[j - 1]) ** 2 + m - qd.log(s)
     y[None] += d[5, 4]
 
-
 @program({"a": F((9,)), "d": F((5, 6))}, scalars={"k": 2}, cases=({"k": 2}, {"k": 5}, {"k": 9}))
 def anti_diagonal_of_a_table(k: int):
     for i in range(max(1, k - 5), min(4, k - 1) + 1):
@@ -41,7 +40,6 @@ def compressed_sparse_rows():
         for e in range(start[i], start[i + 1]):
             s += value[e] * qd.sin(x[column[e]])
         z[i] = x[i] + s * s
-
 
 @program({"x": F((6,), 0.3, 1.2), "rate": F((6,), 0.5, 1.5), "y": F((6,))}, tol32=2e-3)
 def adaptive_steps_with_rejection():
@@ -66,7 +64,6 @@ def adaptive_steps_with_rejection():
                 break
         y[i] = v * v
 
-
 @program({"x": F((3, 5)), "w": F((5,)), "y": F()})
 def bubble_sort_until_nothing_moves():
     for i in range(3):
@@ -82,7 +79,6 @@ def bubble_sort_until_nothing_moves():
             done += 1
         for j in range(5):
             y[None] += v[j] * v[j] * w[j]
-
 
 @program({"x": F((4,)), "b": F((4,), element=(3,)), "y": F()}, tol32=2e-3)
 def cholesky_solve_in_local_matrices():
@@ -105,7 +101,6 @@ def cholesky_solve_in_local_matrices():
             r[i] /= c[i, i]
         y[None] += r.x * r.y + r.z
 
-
 @program({"z": F((7,)), "q": F((), 0.1, 0.5), "f": F((2, 2)), "y": F()})
 def kalman_filter():
     for _ in range(1):
@@ -126,7 +121,6 @@ def kalman_filter():
             b -= a * b / s
             a -= a * a / s
             y[None] += 0.5 * (r * r / s + qd.log(s))
-
 
 def hit(o, d, center, radius):
     """The distance along the ray, or -1."""
@@ -166,7 +160,6 @@ def bouncing_rays():
             weight *= albedo[which]
         light[i] += found
 
-
 @program({"x": F((4, 6)), "w": F((3,)), "y": F()})
 def greatest_three_by_marks():
     for i in range(4):
@@ -178,7 +171,6 @@ def greatest_three_by_marks():
                     best, at = x[i, j], j
             used |= 1 << at
             y[None] += w[k] * best * x[i, (at + 1) % 6]
-
 
 @program({"w": F((5,)), "x": F((7,)), "y": F()})
 def integers_choose_the_weights():
@@ -196,7 +188,6 @@ def integers_choose_the_weights():
             v += w[b % 5] * v * 0.1
         y[None] += v * a
 
-
 @program({"x": F((7,)), "gain": F((7,)), "z": F((7,)), "y": F()})
 def normalised_layer_and_softmax():
     mean = 0.0
@@ -213,7 +204,6 @@ def normalised_layer_and_softmax():
     for i in x:
         y[None] += qd.exp(z[i]) / total * x[i] * (i + 1)
 
-
 @program({"u": F((2, 7)), "w": F((7,)), "n": I((), 1, 6), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 6}))
 def backwards_in_time():
     """An adjoint equation: from the last time to the first, with loops that count down inside."""
@@ -226,7 +216,6 @@ def backwards_in_time():
             for j in range(t, t // 2, -2):
                 v *= 1.0 + 0.1 * w[j]
         y[None] += v * u[i, 0]
-
 
 @program({"x": F((4, 3)), "y": F((12,))})
 def energy_of_neighbours_in_a_flat_array():

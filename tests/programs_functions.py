@@ -7,10 +7,8 @@ from programs import N_CASES, X_N_Y, F, I, program
 
 # --- functions of the language
 
-
 def sigmoid(t):
     return 1.0 / (1.0 + qd.exp(-t))
-
 
 def leaky(t, slope):
     r = t
@@ -18,23 +16,19 @@ def leaky(t, slope):
         r = t * slope
     return r
 
-
 def iterate(t, count):
     r = t
     for q in range(count):
         r = leaky(qd.sin(r) - 0.3, 0.1) + sigmoid(r)
     return r
 
-
 def accumulate(i, t):
     y[None] += t * x[i]
-
 
 @program({"x": F((8,)), "y": F((8,))}, funcs=(sigmoid,))
 def calls_a_func():
     for i in x:
         y[i] = sigmoid(x[i] * 2.0) * sigmoid(-x[i])
-
 
 @program(X_N_Y, funcs=(leaky, sigmoid, iterate, accumulate), cases=N_CASES[:3])
 def funcs_with_branches_and_loops():
@@ -43,12 +37,10 @@ def funcs_with_branches_and_loops():
         accumulate(i, v)
         accumulate(7 - i, iterate(v, 2))
 
-
 def adds_and_returns(i, t):
     y[None] += t * t
     z[i] += qd.sin(t)
     return t + 0.5
-
 
 @program({"x": F((8,)), "z": F((8,)), "y": F()}, funcs=(adds_and_returns,))
 def augmented_by_a_func_that_changes_the_target():
@@ -56,11 +48,9 @@ def augmented_by_a_func_that_changes_the_target():
         y[None] += adds_and_returns(i, x[i]) * 2.0
         z[i] -= adds_and_returns(i, x[7 - i]) * adds_and_returns(i, 0.3)
 
-
 def relaxed(i):
     c[i] = 0.6 * c[i] * c[i] * x[i] + 0.1 * x[i]
     return c[i]
-
 
 @program({"x": F((6,), 0.5, 0.9), "c": F((6,), 0.9, 1.2), "y": F((6,))}, funcs=(relaxed,))
 def a_loop_whose_test_changes_what_it_looks_at():
@@ -74,21 +64,17 @@ def a_loop_whose_test_changes_what_it_looks_at():
             k += 1
         y[i] = v + c[i]
 
-
 # --- the table of operations
-
 
 @program({"x": F((4,)), "z": F((4,)), "y": F()}, cases=({"x": 0.5, "z": 0.5},), exact=True)
 def min_max_ties():
     for i in x:
         y[None] += qd.max(x[i], z[i]) * 2.0 + qd.min(x[i], z[i]) * 3.0 + qd.max(qd.min(x[i], 0.5), z[i])
 
-
 @program({"x": F((4,)), "y": F((4,))}, cases=({"x": [-1.0, 0.0, 0.0, 2.0]},), exact=True)
 def absolute_value_at_zero():
     for i in x:
         y[i] = qd.abs(x[i]) * 2.0 + abs(x[i] * 3.0)
-
 
 @program(X_N_Y, cases=N_CASES[:3])
 def tanh_of_itself():
@@ -101,30 +87,25 @@ def tanh_of_itself():
         v = v + 1.0
         y[None] += v
 
-
 @program({"x": F((8,), 0.3, 2.0), "e": F((8,), -2.0, 2.0), "y": F()})
 def powers():
     for i in x:
         y[None] += x[i] ** e[i] + x[i] ** 3 + qd.pow(x[i], 0.5) + 2.0 ** e[i] + (x[i] - 1.1) ** 2
-
 
 @program({"x": F((4,)), "y": F((4,))}, cases=({"x": [0.0, -2.0, 0.0, 3.0]},), exact=True)
 def powers_at_the_edge():
     for i in x:
         y[i] = x[i] ** 2 + x[i] ** 1 + x[i] ** 0 + x[i] ** 2.0
 
-
 @program({"x": F((8,)), "z": F((8,)), "y": F()})
 def atan2_of_both():
     for i in x:
         y[None] += qd.atan2(x[i], z[i] + 1.5) + qd.atan2(x[i] - 2.0, z[i])
 
-
 @program({"x": F((8,), 0.2, 3.0), "y": F((8,))})
 def roots_and_logs():
     for i in x:
         y[i] = qd.sqrt(x[i]) + qd.rsqrt(x[i]) * 2.0 + qd.log(x[i]) * x[i]
-
 
 @program({"x": F((8,), -0.8, 0.8), "y": F((8,))})
 def trigonometry():
@@ -132,13 +113,11 @@ def trigonometry():
         v = x[i]
         y[i] = qd.sin(v) + qd.cos(v) * 2.0 + qd.tan(v) * 3.0 + qd.asin(v) + qd.acos(v) * 0.5 + qd.tanh(v)
 
-
 @program({"x": F((8,), -4.0, 4.0), "z": F((8,), 0.5, 2.0), "y": F((8,)), "w": F((8,))})
 def rounding():
     for i in x:
         y[i] = qd.floor(x[i]) + qd.ceil(x[i]) * 2.0 + qd.round(x[i]) * 3.0 + x[i]
         w[i] = x[i] % z[i] + x[i] // z[i]
-
 
 @program({"a": I((8,), -20, 20), "b": I((8,), -4, -1), "r": I((8, 12), 0, 0)}, grad=False)
 def integer_arithmetic():
@@ -158,12 +137,10 @@ def integer_arithmetic():
         r[i, 10] = p > q
         r[i, 11] = int(p / q) + qd.cast(p * 0.5, qd.i32)
 
-
 @program({"x": F((8,)), "k": I((8,), -9, 9), "y": F((8,))})
 def integers_meet_floats():
     for i in x:
         y[i] = k[i] / 4 + x[i] * k[i] + (k[i] // 2) * x[i] * x[i] - i
-
 
 # --- static, arguments, returns
 
@@ -183,7 +160,6 @@ def static_unrolling():
             v = v.no_such_thing
         y[i] = v
 
-
 @program({"x": F((8,)), "y": F()}, scalars={"a": 0.7, "m": 3}, cases=({}, {"m": 0}, {"a": -1.5, "m": 6}))
 def scalar_arguments(a: float, m: int):
     for i in x:
@@ -192,14 +168,12 @@ def scalar_arguments(a: float, m: int):
             v = qd.sin(a * v)
         y[None] += v * a
 
-
 @program({"a": F((7,), arg=True), "b": F((7,), arg=True), "y": F((), arg=False)})
 def ndarray_arguments(a: qd.types.ndarray(), b: qd.types.ndarray()):
     for i in range(a.shape[0]):
         b[i] = qd.sin(a[i])
         for j in range(i):
             y[None] += a[j] * a[i]
-
 
 @program({"a": F((3, 5), arg=True), "n": I((5,), 0, 4, arg=True), "y": F()})
 def trip_counts_from_an_ndarray(a: qd.types.ndarray(), n: qd.types.ndarray()):
@@ -209,7 +183,6 @@ def trip_counts_from_an_ndarray(a: qd.types.ndarray(), n: qd.types.ndarray()):
             v = qd.cos(v) * 0.9
         y[None] += v * v
 
-
 @program({"x": F((8,))}, grad=False)
 def returns_a_value() -> float:
     s = 0.0
@@ -217,15 +190,12 @@ def returns_a_value() -> float:
         s += x[i]
     return s * 2.0
 
-
 @program({n: F(s, grad=False) for n, s in (("x", (8,)), ("loss", ()), ("x.grad", (8,)), ("loss.grad", ()))}, grad=False)
 def writes_a_gradient_by_hand():
     for i in x:
         x.grad[i] += loss.grad[None] * 2.0 * x[i]
 
-
 # --- small applications
-
 
 @program({"px": F((5,)), "py": F((5,)), "m": F((5,), 0.5, 1.0), "energy": F()})
 def gravitational_energy():
@@ -235,7 +205,6 @@ def gravitational_energy():
                 dx = px[i] - px[j]
                 dy = py[i] - py[j]
                 energy[None] -= 0.5 * m[i] * m[j] * qd.rsqrt(dx * dx + dy * dy + 0.05)
-
 
 @program({"x": F((3, 6)), "w": F((2, 2)), "v": F((2,)), "n": I((3,), 0, 6), "loss": F()})
 def recurrent_network():
@@ -249,7 +218,6 @@ def recurrent_network():
             h1 = g1
         loss[None] += (h0 * v[0] + h1 * v[1]) ** 2
 
-
 @program({"q": F((4,)), "p": F((4,)), "k": F((), 0.5, 1.5), "n": I((), 0, 12), "y": F()}, cases=({"n": 0}, {"n": 12}))
 def leapfrog():
     for i in q:
@@ -261,7 +229,6 @@ def leapfrog():
             b -= 0.05 * k[None] * qd.sin(a)
         y[None] += 0.5 * b * b - k[None] * qd.cos(a)
 
-
 @program({"c": F((6,)), "x": F((4,)), "y": F((4,))})
 def horner():
     for i in x:
@@ -269,7 +236,6 @@ def horner():
         for j in range(6):
             acc = acc * x[i] + c[5 - j]
         y[i] = acc
-
 
 @program({"x": F((5,), 0.2, 1.0), "y": F((5,))})
 def bisection():
@@ -285,7 +251,6 @@ def bisection():
                 low = mid
             steps += 1
         y[i] = (low + x[i] / (low + 0.1)) * 0.5
-
 
 @program({"k": I((6,), 1, 30), "steps": I((6,), 0, 0), "x": F((6,)), "y": F()})
 def collatz():

@@ -15,12 +15,10 @@ def first_above(v, t):
             return v * v + i
     return -v
 
-
 @program({"x": F((8,), -2.0, 2.0), "y": F((8,))}, funcs=(first_above,))
 def return_from_a_loop():
     for i in x:
         y[i] += first_above(x[i], 2.5) * x[i]
-
 
 def from_nested_loops(v, n):
     for i in range(n):
@@ -44,12 +42,10 @@ def from_nested_loops(v, n):
         v = v * 3.0
     return v
 
-
 @program(X_N_Y, funcs=(from_nested_loops,), cases=N_CASES)
 def returns_from_nested_loops():
     for i in x:
         y[None] += from_nested_loops(x[i], n[None]) * x[7 - i]
-
 
 def halved(v):
     while True:
@@ -57,14 +53,12 @@ def halved(v):
         if v < 0.7:
             return v, v * v
 
-
 @program({"x": F((8,), -2.0, 5.0), "y": F((8,)), "z": F((8,))}, funcs=(halved,))
 def return_from_an_endless_loop():
     for i in x:
         a, b = halved(x[i])
         y[i] = a * x[i]
         z[i] += b
-
 
 def unrolled(v):
     for i in qd.static(range(4)):
@@ -76,12 +70,10 @@ def unrolled(v):
                 return v * v
     return v * v * v
 
-
 @program({"x": F((8,), -2.0, 2.0), "y": F((8,))}, funcs=(unrolled,))
 def return_from_an_unrolled_loop():
     for i in x:
         y[i] = unrolled(x[i])
-
 
 def neither_arm(v, w):
     if v > 0.0:
@@ -97,12 +89,10 @@ def neither_arm(v, w):
             w = w * 2.0
     return v * v + w
 
-
 @program({"x": F((8, 8)), "z": F((8, 8)), "y": F()}, funcs=(neither_arm,))
 def returns_where_neither_arm_always_does():
     for i, j in x:
         y[None] += neither_arm(x[i, j], z[i, j]) * x[j, i]
-
 
 def over_a_box(v):
     for i, j in qd.ndrange(3, 4):
@@ -110,7 +100,6 @@ def over_a_box(v):
         if v * j > 1.3:
             return v * i + j
     return v * 0.5
-
 
 def outer_call(v, n):
     total = 0.0
@@ -121,12 +110,10 @@ def outer_call(v, n):
         total += w * v
     return total + first_above(v, 1.0)
 
-
 @program(X_N_Y, funcs=(over_a_box, first_above, outer_call), cases=N_CASES)
 def returns_in_funcs_that_call_funcs():
     for i in x:
         y[None] += outer_call(x[i], n[None])
-
 
 def emptied(i):
     if z[i] < 0.0:
@@ -136,19 +123,16 @@ def emptied(i):
             return
         y[i] += z[i] * z[i]
 
-
 @program({"z": F((8,)), "y": F((8,))}, funcs=(emptied,))
 def return_without_a_value():
     for i in z:
         emptied(i)
-
 
 def index_of_the_last(t):
     for j in range(7, -1, -1):
         if x[j] < t:
             return j
     return 0
-
 
 @program({"x": F((8,)), "y": F((8,))}, funcs=(index_of_the_last,))
 def returned_index_in_a_condition():
@@ -159,21 +143,17 @@ def returned_index_in_a_condition():
         for k in range(index_of_the_last(0.1)):
             y[j] += x[i] * x[k]
 
-
 # --- loops over vectors of indices
-
 
 @program({"x": F((3, 4)), "y": F((3, 4))})
 def grouped_field():
     for I in qd.grouped(x):
         y[I] += x[I] * (I.x + 2 * I[1]) + x[2 - I[0], 3 - I.y]
 
-
 @program({"x": F((5,)), "y": F((5,))})
 def grouped_field_of_one_axis():
     for I in qd.grouped(x):
         y[I] = qd.sin(x[I]) * x[4 - I.x]
-
 
 @program({"x": F(), "y": F()})
 def grouped_field_without_axes():
@@ -182,12 +162,10 @@ def grouped_field_without_axes():
         for J in qd.grouped(y):
             y[J] += qd.sin(x[J])
 
-
 @program({"x": F((2, 3, 2, 2)), "y": F()})
 def grouped_field_of_four_axes():
     for I in qd.grouped(x):
         y[None] += x[I] * x[I.x, I.y, I.w, I.z] * (I[0] + 1)
-
 
 @program({"x": F((4, 5)), "y": F((4, 5)), "n": I((), 0, 2)}, cases=({"n": 0}, {"n": 1}, {"n": 2}))
 def stencil_by_offsets():
@@ -199,7 +177,6 @@ def stencil_by_offsets():
                 total += qd.sin(x[Q]) * x[P]
         y[P] += total * total
 
-
 @program({"x": F((4, 4)), "y": F()})
 def offsets_known_at_compile_time():
     for P in qd.grouped(qd.ndrange((1, 3), (1, 3))):
@@ -207,7 +184,6 @@ def offsets_known_at_compile_time():
             y[None] += x[P + D] * x[P] * (D[0] + 2 * D[1])
         for D in qd.static([(0, 1), (1, 0)]):
             y[None] += x[P - D] * x[P + D]
-
 
 @program({"x": F((6, 3)), "y": F((6, 3))})
 def grouped_with_continue_and_locals():
@@ -221,12 +197,10 @@ def grouped_with_continue_and_locals():
             v = v * x[Q] + 0.1
         y[P % 3] += v * v
 
-
 @program({"x": F((2, 1, 2, 1, 3, 1, 2, 2)), "y": F()})
 def eight_axes():
     for a, b, c, d, e, f, g, h in x:
         y[None] += x[a, b, c, d, e, f, g, h] * x[a, 0, 1 - c, d, 2 - e, 0, g, h] * (e + 1)
-
 
 @program({"x": F((3, 4)), "y": F((3, 4)), "n": I((), 0, 4)}, cases=({"n": 0}, {"n": 4}))
 def boxes_in_every_form():
@@ -239,7 +213,6 @@ def boxes_in_every_form():
             y[i, k] += x[i, j] * k
     for i in qd.ndrange((0, n[None])):
         y[0, i] *= 0.5
-
 
 # --- what is known at compile time
 
@@ -266,7 +239,6 @@ def static_loops_over_containers():
             v = v * v
         y[i] = v
 
-
 @program({"x": F((8,)), "y": F((8,))})
 def static_loops_over_pairs():
     for i in x:
@@ -277,7 +249,6 @@ def static_loops_over_pairs():
             v = v * 0.5 + k * x[7 - i]
         y[i] = v * v
 
-
 @program({"x": F((8,)), "y": F((8,))})
 def static_loops_over_what_exists_at_run_time():
     for i in x:
@@ -287,23 +258,19 @@ def static_loops_over_what_exists_at_run_time():
         for k, a in qd.static(enumerate([x[i], v, i])):
             y[i] += k * a * x[i]
 
-
 def weighted(a, b, c):
     return a * b + c
-
 
 @program({"x": F((8,)), "y": F((8,))}, funcs=(weighted,))
 def unpacked_arguments():
     for i in x:
         y[i] = weighted(*(x[i], x[7 - i], 2.0)) + weighted(x[i], *(0.5, x[0])) * max(*[x[i], 0.1, x[3]])
 
-
 @program({"x": F((8,), -40.0, 40.0), "y": F((8,))})
 def mantissa_and_exponent():
     for i in x:
         m, e = qd.frexp(x[i])
         y[i] = m * m + e * x[i] + qd.zero(m) + qd.one(e) + x[qd.assume_in_range(i, 0, 0, 8)]
-
 
 # --- numbers, ranges and conditions as Python has them
 
@@ -316,13 +283,11 @@ def operators_of_integers():
         p, q = a[i], a[7 - i] + 10
         d[i] = p // q + p % q + (p << 2) + (p >> 1) + (p & q) + (p | q) + (p ^ q) + ~p - -q + p**2 + p / q
 
-
 @program({"x": F((8,)), "d": F((8,))})
 def operators_of_reals():
     for i in d:
         p, q = d[i] + 3.0, x[i] + 4.0
         d[i] = p // q + p % q + p / q - q**3 + p**0.5 + p**-2 + abs(q) + min(p, q, 1) + max(p, q)
-
 
 @program(EIGHT, grad=False)
 def ranges_in_order():
@@ -344,7 +309,6 @@ def ranges_in_order():
         k = 0
     a[0] = k
 
-
 @program({"z": F((16,)), "n": I((), 4, 4)}, grad=False)
 def steps_of_parallel_loops():
     for i in range(1, 16, 4):
@@ -353,7 +317,6 @@ def steps_of_parallel_loops():
         z[i] = -i
     for i in range(n[None], 13, n[None] - 1):
         z[i] += 100 * i
-
 
 @program({**EIGHT, "z": F((8,))}, grad=False)
 def conditions_of_integers():
@@ -375,7 +338,6 @@ def conditions_of_integers():
             d[i] = a[p]
         d[i] += a[p] if 0 <= p < 8 else -1
 
-
 def kind(v):
     w = v * 2
     if v > 3:
@@ -391,7 +353,6 @@ def kind(v):
     else:
         w = 5
     return w - v
-
 
 @program(EIGHT, funcs=(kind,), grad=False)
 def integers_returned_from_branches():

@@ -14,7 +14,6 @@ def bound_is_a_scalar_argument(m: int):
             v = qd.sin(v) + 0.1 * j
         y[None] += v
 
-
 @program(X_Y)
 def while_in_a_kernel():
     for i in x:
@@ -24,7 +23,6 @@ def while_in_a_kernel():
             v = v * 0.8 + 0.3 * qd.cos(v)
             k += 1
         y[None] += v * k
-
 
 @program({**X_Y, "n": I((), 3, 6)})
 def break_in_a_loop():
@@ -36,7 +34,6 @@ def break_in_a_loop():
                 break
         y[None] += v
 
-
 @program({**X_Y, "n": I((), 3, 6)})
 def continue_in_a_loop():
     for i in x:
@@ -46,7 +43,6 @@ def continue_in_a_loop():
                 continue
             v = qd.sin(v) * 1.2
         y[None] += v
-
 
 @program({"x": F((6,), 0.1, 0.9), "y": F()})
 def bound_depends_on_data():
@@ -60,7 +56,6 @@ def bound_depends_on_data():
             v = v * v
         y[None] += v
 
-
 @program({**X_Y, "m": I((6,), 0, 4)})
 def bound_is_carried_by_an_outer_loop():
     for i in x:
@@ -72,7 +67,6 @@ def bound_is_carried_by_an_outer_loop():
             k = (k * 3 + t) % 5
         y[None] += v
 
-
 @program({"x": F((4,)), "p": F((3,)), "y": F()})
 def struct_for_in_a_struct_for():
     for i in x:
@@ -80,7 +74,6 @@ def struct_for_in_a_struct_for():
         for j in p:
             v = qd.sin(v * p[j]) + 0.3
         y[None] += v
-
 
 @program({"x": F((6,)), "z": F((6,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 2}, {"n": 7}))
 def operand_that_the_loop_does_not_change():
@@ -91,12 +84,10 @@ def operand_that_the_loop_does_not_change():
             v = v * 0.5 + qd.sin(a)
         y[None] += qd.sin(v)
 
-
 @program({"u": F((4, 6))}, scalars={"t": 1}, cases=({"t": 0}, {"t": 2}))
 def next_time_level_from_this_one(t: int):
     for i in range(6):
         u[t + 1, i] = u[t, i] + 0.1 * qd.sin(u[t, (i + 1) % 6]) * u[t, i]
-
 
 @program({"u": F((5,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def time_levels_in_one_launch():
@@ -105,13 +96,11 @@ def time_levels_in_one_launch():
             u[t + 1] = u[t] * u[t] + 0.1
         y[None] += u[n[None]]
 
-
 def leaky(v, slope):
     r = v * slope
     if v > 0.0:
         r = v * v
     return r
-
 
 @program({**X_Y, "n": I()}, funcs=(leaky,), cases=({"n": 0}, {"n": 5}))
 def func_with_an_if_in_a_loop():
@@ -121,7 +110,6 @@ def func_with_an_if_in_a_loop():
             v = leaky(v - 0.2, 0.3) + 0.1
         y[None] += leaky(v, 0.5)
 
-
 @program({"x": F((6,)), "n": I((1,)), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 20}, {"n": 512}, {"n": 5}))
 def trip_counts_that_change_between_launches():
     for i in x:
@@ -130,7 +118,6 @@ def trip_counts_that_change_between_launches():
             v = v * 0.95 + 0.01 * v * v
         y[None] += v
 
-
 @program({"x": F((3, 4)), "limit": I((3, 4), 0, 5), "y": F((3, 4))})
 def bound_from_an_element_of_an_image():
     for i, j in x:
@@ -138,7 +125,6 @@ def bound_from_an_element_of_an_image():
         for k in range(limit[i, j]):
             v = qd.sin(v) * 1.1
         y[i, j] += v * v
-
 
 @program({"x": F((8,)), "h": F((8,)), "w": F((8, 8)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def recurrence_with_shared_weights():
@@ -151,7 +137,6 @@ def recurrence_with_shared_weights():
             v = qd.tanh(s)
         y[None] += v
 
-
 @program({"x": F((3,), 0.5, 2.0), "n": I((), 0, 9), "y": F()}, cases=({"n": 0}, {"n": 9}))
 def lorenz_steps_of_a_vector():
     for i in range(1):
@@ -160,7 +145,6 @@ def lorenz_steps_of_a_vector():
             d = qd.Vector([x[0] * (s[1] - s[0]), s[0] * (x[1] - s[2]) - s[1], s[0] * s[1] - x[2] * s[2]])
             s += 0.05 * d
         y[None] += s[0] * s[2]
-
 
 @program({"x": F((4,)), "s": F((4,)), "y": F((4,))})
 def temporary_chosen_beside_a_loop_whose_trips_are_counted():

@@ -7,7 +7,6 @@ from programs import MANY, N_CASES, X_N_Y, F, I, program
 
 # --- one loop
 
-
 @program({"x": F((4,)), "y": F()})
 def sum_of_constants():
     e = 0.2
@@ -16,7 +15,6 @@ def sum_of_constants():
     for i in x:
         y[None] += e * x[i]
 
-
 @program(X_N_Y, cases=(*N_CASES, {"n": 512}))
 def linear():
     for i in x:
@@ -24,7 +22,6 @@ def linear():
         for _ in range(n[None]):
             v = v * 0.95 + 0.01
         y[None] += v
-
 
 @program({"x": F((5,)), "p": F((5,)), "y": F()})
 def one_iteration_around_what_runs_in_order():
@@ -35,7 +32,6 @@ def one_iteration_around_what_runs_in_order():
             total += x[i] * qd.sin(total + x[i])
     y[None] += total
 
-
 @program(X_N_Y, cases=N_CASES)
 def sine():
     for i in x:
@@ -43,7 +39,6 @@ def sine():
         for _ in range(n[None]):
             v = qd.sin(v) * 0.95 + 0.01
         y[None] += v
-
 
 @program({"x": F((8,)), "z": F((8,)), "n": I(), "L": F()}, cases=({"n": 0}, {"n": 1}, {"n": 2}, {"n": 7}))
 def loop_invariant_operand():
@@ -54,7 +49,6 @@ def loop_invariant_operand():
             v = v * 0.5 + qd.sin(a)
         L[None] += qd.sin(v)
 
-
 @program(X_N_Y, cases=N_CASES)
 def loop_index_as_a_number():
     for i in x:
@@ -62,7 +56,6 @@ def loop_index_as_a_number():
         for j in range(n[None]):
             v = v * 0.9 + j * 0.01 * qd.cos(v)
         y[None] += v * i
-
 
 @program(X_N_Y, cases=({"n": -3}, {"n": 0}, {"n": 2}))
 def negative_trip_count():
@@ -74,7 +67,6 @@ def negative_trip_count():
             v = v * v
         y[None] += v
 
-
 @program({"x": F((8,)), "m": I((8,), 0, 4), "n": I((), 2, 7), "y": F()})
 def begin_and_end_from_fields():
     for i in x:
@@ -83,7 +75,6 @@ def begin_and_end_from_fields():
             v = qd.sin(v + j * 0.1)
         y[None] += v
 
-
 @program({"x": F((8,)), "m": I((8,), 0, 6), "y": F((8,))})
 def trip_count_per_iteration():
     for i in x:
@@ -91,7 +82,6 @@ def trip_count_per_iteration():
         for j in range(m[i]):
             v = qd.tanh(v) + 0.2
         y[i] = v * v
-
 
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
 def augmented_assignments():
@@ -105,7 +95,6 @@ def augmented_assignments():
             w /= 1.5 + v * v
         y[None] += v - w
 
-
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=N_CASES)
 def result_unused():
     for i in x:
@@ -116,7 +105,6 @@ def result_unused():
             v = v * 0.9
         y[None] += v
 
-
 @program({"x": F((MANY,)), "m": I((MANY,), 0, 5), "y": F(), "z": F((7,))}, tol32=1e-3, large=True)
 def many_iterations_of_varied_length():
     for i in x:
@@ -125,7 +113,6 @@ def many_iterations_of_varied_length():
             v = qd.sin(v) + 0.1 * v * v
         y[None] += v
         z[i % 7] += v * v
-
 
 @program({"x": F((MANY,)), "m": I((MANY,), 0, 3), "y": F((MANY,)), "s": F()}, tol32=1e-3, large=True)
 def many_iterations_with_exits():
@@ -143,9 +130,7 @@ def many_iterations_with_exits():
         t += y[i] * 0.01
     s[None] = t * t
 
-
 # --- loops in loops
-
 
 @program({"x": F((6,)), "m": I((6,), 0, 5), "y": F((6,))})
 def bound_is_carried():
@@ -157,7 +142,6 @@ def bound_is_carried():
                 v = qd.sin(v) + 0.05
             c = c + j % 2
         y[i] = v
-
 
 @program({"x": F((6,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def sibling_loops_with_values_between():
@@ -173,9 +157,7 @@ def sibling_loops_with_values_between():
                 w = w * qd.cos(v)
         y[None] += v * w
 
-
 # --- branches
-
 
 @program(X_N_Y, cases=N_CASES)
 def branch_on_parity():
@@ -185,7 +167,6 @@ def branch_on_parity():
             if (i + j) % 2 == 0:
                 v = qd.sin(v)
         y[None] += v
-
 
 @program({"x": F((8,)), "n": I(), "gate": I((), 0, 1), "y": F()}, cases=({"gate": 0, "n": 4}, {"gate": 1, "n": 4}))
 def loop_guarded_by_a_branch():
@@ -197,7 +178,6 @@ def loop_guarded_by_a_branch():
                 v = qd.sin(v) * w
                 w = w + v * 0.1
         y[None] += v * w
-
 
 @program({"x": F((4, 5)), "n": I((), 0, 4), "y": F((4, 5))}, cases=({"n": 0}, {"n": 4}))
 def branches_before_and_after_the_loop():
@@ -211,7 +191,6 @@ def branches_before_and_after_the_loop():
             y[i, j] = v * 2.0
         else:
             y[i, j] = qd.exp(v)
-
 
 @program({"x": F((9,)), "y": F((9,))})
 def elif_chain():
@@ -227,14 +206,12 @@ def elif_chain():
             pass
         y[i] = v * 3.0
 
-
 @program({"x": F((9,)), "a": F(), "y": F()})
 def ternaries():
     for i in x:
         v = x[i] if x[i] > 0.0 else -x[i] * 0.5
         w = (v * v if i % 3 == 0 else qd.sin(v)) if v > 0.4 else a[None]
         y[None] += v * w
-
 
 @program({"x": F((9,)), "y": F((9,))})
 def comparison_chains():
@@ -245,7 +222,6 @@ def comparison_chains():
         if not (0 <= i < 3 <= 8):
             v = v + 1.0
         y[i] = v * v
-
 
 @program({"x": F((8,)), "p": F((4,), 0.1, 1.0), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 9}))
 def short_circuit_protects_an_index():
@@ -258,7 +234,6 @@ def short_circuit_protects_an_index():
                 v = qd.sin(v)
         y[None] += v
 
-
 @program({"x": F((8,), 0.1, 1.0), "y": F()})
 def short_circuit_condition_changes_in_the_body():
     for i in x:
@@ -268,7 +243,6 @@ def short_circuit_condition_changes_in_the_body():
             v = v * 1.3 + 0.1 * qd.sin(v)
             k += 1
         y[None] += v * v
-
 
 @program({"x": F((9,)), "y": F((9,))})
 def truth_values_in_locals():
@@ -282,7 +256,6 @@ def truth_values_in_locals():
         if big:
             v = qd.cos(v)
         y[i] = v
-
 
 @program({"x": F((9,)), "y": F((9,))})
 def select_takes_one_side():

@@ -17,14 +17,12 @@ def elementwise_arithmetic():
         c = -b + [0.5, i, 1] + a**2
         y[i] += c.x * c.y + b.z
 
-
 @program({"p": P, "q": P, "r": P})
 def elementwise_functions():
     for i in p:
         a = qd.sin(p[i]) + qd.exp(-q[i]) * qd.cos(p[i].zxy)
         b = max(a, 0.1) + min(a, q[i], 0.5) + abs(p[i]) + qd.sqrt(a * a + 1.0)
         r[i] = b + qd.select(a > b, a, b * b) + qd.atan2(a, b + 3.0)
-
 
 @program({"m": M, "p": F((6,), element=(2,)), "y": F()})
 def matrices_by_element():
@@ -36,7 +34,6 @@ def matrices_by_element():
         c = a * b - b
         y[None] += c[0, 0] * c[1, 1] - c[0, 1] * c[1, 0]
 
-
 @program({"p": P, "q": P, "y": F()})
 def one_component_of_memory():
     for i in p:
@@ -46,14 +43,12 @@ def one_component_of_memory():
         p[i].zx += [p[i].y, 1.0]
         y[None] += p[i][0] * q[i][1] + p[i][2]
 
-
 @program({"p": P, "q": P, "k": I((8,), 0, 2), "y": F()})
 def memory_at_a_run_time_component():
     for i in p:
         p[i][k[i]] += q[i][(k[i] + 2) % 3] * q[i].x
         p[i][(k[i] + 1) % 3] *= 0.5
         y[None] += q[i][k[i]] ** 2
-
 
 @program({"x": F((8,)), "p": P, "n": I()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
 def vector_carried_through_a_loop():
@@ -63,7 +58,6 @@ def vector_carried_through_a_loop():
             v = v * 0.5 + qd.sin(v.yzx) * x[i]
             v[0] += 0.1 * v[2]
         p[i] += v
-
 
 @program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 0}, {"n": 4}, {"n": 7}))
 def carried_vector_at_constant_subscripts():
@@ -77,7 +71,6 @@ def carried_vector_at_constant_subscripts():
             v[3] += v[0] * v[2]
         y[i] += v[0] * v[1] + v[2] * v[3]
 
-
 @program({"x": F((8,)), "y": F((8,)), "n": I(), "k": I((8,), 0, 3)}, cases=({"n": 0}, {"n": 3}, {"n": 6}))
 def carried_vector_at_run_time_subscripts():
     for i in x:
@@ -89,7 +82,6 @@ def carried_vector_at_run_time_subscripts():
             v[j % 4] *= 0.9
         y[i] += v[k[i]] * v[0] + v[3]
 
-
 @program({"x": F((8,)), "y": F((8,)), "k": I((8,), 0, 1)})
 def matrix_at_run_time_subscripts():
     for i in x:
@@ -98,7 +90,6 @@ def matrix_at_run_time_subscripts():
             m[k[i], j % 2] = m[j % 2, k[i]] * m[0, j // 2] + 0.1
             m[1, k[i]] += qd.sin(m[k[i], 0])
         y[i] += m[0, 0] * m[1, 1] - m[0, 1] * m[k[i], k[i]]
-
 
 @program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 1}, {"n": 6}))
 def local_array_written_then_read():
@@ -112,7 +103,6 @@ def local_array_written_then_read():
         for j in range(n[None]):
             t += v[j] * v[n[None] - 1 - j]
         y[i] += t
-
 
 @program({"p": P, "n": I(), "y": F()}, cases=({"n": 2}, {"n": 5}))
 def vectors_chosen_by_branches():
@@ -128,7 +118,6 @@ def vectors_chosen_by_branches():
                 v += w * v.x
                 w[j % 3] = v.y
         y[None] += v.x * w.y + v.y * w.z + v.z * w.x
-
 
 @program({"p": P, "n": I((8,), 0, 5), "y": F()})
 def vector_in_a_while_loop():
@@ -146,7 +135,6 @@ def vector_in_a_while_loop():
                 break
         y[None] += v.x * v.y * v.z
 
-
 @program({"p": P, "x": F((8,)), "y": F()})
 def vectors_accumulated_by_a_parallel_loop():
     t = qd.Vector([0.0, 0.0, 0.0])
@@ -157,7 +145,6 @@ def vectors_accumulated_by_a_parallel_loop():
     for i in x:
         y[None] += t.x * x[i] + t.y * t.z
 
-
 @program({"p": P, "s": F((), element=(3,)), "m": F((), element=(2, 2))})
 def atomics_on_vectors():
     for i in p:
@@ -165,7 +152,6 @@ def atomics_on_vectors():
         qd.atomic_add(m[None], qd.Matrix([[p[i].x, p[i].y], [p[i].z, p[i].x * p[i].y]]))
         qd.atomic_sub(s[None].xy, p[i].yz)
         qd.atomic_add(m[None][i % 2, 1], p[i].z)
-
 
 @program({"p": P, "q": P, "r": P})
 def vectors_overwritten():
@@ -177,22 +163,18 @@ def vectors_overwritten():
         q[i].y = 1.0
         r[i].zx += q[i].xy + a.yz
 
-
 def moved(v, by):
     v.x += by
     v[1] *= v.x
     return v
 
-
 def split(v):
     return v.xy * 2.0, v.z * v.x
-
 
 def longest(a, b):
     if a.x * a.x > b.x * b.x:
         return a
     return b.yxz * 2.0
-
 
 @program({"p": P, "q": P}, funcs=(moved, split, longest))
 def vectors_through_funcs():
@@ -204,7 +186,6 @@ def vectors_through_funcs():
         q[i] += a + moved(b, d) * e
         q[i].xy += c
 
-
 def first_positive(v, n):
     for j in range(n):
         v = v.yzx * 0.9 + 0.05
@@ -212,12 +193,10 @@ def first_positive(v, n):
             return v
     return -v
 
-
 @program({"p": P, "q": P, "n": I()}, funcs=(first_positive,), cases=({"n": 0}, {"n": 4}))
 def vectors_returned_early():
     for i in p:
         q[i] += first_positive(p[i], n[None]) * p[i]
-
 
 @program({"p": P, "y": F()})
 def unrolled_over_elements():
@@ -231,7 +210,6 @@ def unrolled_over_elements():
             t += v[a] * v[b]
         y[None] += t
 
-
 @program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
 def grid_of_vectors():
     for i, j in g:
@@ -240,7 +218,6 @@ def grid_of_vectors():
             w[i, j] += d.x * d.x + d.y * d.y
             w[i - 1, j] += d.x
 
-
 @program({"g": F((3, 4), element=(2,)), "w": F((3, 4))})
 def grouped_grid_of_vectors():
     for A in qd.grouped(g):
@@ -248,7 +225,6 @@ def grouped_grid_of_vectors():
         for J in qd.static(qd.grouped(qd.ndrange(2, 2))):
             K = (A + J) % qd.Vector([3, 4])
             w[K] += v.x * g[K].y
-
 
 @program({"x": F((8,)), "g": F((8,), element=(2,)), "v": F((8,), element=(2,)), "c": F((8,), element=(2, 2))})
 def particle_to_grid():
@@ -261,14 +237,12 @@ def particle_to_grid():
             a = qd.Vector([c[i][0, 0] * d.x + c[i][0, 1] * d.y, c[i][1, 0] * d.x + c[i][1, 1] * d.y])
             g[base + k] += w[k] * (v[i] + a)
 
-
 @program({"p": F((8,), arg=True, element=(3,)), "m": F((8,), arg=True, element=(2, 2)), "y": F()})
 def arrays_of_vectors(p: qd.types.ndarray(), m: qd.types.ndarray()):
     for i in p:
         p[i].x += m[i][1, 0] * m[i][0, 0]
         y[None] += m[i][1, 1] * m[i][0, 1] + p.shape[0]
         p[i] *= 2.0
-
 
 @program({"x": F((8,)), "y": F((8,)), "n": I()}, cases=({"n": 2}, {"n": 5}))
 def nested_loops_with_vectors():
@@ -282,12 +256,10 @@ def nested_loops_with_vectors():
             v = w + v * 0.3
         y[i] += v.x * v.y
 
-
 def quadratic_weights(x):
     base = int(x.x * 4.0)
     at = x * 4.0 - base
     return base, [0.5 * (1.5 - at) ** 2, 0.75 - (at - 1.0) ** 2, 0.5 * (at - 0.5) ** 2]
-
 
 @program({"p": P, "y": F((16,))}, funcs=(quadratic_weights,))
 def func_that_returns_a_list_of_vectors():

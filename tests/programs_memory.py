@@ -7,7 +7,6 @@ from programs import N_CASES, F, I, program
 
 # --- while, break, continue
 
-
 @program({"x": F((6,), 0.1, 1.0), "y": F()})
 def while_on_the_value():
     for i in x:
@@ -15,7 +14,6 @@ def while_on_the_value():
         while v < 3.0:
             v = v * 1.5 + 0.1
         y[None] += v * v
-
 
 @program({"x": F((6,)), "m": I((6,), 0, 7), "y": F()})
 def while_with_a_counter():
@@ -27,7 +25,6 @@ def while_with_a_counter():
             k -= 2
         y[None] += v * (k + 3)
 
-
 @program({"x": F((6,), 0.2, 2.0), "y": F((6,))}, tol32=1e-3)
 def newton_square_root():
     for i in x:
@@ -36,7 +33,6 @@ def newton_square_root():
         while qd.abs(r * r - a) > 1e-2:
             r = 0.5 * (r + a / r)
         y[i] = r
-
 
 @program({"x": F((6,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 3}, {"n": 20}))
 def break_on_the_value():
@@ -49,7 +45,6 @@ def break_on_the_value():
             v = v + 0.05 * qd.sin(v)
         y[None] += v * v
 
-
 @program({"x": F((6,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 7}))
 def continue_on_parity():
     for i in x:
@@ -60,7 +55,6 @@ def continue_on_parity():
                 continue
             v = qd.sin(v) + 0.2
         y[None] += v
-
 
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 5}))
 def break_out_of_the_inner_loop():
@@ -77,7 +71,6 @@ def break_out_of_the_inner_loop():
                 w = w * 0.95
             v = 0.6 * w
         y[None] += v
-
 
 @program({"x": F((6,)), "m": I((6,), 0, 9), "y": F()})
 def while_true_with_exits():
@@ -96,7 +89,6 @@ def while_true_with_exits():
                 break
         y[None] += v * k
 
-
 @program({"x": F((5,)), "n": I((), 0, 3), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def while_in_a_loop_and_loop_in_a_while():
     for i in x:
@@ -108,7 +100,6 @@ def while_in_a_loop_and_loop_in_a_while():
                     v = qd.sin(v) + 0.1
                 k -= 1
         y[None] += v
-
 
 @program({"x": F((4, 4), -1.5, 1.5), "count": I((4, 4)), "y": F((4, 4))}, tol32=2e-2)
 def escape_time():
@@ -124,7 +115,6 @@ def escape_time():
         count[i, j] = steps
         y[i, j] = qd.sqrt(a * a + b * b + 0.01)
 
-
 @program({"x": F((8,)), "limit": F(grad=False), "y": F((8,))})
 def search_then_use_the_index():
     for i in y:
@@ -135,9 +125,7 @@ def search_then_use_the_index():
                 break
         y[i] = x[found] * x[i]
 
-
 # --- indices
-
 
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 9}))
 def carried_integer_as_index():
@@ -149,7 +137,6 @@ def carried_integer_as_index():
             v = qd.sin(v) + x[p] * v
         y[None] += v * x[p]
 
-
 @program({"x": F((8,)), "next": I((8,), 0, 7), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 6}))
 def index_chased_through_a_field():
     for i in x:
@@ -160,12 +147,10 @@ def index_chased_through_a_field():
             p = next[p]
         y[None] += v * x[p]
 
-
 @program({"x": F((8,)), "at": I((8,), 0, 7), "y": F((8,))})
 def gather_and_scatter():
     for i in x:
         y[at[i]] += x[i] * x[at[(i + 1) % 8]]
-
 
 @program({"x": F((30,)), "hist": F((5,)), "count": I((5,))})
 def histogram():
@@ -174,16 +159,13 @@ def histogram():
         hist[bin] += x[i] * x[i]
         count[bin] += 1
 
-
 @program({"x": F((8,)), "y": F((8,))})
 def cast_to_an_index():
     for i in x:
         k = int(x[i] * 3.9 + 4.0)
         y[i] = x[k] * float(i) + qd.cast(k, float) * 0.5
 
-
 # --- memory
-
 
 @program({"A": F((5, 6)), "x": F((6,)), "y": F((5,))})
 def matrix_times_vector():
@@ -193,31 +175,26 @@ def matrix_times_vector():
             acc += A[i, j] * x[j]
         y[i] = acc
 
-
 @program({"a": F((5, 6)), "b": F((5, 6))})
 def stencil():
     for i, j in a:
         if 0 < i < 4 and 0 < j < 5:
             b[i, j] = 0.25 * (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1]) + a[i, j] * a[i, j]
 
-
 @program({"a": F((5, 6)), "y": F()})
 def ndrange_of_a_box():
     for i, j in qd.ndrange((1, 5), 6):
         y[None] += a[i, j] * a[i - 1, j]
-
 
 @program({"a": F((3, 2, 2)), "n": I((), 0, 3), "y": F((3, 2, 2))}, cases=({"n": 0}, {"n": 3}))
 def ndrange_of_run_time_extents():
     for i, j, k in qd.ndrange(n[None], 2, (0, 2)):
         y[i, j, k] = qd.sin(a[i, j, k]) * (i + 1)
 
-
 @program({"a": F((2, 3, 2, 2)), "y": F((2, 2))})
 def four_axes():
     for i, j, k, m in a:
         y[i, m] += a[i, j, k, m] * a[i, j, k, m] * (j + 1)
-
 
 @program({"x": F((8,)), "y": F((8,))})
 def in_place_updates():
@@ -227,20 +204,17 @@ def in_place_updates():
         y[i] *= 3.0
         y[i] -= 1.0
 
-
 @program({"u": F((9,)), "n": I((), 0, 8)}, cases=({"n": 0}, {"n": 8}))
 def time_stepping_in_one_field():
     for s in range(1):
         for t in range(n[None]):
             u[t + 1] = u[t] + 0.1 * qd.sin(u[t])
 
-
 @program({"u": F((5, 7)), "n": I((), 0, 4)}, cases=({"n": 0}, {"n": 4}))
 def time_stepping_of_rows():
     for i in range(7):
         for t in range(n[None]):
             u[t + 1, i] = u[t, i] * (1.0 - 0.1 * u[t, i])
-
 
 @program({"x": F((8,)), "y": F((8, 5))})
 def prefix_products():
@@ -250,20 +224,17 @@ def prefix_products():
             acc = acc * (1.0 + 0.3 * x[(i + j) % 8])
             y[i, j] = acc
 
-
 @program({"x": F((8,)), "y": F()})
 def atomics():
     for i in x:
         qd.atomic_add(y[None], x[i] * x[i])
         qd.atomic_sub(y[None], qd.sin(x[i]))
 
-
 @program({"x": F((8,)), "low": F((), 5.0, 6.0), "high": F((), -6.0, -5.0)})
 def atomic_extremes():
     for i in x:
         qd.atomic_min(low[None], x[i] * 2.0)
         qd.atomic_max(high[None], x[i] * 3.0)
-
 
 @program({"k": I((8,), 0, 100), "low": I((), 50, 60), "high": I((), 0, 9), "bits": I((3,), 0, 100)}, grad=False)
 def integer_atomics():
@@ -274,13 +245,11 @@ def integer_atomics():
         qd.atomic_and(bits[1], k[i] | 64)
         qd.atomic_xor(bits[2], k[i])
 
-
 @program({"x": F((8,)), "y": F((8,)), "next": I((), 0, 0), "seen": I((8,), 0, 0)}, grad=False)
 def old_value_of_an_atomic():
     for i in x:
         slot = qd.atomic_add(next[None], 1)
         seen[slot] += 1
-
 
 @program({"x": F((8,)), "hidden": F((8,), grad=False), "y": F()})
 def field_without_grad_stops_the_gradient():
@@ -289,9 +258,7 @@ def field_without_grad_stops_the_gradient():
     for i in x:
         y[None] += hidden[i] * x[i]
 
-
 # --- several tasks
-
 
 @program({"x": F((8,)), "z": F((8,)), "w": F((8,)), "y": F()})
 def tasks_in_a_row():
@@ -301,7 +268,6 @@ def tasks_in_a_row():
         w[i] = z[i] * z[7 - i]
     for i in w:
         y[None] += w[i] * x[i]
-
 
 @program({"x": F((8,)), "n": I(), "z": F((8,)), "y": F()}, cases=N_CASES[:3])
 def tasks_with_loops():
@@ -316,14 +282,12 @@ def tasks_with_loops():
             v = v * qd.cos(z[j])
         y[None] += v
 
-
 @program({"x": F((8,)), "y": F()})
 def kernel_scope_reduction():
     s = 0.0
     for i in x:
         s += x[i] * x[i]
     y[None] = qd.sqrt(s + 1.0)
-
 
 @program({"x": F((8,)), "z": F((8,)), "y": F()})
 def normalise_by_a_reduction():
@@ -337,7 +301,6 @@ def normalise_by_a_reduction():
         t += x[i] * s
     y[None] += t * t
 
-
 @program({"x": F((8,)), "p": F(), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 5}))
 def kernel_scope_values():
     a = p[None] * 2.0
@@ -348,7 +311,6 @@ def kernel_scope_values():
             v = qd.sin(a * v)
         y[None] += v * a
 
-
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 5}))
 def serial_task():
     v = x[0]
@@ -357,7 +319,6 @@ def serial_task():
         v = qd.sin(v) + x[k % 8]
         k += 1
     y[None] = v * v
-
 
 @program({"x": F(), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 6}))
 def top_level_branch():

@@ -11,7 +11,6 @@ def square_in_place():
     for i in x:
         x[i] = x[i] * x[i]
 
-
 @program({"x": F((7,)), "y": F()})
 def in_place_then_read():
     for i in x:
@@ -23,7 +22,6 @@ def in_place_then_read():
     for i in x:
         y[None] += qd.exp(0.3 * x[i])
 
-
 @program({"x": F((5, 4)), "w": F((4,)), "y": F((5,))})
 def in_place_within_one_iteration():
     """Written, read, written again by the same iteration, in a loop and in branches."""
@@ -33,7 +31,6 @@ def in_place_within_one_iteration():
             if x[i, j] > 0.2:
                 x[i, j] = x[i, j] * x[i, j]
             y[i] = y[i] * x[i, j] + qd.cos(y[i])
-
 
 @program({"x": F((6, 6)), "b": F((6, 6), -0.3, 0.3)})
 def relaxation_in_place():
@@ -45,7 +42,6 @@ def relaxation_in_place():
                     r = b[i, j] + 0.25 * (x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1])
                     x[i, j] = r + 0.1 * qd.sin(x[i, j]) * r
 
-
 @program({"x": F((6, 6)), "b": F((6, 6), -0.3, 0.3)}, scalars={"n": 6}, cases=({"n": 6}, {"n": 3}, {"n": 2}))
 def red_and_black(n: int):
     """In place in two parallel sweeps, each over every other point."""
@@ -55,7 +51,6 @@ def red_and_black(n: int):
     for i, j in qd.ndrange(n, n):
         if (i + j) % 2 == 1 and 0 < i < n - 1 and 0 < j < n - 1:
             x[i, j] = qd.sin(b[i, j] + x[i - 1, j] * x[i + 1, j] + 0.3 * x[i, j] * x[i, j - 1] * x[i, j + 1])
-
 
 @program({"x": F((8,)), "y": F()}, cases=({}, {"x": (0.4, 0.3, 0.2, 0.1, 0.0, -0.1, -0.2, -0.3)}))
 def sorting_by_swaps():
@@ -69,7 +64,6 @@ def sorting_by_swaps():
     for i in x:
         y[None] += (i + 1) * x[i] * x[i]
 
-
 @program({"x": F((6,), 0.5, 1.5), "k": I((6,), 0, 5)})
 def swaps_at_places_from_data():
     for _ in range(1):
@@ -78,13 +72,11 @@ def swaps_at_places_from_data():
             x[k[i]] = x[i] * t
             x[i] = qd.sin(t) + x[i]
 
-
 @program({"x": F((9,), 0.6, 1.4)}, scalars={"n": 9}, cases=({"n": 9}, {"n": 1}, {"n": 4}))
 def prefix_product_in_place(n: int):
     qd.loop_config(serialize=True)
     for i in range(1, n):
         x[i] = x[i] * x[i - 1]
-
 
 @program({"a": F((5, 5), -0.3, 0.3), "y": F()}, cases=({}, {"a": 0.25}))
 def lu_in_place():
@@ -98,7 +90,6 @@ def lu_in_place():
                     a[i, j] -= a[i, k] * a[k, j]
     for i in range(5):
         y[None] += qd.log(a[i, i]) + a[4, i] * a[i, 3]
-
 
 @program({"a": F((3, 4, 4), -0.2, 0.2), "b": F((3, 4))}, cases=({},))
 def factorised_and_solved_for_each():
@@ -134,7 +125,6 @@ def links_of_a_tree():
                 q = q * f[0, link, b]
         out[b] = q * q
 
-
 @program({"pos": F((4, 3)), "v": F((4, 3)), "at": I((5,), 0, 3), "y": F((5,))})
 def moved_after_it_was_read():
     for p in range(4):
@@ -143,7 +133,6 @@ def moved_after_it_was_read():
         for d in range(3):
             v[p, d] = v[p, d] * 0.9 - qd.sin(pos[p, d])
             pos[p, d] += 0.1 * v[p, d]
-
 
 @program({"x": F((6,), 0.5, 1.5), "y": F((6,), 0.5, 1.5), "z": F()})
 def atomics_of_ones_own_element():
@@ -155,7 +144,6 @@ def atomics_of_ones_own_element():
         qd.atomic_max(x[i], 1.1 * y[i])
         z[None] += x[i] * y[i]
 
-
 @program({"x": F((6,), 0.5, 1.5), "y": F((6,))}, scalars={"shift": 2}, cases=({"shift": 2}, {"shift": 0}, {"shift": 5}))
 def a_part_in_place(shift: int):
     """Only the box that is written is kept: its ends depend on an argument."""
@@ -164,7 +152,6 @@ def a_part_in_place(shift: int):
     for i in range(6 - shift):
         y[i + shift] = y[i + shift] * x[i]
 
-
 @program({"u": F((3, 5)), "y": F()}, scalars={"t": 0}, cases=({"t": 0}, {"t": 1}, {"t": 4}))
 def ping_pong_of_two_planes(t: int):
     """Nothing that is read is overwritten: the planes change with t, and never are the same."""
@@ -172,7 +159,6 @@ def ping_pong_of_two_planes(t: int):
         u[(t + 1) % 2, i] = qd.sin(u[t % 2, i - 1]) * u[t % 2, i + 1]
     for i in range(5):
         y[None] += u[(t + 1) % 2, i] ** 2
-
 
 @program({"x": F((4,)), "n": I((4,), 0, 4), "y": F((4,))}, cases=({}, {"n": 0}, {"n": 4}))
 def a_trip_count_in_place():
@@ -184,7 +170,6 @@ def a_trip_count_in_place():
         n[i] = n[i] + 2
         x[i] = v * v
 
-
 @program({"x": F((5,), 0.4, 1.4), "y": F()})
 def a_while_over_memory_in_place():
     for i in x:
@@ -193,7 +178,6 @@ def a_while_over_memory_in_place():
             x[i] = x[i] * x[i] * 0.3 + x[i] * 1.2
             k += 1
         y[None] += x[i] * k
-
 
 @program({"x": F((5,)), "y": F()})
 def a_local_of_the_kernel_from_what_is_overwritten():
@@ -205,14 +189,12 @@ def a_local_of_the_kernel_from_what_is_overwritten():
     for i in x:
         y[None] += qd.sin(x[i] * s)
 
-
 @program({"x": F((5,), arg=True), "y": F((5,), arg=True)}, scalars={"k": 2}, cases=({"k": 2}, {"k": 3}))
 def arguments_in_place(k: int, x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         for _ in range(k):
             x[i] = qd.sin(x[i]) * y[i]
             y[i] = y[i] + x[i] * x[i]
-
 
 @program({"p": F((4,), element=(2,)), "m": F((), element=(2, 2)), "y": F()})
 def vectors_and_a_matrix_in_place():

@@ -5,7 +5,6 @@ from programs import F, I, program
 
 # --- bounds
 
-
 @program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 6}))
 def inner_bound_is_the_enclosing_index():
     for i in x:
@@ -16,7 +15,6 @@ def inner_bound_is_the_enclosing_index():
             v = v * 0.9
         y[None] += v
 
-
 @program({"x": F((5,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 5}))
 def inner_bound_is_an_expression_of_the_enclosing_index():
     for i in x:
@@ -25,7 +23,6 @@ def inner_bound_is_an_expression_of_the_enclosing_index():
             for k in range(2 * j - 3, (j * j) // 2 + i):
                 v = qd.cos(v) * 0.8 + 0.05 * k
         y[None] += v * v
-
 
 @program({"x": F((3,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def three_loops_each_bounded_by_the_one_around_it():
@@ -36,7 +33,6 @@ def three_loops_each_bounded_by_the_one_around_it():
                 for l in range(k + 1):
                     v = qd.sin(v) + x[i] * 0.1
         y[None] += v
-
 
 @program({"x": F((6,)), "n": I((), 1, 3), "y": F()}, cases=({"n": 1}, {"n": 3}))
 def bound_is_carried_and_grows():
@@ -49,7 +45,6 @@ def bound_is_carried_and_grows():
             m = m * 2 + t
         y[None] += v
 
-
 @program({"x": F((6,), 0.2, 0.9), "y": F()})
 def bound_is_computed_from_the_carried_value():
     for i in x:
@@ -60,7 +55,6 @@ def bound_is_computed_from_the_carried_value():
                 v = v * 0.9 + 0.02
             v = v + 0.1
         y[None] += v * v
-
 
 @program({"x": F((4,)), "y": F()}, scalars={"m": 3, "k": 2}, cases=({"m": 0, "k": 1}, {"m": 5, "k": 3}))
 def bounds_are_scalar_arguments(m: int, k: int):
@@ -73,9 +67,7 @@ def bounds_are_scalar_arguments(m: int, k: int):
                 v = v * 0.6
         y[None] += v
 
-
 # --- loops and branches
-
 
 @program(
     {"x": F((6,)), "n": I(), "gate": I((6,), 0, 1), "y": F()},
@@ -94,7 +86,6 @@ def guarded_loop_with_carried_values():
                 w = w * v
             v = 0.5 * v + 0.3 * w
         y[None] += v * w
-
 
 @program({"x": F((4, 5)), "n": I((), 0, 4), "y": F((4, 5)), "z": F()}, cases=({"n": 0}, {"n": 4}))
 def struct_for_with_branches_before_and_after():
@@ -116,7 +107,6 @@ def struct_for_with_branches_before_and_after():
         else:
             y[i, j] = qd.exp(v)
 
-
 @program({"x": F((4,)), "p": F((3,)), "y": F((4, 3))})
 def nested_struct_for():
     for i in x:
@@ -124,7 +114,6 @@ def nested_struct_for():
         for j in p:
             v = qd.sin(v * p[j]) + 0.3
             y[i, j] = v * v
-
 
 @program({"x": F((6,), 0.1, 1.0), "n": I((), 1, 6), "y": F()}, cases=({"n": 1}, {"n": 6}))
 def short_circuit_operands_change_in_the_body():
@@ -137,7 +126,6 @@ def short_circuit_operands_change_in_the_body():
             v = v * 1.3 + 0.1 * qd.sin(v)
             k += 1
         y[None] += v * v
-
 
 @program({"x": F((6,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def sibling_loops_hand_values_on():
@@ -154,7 +142,6 @@ def sibling_loops_hand_values_on():
         for j in range(n[None]):
             v = qd.cos(v) * c
         y[None] += v
-
 
 @program({"x": F((6,), 0.0, 1.0), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def sibling_loops_hand_bounds_on():
@@ -175,9 +162,7 @@ def sibling_loops_hand_bounds_on():
             v = v * qd.cos(w)
         y[None] += v * w
 
-
 # --- vectors carried by loops
-
 
 @program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 6}))
 def carried_vector_subscripted_by_constants():
@@ -189,7 +174,6 @@ def carried_vector_subscripted_by_constants():
             v[1] = v[1] * 0.9 + v[0] * 0.1
         y[None] += v[0] * v[1] + v[2]
 
-
 @program({"x": F((5,)), "at": I((8,), 0, 2), "n": I((), 0, 8), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 8}))
 def carried_vector_subscripted_at_run_time():
     for i in x:
@@ -199,7 +183,6 @@ def carried_vector_subscripted_at_run_time():
             v[k] = qd.sin(v[(k + 1) % 3] + v[j % 3]) + 0.1
             v[(i + j) % 3] *= v[k]
         y[None] += v[0] * v[1] + v[2] * v[i % 3]
-
 
 @program({"x": F((4,)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def carried_vector_in_nested_loops_with_exits():
@@ -215,9 +198,7 @@ def carried_vector_in_nested_loops_with_exits():
             v[1] += w[0] * 0.5
         y[None] += v[0] * w[1] + v[1]
 
-
 # --- values that are gone
-
 
 @program({"x": F((4,)), "a": F((6,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
 def loads_hoisted_out_of_inner_loops():
@@ -228,7 +209,6 @@ def loads_hoisted_out_of_inner_loops():
                 v = qd.sin(v * x[i] + a[j])
             v = v + x[i] * a[0]
         y[None] += v
-
 
 @program({"x": F((4,)), "s": F((4, 3)), "n": I((), 0, 3), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def loads_of_what_the_iteration_stored_before():
@@ -241,7 +221,6 @@ def loads_of_what_the_iteration_stored_before():
                 v = qd.sin(v + s[i, j]) * s[i, 0]
         y[None] += v
 
-
 @program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
 def tanh_overwrites_its_operand():
     for i in x:
@@ -251,7 +230,6 @@ def tanh_overwrites_its_operand():
             v = qd.tanh(v)
         y[None] += v * v
 
-
 @program({"x": F((5,)), "n": I((), 0, 6), "y": F()}, cases=({"n": 0}, {"n": 6}))
 def exp_overwrites_its_operand():
     for i in x:
@@ -260,7 +238,6 @@ def exp_overwrites_its_operand():
             v = qd.exp(v)
             v = 0.3 * v - 0.2
         y[None] += v * v
-
 
 @program({"x": F((5,), 0.2, 0.9), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def rsqrt_tan_pow_and_atan2_in_a_loop():
@@ -274,7 +251,6 @@ def rsqrt_tan_pow_and_atan2_in_a_loop():
             w = qd.atan2(w, v + 0.2) * 0.6
         y[None] += v * w
 
-
 @program({"x": F((5,)), "y": F((5,))}, cases=({"x": 0.5}, {"x": 0.25}), exact=True)
 def ties_of_min_and_max_in_a_loop():
     for i in x:
@@ -284,9 +260,7 @@ def ties_of_min_and_max_in_a_loop():
             v = qd.min(v, v)
         y[i] = qd.max(v, qd.min(x[i], 0.5))
 
-
 # --- several tasks
-
 
 @program({"x": F((8,), 0.1, 1.0), "n": I((), 0, 4), "y": F((8,)), "z": F()}, cases=({"n": 0}, {"n": 3}))
 def tasks_with_reductions_that_later_tasks_use():
@@ -304,7 +278,6 @@ def tasks_with_reductions_that_later_tasks_use():
         y[i] = (x[i] - mean) / qd.sqrt(spread + 0.1)
     for i in y:
         z[None] += y[i] * x[i] * mean
-
 
 @program({"x": F((6,)), "count": I((6,), 0, 4), "y": F((6,)), "z": F()})
 def tasks_whose_loops_have_bounds_from_arrays():

@@ -39,7 +39,6 @@ def members_of_a_field():
     for i in b:
         y[None] += b[i].pos.dot(b[i].pos) * b[i].r + b[i].pos[1] * b.r[5 - i]
 
-
 @program({**BALL, "c.pos": F((6,), element=(3,)), "c.r": F((6,))})
 def members_written():
     for i in b:
@@ -47,7 +46,6 @@ def members_written():
         c[i].r += qd.sin(b[i].r)
         c[i].pos.x += b[i].pos.y * 0.5
         c.pos[i].z *= 0.7
-
 
 @program({**BALL, "c.pos": F((6,), element=(3,)), "c.r": F((6,)), "y": F()})
 def elements_copied():
@@ -59,7 +57,6 @@ def elements_copied():
         c[i] = w
         y[None] += v.r * b[5 - i].r
 
-
 @program({**BALL, "y": F()}, definitions=BALLS, structs={"b": "Ball"})
 def made_by_a_type():
     for i in b:
@@ -68,7 +65,6 @@ def made_by_a_type():
         w.r = v.r * w.pos.x
         u = Ball(r=w.r, pos=1.0)
         y[None] += w.r * v.pos.y + u.pos.z * u.r
-
 
 @program({"x": F((6,)), "y": F((6,)), "n": I()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
 def struct_carried_through_a_loop():
@@ -79,7 +75,6 @@ def struct_carried_through_a_loop():
             s.v = s.v.yx * 0.9 + s.a * 0.1
             s.v[j % 2] *= s.a
         y[i] += s.a * s.v.x + s.v.y
-
 
 @program({"x": F((6,)), "y": F((6,)), "n": I((6,), 0, 4)})
 def struct_carried_with_exits():
@@ -94,11 +89,9 @@ def struct_carried_with_exits():
                 break
         y[i] = s.a + s.b * s.b
 
-
 def moved(ball, by):
     ball.pos += by * ball.r
     return ball
-
 
 def bounced(ball, limit):
     if ball.pos.x > limit:
@@ -106,14 +99,12 @@ def bounced(ball, limit):
         return Ball(pos=ball.pos, r=ball.r * 0.9)
     return ball
 
-
 @program({**BALL, "y": F()}, funcs=(moved,), definitions=BALLS, structs={"b": "Ball"})
 def structs_by_value():
     for i in b:
         v = moved(b[i], qd.Vector([0.1, 0.2, 0.3]))
         w = moved(v, v.pos)
         y[None] += w.pos.dot(v.pos) + b[i].pos.x * w.r
-
 
 @program(
     {**BALL, "n": I((), 0, 4), "y": F()}, funcs=(moved, bounced), definitions=BALLS, structs={"b": "Ball"},
@@ -126,12 +117,10 @@ def structs_returned_early():
             v = bounced(moved(v, qd.Vector([0.3, -0.1, 0.2])), 0.45)
         y[None] += v.pos.x * v.pos.y + v.r
 
-
 @program({**PARTICLE, "y": F()}, definitions=PARTICLES, structs={"p": "Particle"})
 def methods_of_elements():
     for i in p:
         y[None] += p[i].energy() + p[i].force(0.4).dot(p[i].vel)
-
 
 @program(
     {**PARTICLE, "n": I((), 0, 6), "y": F()}, definitions=PARTICLES, structs={"p": "Particle"},
@@ -144,7 +133,6 @@ def methods_that_change_a_local():
             q.step(q.force(1.3), 0.1)
         y[None] += q.energy() + q.pos.x * q.pos.y
 
-
 @program({**PARTICLE, "y": F()}, definitions=PARTICLES, structs={"p": "Particle"})
 def forces_between_particles():
     for i in p:
@@ -156,7 +144,6 @@ def forces_between_particles():
         q = p[i]
         q.step(total, 0.2)
         y[None] += q.energy()
-
 
 @program({"x": F((4,)), "y": F()}, definitions="""
 Part = qd.types.struct(v=qd.types.vector(2, real), m=real)
@@ -174,7 +161,6 @@ def structs_in_structs():
             s.k *= 0.9 + 0.1 * s.a.v.x
         y[None] += s.a.v.x * s.a.v.y + s.b.m * t.m + s.k
 
-
 @program({**BALL, "y": F((6,))}, definitions=BALLS, structs={"b": "Ball"})
 def structs_chosen():
     for i in b:
@@ -186,7 +172,6 @@ def structs_chosen():
             v.r = b[i].r * b[i].r
         y[i] = v.r * v.pos.x + v.pos.z
 
-
 @program({"g.m": F((3, 4), 0.2, 1.0), "g.v": F((3, 4), element=(2,)), "y": F((3, 4))})
 def grid_of_structs():
     for J in qd.grouped(g):
@@ -195,7 +180,6 @@ def grid_of_structs():
     for i, j in g:
         if i > 0:
             y[i, j] += g[i, j].v.y * g[i - 1, j].m
-
 
 @program({"x": F((8,)), "g.m": F((10,)), "g.v": F((10,), element=(2,)), "v": F((8,), element=(2,))})
 def particles_to_a_grid_of_structs():

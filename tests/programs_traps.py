@@ -7,7 +7,6 @@ from programs import N_CASES, F, I, program
 
 # --- traps
 
-
 @program({"A": F((4, 4)), "x": F((4,)), "y": F()})
 def augmented_by_a_choice():
     for i, j in A:
@@ -15,7 +14,6 @@ def augmented_by_a_choice():
         v -= A[j, 2] if j == 0 else v * 0.5
         v *= 2.0 if i > 1 and j > 1 else 1.0
         y[None] += v * v
-
 
 @program({"x": F((8,)), "s": F((8,)), "t": F((8,), grad=False), "n": I((8,)), "y": F()})
 def reads_back_what_it_added():
@@ -27,13 +25,11 @@ def reads_back_what_it_added():
         for j in range(n[i]):
             y[None] += s[i] * s[i] * j
 
-
 @program({"x": F((8,)), "s": F((8,)), "n": I()}, cases=N_CASES[:3])
 def linear_update_by_load_and_store():
     for i in s:
         for j in range(n[None]):
             s[i] = s[i] * 0.5 + qd.sin(x[j % 8])
-
 
 @program({"x": F((8,)), "y": F((8,))}, cases=({"x": [0.0, 0.5, 0.0, -1.0, 2.0, 0.0, 0.25, -0.5]},), exact=True)
 def root_in_an_arm_that_is_not_taken():
@@ -45,7 +41,6 @@ def root_in_an_arm_that_is_not_taken():
         w = qd.log(r) if r > 0.0 else r
         y[i] = v + w
 
-
 def early(t):
     if t > 0.3:
         return t * t
@@ -53,17 +48,14 @@ def early(t):
         return qd.sin(t)
     return t * 0.5
 
-
 def either(t, flag):
     if flag:
         return qd.exp(t)
     else:
         return t
 
-
 def pair(t):
     return t * t, qd.cos(t)
-
 
 @program({"x": F((8,)), "y": F((8,))}, funcs=(early, either))
 def early_returns():
@@ -73,14 +65,12 @@ def early_returns():
             v = early(either(v, j == i) - 0.4)
         y[i] = v
 
-
 @program({"x": F((8,)), "y": F((8,))}, funcs=(pair,))
 def func_with_two_results():
     for i in x:
         a, b = pair(x[i])
         c, d = pair(a * b)
         y[i] = c * b + d
-
 
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 2}, {"n": 5}))
 def tasks_under_a_branch_and_in_a_loop():
@@ -90,7 +80,6 @@ def tasks_under_a_branch_and_in_a_loop():
     for t in range(1):
         for i in range(8):
             y[None] += qd.sin(x[i]) * n[None]
-
 
 @program({"x": F((8,)), "n": I(), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def serial_while_with_a_loop_inside():
@@ -103,7 +92,6 @@ def serial_while_with_a_loop_inside():
             v = v * 0.5
         k += 1
     y[None] += v
-
 
 @program({"x": F((9,)), "lo": I((), 1, 3), "hi": I((), 5, 8), "y": F((9,))}, cases=({}, {"lo": 6, "hi": 2}))
 def task_with_a_dynamic_begin():
@@ -123,13 +111,11 @@ def numbers_of_the_module():
             v = qd.sin(ALPHA * v) - v**COUNT * ALPHA
         y[i] = v
 
-
 @program({"x": F((8,)), "y": F((8,))})
 def operators_bind_as_in_python():
     for i in x:
         v = x[i]
         y[i] = -(v**2) + -(v**2) * 2.0 - (-v) ** 3 + 2.0**-1 + v * -v - +v + (v - v / 2.0 * 3.0)
-
 
 @program({"k": I((8,), 1, 40), "r": I((8, 8), 0, 0), "x": F((8,)), "y": F((8,))})
 def augmented_integers():
@@ -155,18 +141,15 @@ def augmented_integers():
         v += p
         y[i] = v
 
-
 @program({"x": F((8,)), "y": F((8,))})
 def choices_inside_an_index():
     for i in x:
         y[i if i > 3 else 7 - i] += x[(i + 1) % 8 if x[i] > 0.0 else 0] * x[i]
 
-
 @program({"x": F((8,)), "z": F((8,)), "y": F((8,))})
 def extremes_of_many():
     for i in x:
         y[i] = max(x[i], z[i], 0.1) * min(x[i] * 2.0, z[i], x[7 - i], 0.9)
-
 
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 1}, {"n": 5}))
 def exits_at_every_level():
@@ -195,7 +178,6 @@ def exits_at_every_level():
             v = else_value
         y[None] += v * v
 
-
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def values_that_only_one_arm_changes():
     for i in x:
@@ -214,7 +196,6 @@ def values_that_only_one_arm_changes():
                     b = b + 0.3
         y[None] += a + b * k
 
-
 @program({"x": F((6,)), "n": I((), 0, 5), "y": F()}, cases=({"n": 0}, {"n": 4}))
 def same_names_in_sibling_blocks():
     for i in x:
@@ -232,7 +213,6 @@ def same_names_in_sibling_blocks():
             v = t * t
         y[None] += v
 
-
 @program({"x": F((5,)), "w": F((5, 5)), "n": I((), 0, 4), "y": F()}, cases=({"n": 0}, {"n": 3}))
 def element_products_carried():
     for i in x:
@@ -243,7 +223,6 @@ def element_products_carried():
                 s += w[i, j] * qd.tanh(x[j] * v)
             v = v * 0.5 + s
         y[None] += v * v
-
 
 @program({"x": F((5,)), "y": F((5,))})
 def nested_static_loops():
@@ -258,14 +237,12 @@ def nested_static_loops():
                     break
         y[i] = v
 
-
 @program({"x": F((8,)), "n": I(), "y": F((8,))}, cases=({"n": 0}, {"n": 3}))
 def accumulates_into_the_target_in_a_loop():
     for i in x:
         for j in range(n[None]):
             y[i] += qd.sin(x[i] * (j + 1))
             y[j] -= x[i] * x[j]
-
 
 @program({"x": F((8,)), "a": F((8,)), "b": F((8,)), "y": F()})
 def stores_that_are_overwritten():
@@ -279,7 +256,6 @@ def stores_that_are_overwritten():
         y[None] += a[i] * b[i]
     for i in x:
         y[None] += a[7 - i]
-
 
 @program({"x": F((8,)), "n": I((), 1, 4), "y": F()}, exact=True)
 def loop_after_the_loop_it_feeds():

@@ -1,7 +1,5 @@
 """Random well-typed IR: every kind of control flow, exits anywhere, values of every dtype; always terminates."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Runs IR on a device without the layers above it: the common part of the backends' rigs (`cuda_rig`, ...)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache

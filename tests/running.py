@@ -108,7 +108,6 @@ def bound(job: Job, fields: dict[str, Any]) -> Callable:
 
 # --- interpreted
 
-
 @dataclass
 class FakeField:
     """The attributes of a field that the front end reads."""
@@ -252,7 +251,6 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
 
 # --- on a backend
 
-
 def _make(
     ndarray: bool, dtype: DType, shape: tuple[int, ...], element: tuple[int, ...], grad: bool, dual: bool = False
 ) -> Any:
@@ -384,7 +382,6 @@ def _by_night(way: Any) -> bool:
 
 
 # --- compared
-
 
 def differences(job: Job, outcome: Outcome, got: Arrays, tol: float, gradient: bool) -> list[str]:
     """In words, where ``got`` is further from the oracle than ``tol``: of the value, or of the summed absolute

@@ -1,7 +1,5 @@
 """Second derivatives of a job by the gradient of its tangents, interpreted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every backend as options of `qd.init`: parameters of fixtures that start a session."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -53,6 +51,13 @@ WITH_F64 = [*sessions("cpu", "cuda", "vulkan", "amdgpu"), *by_night(sessions("c"
 # these replace the parameters of a fixture `session` for single tests
 NEEDS_F64 = pytest.mark.parametrize("session", WITH_F64, indirect=True)
 CPU_ALONE = pytest.mark.parametrize("session", sessions("cpu"), indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """In files that import it, the session that a test began does not outlive it."""
+    yield
+    qd.reset()
 
 
 def session_of(params: list[Any], *, autouse: bool = True, **options: Any) -> Any:

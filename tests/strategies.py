@@ -146,14 +146,8 @@ class _Writer(Vectors):
             )
             return two[how]
         one = (
-            f"qd.sin({a})",
-            f"qd.cos({a})",
-            f"qd.tanh({a})",
-            f"qd.exp(-({a}) * ({a}))",
-            f"qd.sqrt(({a}) * ({a}) + 0.3) * 0.8",
-            f"qd.log(({a}) * ({a}) + 0.5)",
-            f"({a}) ** 2 * 0.4",
-            f"-({a})",
+            f"qd.sin({a})", f"qd.cos({a})", f"qd.tanh({a})", f"qd.exp(-({a}) * ({a}))",
+            f"qd.sqrt(({a}) * ({a}) + 0.3) * 0.8", f"qd.log(({a}) * ({a}) + 0.5)", f"({a}) ** 2 * 0.4", f"-({a})",
             f"abs({a})",
         )
         if how < 20:
@@ -236,11 +230,8 @@ class _Writer(Vectors):
         if s.steps and self.chance(70):
             k = self.pick(*s.steps)
             forms = (
-                f"{k} = ({k} + {self.bound(s)}) % 5",
-                f"{k} = ({k} * 3 + 1) % 7",
-                f"{k} = max({k} - 1, 0)",
-                f"{k} = at[{k} % {SIZE}]",
-                f"{k} = min(int(abs({self.leaf(s)}) * 2.7), 4)",
+                f"{k} = ({k} + {self.bound(s)}) % 5", f"{k} = ({k} * 3 + 1) % 7", f"{k} = max({k} - 1, 0)",
+                f"{k} = at[{k} % {SIZE}]", f"{k} = min(int(abs({self.leaf(s)}) * 2.7), 4)",
             )
             return [f"{pad}{self.pick(*forms)}"]
         name = self.fresh("k")

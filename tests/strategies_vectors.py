@@ -3,8 +3,6 @@
 A local vector is named after its size, ``V3_7``, a local 2 x 2 matrix ``X_4``; both are assigned where their scope may.
 """
 
-from __future__ import annotations
-
 SIZES = (2, 3, 4)
 SWIZZLES = {2: ("xy", "yx"), 3: ("xyz", "zxy", "yzx", "zyx"), 4: ("xyzw", "wzyx", "yxwz")}
 LETTERS = "xyzw"
@@ -66,12 +64,8 @@ class Vectors:
         if how < 9:
             b = self.vector(s, n, depth - 1)
             return (
-                f"(({a} + {b}) * 0.5)",
-                f"({a} * {b} * 0.6)",
-                f"({a} * 0.7 - {b} * 0.4)",
-                f"({a} / (1.0 + {b} * {b}))",
-                f"max({a}, {b} - 0.013)",
-                f"({a} if {self.condition(s)} else {b})",
+                f"(({a} + {b}) * 0.5)", f"({a} * {b} * 0.6)", f"({a} * 0.7 - {b} * 0.4)", f"({a} / (1.0 + {b} * {b}))",
+                f"max({a}, {b} - 0.013)", f"({a} if {self.condition(s)} else {b})",
             )[how - 3]
         if how == 15 and s.matrices and n == 2:
             return f"({self.matrix(s, 1)} @ {a} * 0.4)"
@@ -79,13 +73,8 @@ class Vectors:
             return self.call(s, self.pick(*fs), depth)
         number = self.value(s, depth - 1)
         return (
-            f"qd.sin({a})",
-            f"({a} * ({number}) * 0.7)",
-            f"({a} + 0.3 * ({number}))",
-            f"qd.exp(-{a} * {a})",
-            f"({a}).{self.pick(*SWIZZLES[n])}",
-            f"min({a}, {number})",
-            f"(-{a})",
+            f"qd.sin({a})", f"({a} * ({number}) * 0.7)", f"({a} + 0.3 * ({number}))", f"qd.exp(-{a} * {a})",
+            f"({a}).{self.pick(*SWIZZLES[n])}", f"min({a}, {number})", f"(-{a})",
         )[how - 9]
 
     def matrix(self, s, depth: int = 2) -> str:
@@ -98,10 +87,7 @@ class Vectors:
             return self.pick(*choices)
         a, b = self.matrix(s, depth - 1), self.matrix(s, depth - 1)
         return self.pick(
-            f"({a} @ {b} * 0.4)",
-            f"({a} * 0.7 - {b} * 0.4)",
-            f"{a}.transpose()",
-            f"({a} * ({self.value(s, 1)}) * 0.6)",
+            f"({a} @ {b} * 0.4)", f"({a} * 0.7 - {b} * 0.4)", f"{a}.transpose()", f"({a} * ({self.value(s, 1)}) * 0.6)"
         )
 
     def call(self, s, name: str, depth: int) -> str:

@@ -1,7 +1,5 @@
 """Tangents of a job by the dual kernel, interpreted."""
 
-from __future__ import annotations
-
 import numpy as np
 from running import Arrays, Interpreted, f64
 

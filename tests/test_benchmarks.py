@@ -1,7 +1,5 @@
 """The race runs: both engines answer, agree on the value, and the report is written."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`make demo` as its user sees it: the notebook's checks pass, gradients are printed, the page stands alone."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The documents tell the truth where a machine can check it: paths, make targets, every program and what it shows."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -35,7 +33,6 @@ def test_the_page_of_codes_has_every_code_and_a_row_of_a_table_has_its_own(monke
     monkeypatch.syspath_prepend(ROOT / "docs")
     monkeypatch.syspath_prepend(ROOT / "scripts")
     import tables
-
     files = [f for folder in ("quadrants_lab", "backends") for f in (ROOT / folder).rglob("*.py")]
     shown = set(tables.messages())
     assert {m.code for m in shown} == {code for f in files for code in re.findall(r'"(QL\d{4})"', f.read_text())}

@@ -1,7 +1,5 @@
 """Factorisations of matrices: what the factors satisfy, their gradients, and matrices that are hard."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from running import define
@@ -10,7 +8,6 @@ from test_linalg import RNG, check, differences, draw, launch, wide
 import quadrants_lab as qd
 
 # --- factorisations: what the factors have to satisfy, and gradients of what does not depend on their signs
-
 
 def numpy_svd(a):
     """numpy's factors with the conventions of `qd.svd`."""
@@ -121,7 +118,6 @@ def test_eig():
 
 
 # --- what is hard: singular, equal, tiny and huge
-
 
 def hard(n):
     rng = np.random.default_rng(11)

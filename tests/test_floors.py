@@ -1,7 +1,5 @@
 """The floors of docs/architecture.md: imports go downwards only, and nothing slow is imported early."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path
@@ -34,12 +32,10 @@ def test_import_loads_nothing_slow() -> None:
 
 def test_no_file_of_the_runtime_names_a_backend() -> None:
     """Files ask for `backends.capabilities` instead."""
-
     def named(node: ast.AST) -> object:
         if isinstance(node, ast.ImportFrom):
             return (node.module or "").removeprefix("quadrants_lab.backends.").split(".")[0]
         return node.value if isinstance(node, ast.Constant) else None
-
     for file in (ROOT / "quadrants_lab" / "runtime").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             assert named(node) not in names(), f"{file.name}, line {node.lineno}"

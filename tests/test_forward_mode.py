@@ -1,7 +1,5 @@
 """Forward mode: tangents are what the oracle says, and the transpose of what reverse mode says, for every program."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

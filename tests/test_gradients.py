@@ -27,14 +27,18 @@ def test_interpreted_after_every_pass(program):
         assert not disagreement(run, outcome, got), case
 
 
-@spread(WITH_GRADIENT, WAYS)
-def test_backend(program, arch, fp):
+def run_and_compare(program, arch, fp, **how):
     bench = Bench(fp, arch)
     for case in program.cases:
         job = job_of(program, case)
-        got, _ = bench.run(job)
+        got, _ = bench.run(job, **how)
         tol = 1e-9 if fp is f64 else program.tol32
         assert not differences(job, job.oracle(), got, tol, gradient=True), case
+
+
+@spread(WITH_GRADIENT, WAYS)
+def test_backend(program, arch, fp):
+    run_and_compare(program, arch, fp)
 
 
 TOGETHER = [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal", f32), way("cuda", f64)]
@@ -42,12 +46,7 @@ TOGETHER = [way("cpu", f64), way("vulkan", f32), way("vulkan", f64), way("metal"
 
 @spread(WITH_GRADIENT[:: 1 if NIGHT else 2], TOGETHER)
 def test_value_and_gradient_together(program, arch, fp):
-    bench = Bench(fp, arch)
-    for case in program.cases:
-        job = job_of(program, case)
-        got, _ = bench.run(job, together=True)
-        tol = 1e-9 if fp is f64 else program.tol32
-        assert not differences(job, job.oracle(), got, tol, gradient=True), case
+    run_and_compare(program, arch, fp, together=True)
 
 
 @each(SMOOTH)
@@ -58,12 +57,10 @@ def test_the_oracle_against_finite_differences(program):
     rng = np.random.default_rng(3)
     start = dict(job.floats)
     way = {name: rng.uniform(-1, 1, start[name].shape) for name in job.grads}
-
     def loss(step):
         job.floats.update({name: start[name] + step * way[name] for name in job.grads})
         values = job.oracle().values
         return sum((values[name] * job.seeds[name]).sum() for name in job.grads)
-
     step = 1e-5
     slope = (loss(step) - loss(-step)) / (2 * step)
     want = sum((outcome.grads[name] * way[name]).sum() for name in job.grads)

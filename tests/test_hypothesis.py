@@ -1,8 +1,6 @@
 """Random kernels: values and gradients of interpreted IR and of a backend against the oracle; those of `seeded` by day,
 new ones by night, of which hypothesis shows the smallest that fails."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from oracle_numbers import Budget

@@ -1,7 +1,5 @@
 """The sample kernels against mathematics in float64: values, gradients, and what their `main` promises."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

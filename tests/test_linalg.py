@@ -4,11 +4,9 @@ Each row of `CASES` is an expression of a kernel over its parameters and what nu
 gradient of a random weighting of the results is compared with central differences of the numpy function.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from running import define, way
+from running import FakeField, define, way
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -46,17 +44,6 @@ def text_of(fn, count, inputs, outs):
     return text + "".join(f"        y{k}[i] = r{k}\n" for k in range(outs))
 
 
-class Fake:
-    """All that the front end wants to know of a field."""
-
-    __qd_field__ = True
-    offset, dual = (), None
-
-    def __init__(self, array, element, grad=True):
-        self.dtype, self.shape, self.element_shape = f64, array.shape[: array.ndim - len(element)], element
-        self.grad = Fake(array, element, False) if grad else None
-
-
 def interpreted(fn, inputs, outs, weights):
     """What `launch` gives, by the interpreter, in float64; every pass is verified."""
     count = len(inputs[0])
@@ -64,7 +51,10 @@ def interpreted(fn, inputs, outs, weights):
     arrays |= {f"y{k}": np.zeros((count, *s)) for k, s in enumerate(outs)}
     made = define(text_of(fn, count, len(inputs), len(outs)))
     space = made["kernel"].__globals__
-    space.update({n: Fake(a, a.shape[1:]) for n, a in arrays.items()}, qd=qd, f=qd.func(made["f"]))
+    for name, a in arrays.items():
+        shape, element = a.shape[:1], a.shape[1:]
+        space[name] = FakeField(f64, shape, FakeField(f64, shape, element_shape=element), "", element)
+    space.update(qd=qd, f=qd.func(made["f"]))
     options = CompileOptions(default_fp=f64, verify=True)
     lowered = lower(function_source(made["kernel"]), [], options).kernel
     interpret(make_ir(lowered, "forward", options), {}, arrays)
@@ -237,8 +227,7 @@ CASES = {
     "fract": ("a: qd.math.fract(a)", lambda a: a - np.floor(a), [V3]),
     "step": ("a: qd.math.step(0.1, a) * a", lambda a: (a >= 0.1) * a, [V3]),
     "smoothstep": (
-        "a: qd.math.smoothstep(-1.0, 1.5, a)",
-        lambda a: (t := np.clip((a + 1) / 2.5, 0, 1)) ** 2 * (3 - 2 * t), [V4],
+        "a: qd.math.smoothstep(-1.0, 1.5, a)", lambda a: (t := np.clip((a + 1) / 2.5, 0, 1)) ** 2 * (3 - 2 * t), [V4]
     ),
     "sign": ("a: qd.math.sign(a) * a", np.abs, [V3]),
     "log2": ("a: qd.math.log2(a)", np.log2, [draw(3, low=0.5)]),

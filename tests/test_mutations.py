@@ -1,7 +1,5 @@
 """Every row of tests/mutations.txt matches the code; `make mutations` plants the mistakes and runs the tests."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

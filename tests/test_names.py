@@ -1,7 +1,5 @@
 """The table of the names of Quadrants (scripts/names.py), which the page docs/quadrants.md shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 
@@ -32,10 +30,8 @@ def test_rows_say_what_is_different() -> None:
     class Package:
         class Thing:
             def fill(self, value: int) -> None: ...
-
         @staticmethod
         def same(c: int, *, b: int) -> None: ...
-
     lines = ("qd.same(b, c)", "qd.same(b, d)", "qd.Thing.fill(val)", "qd.gone(x)")
     rows = [names.compare(line, Package) for line in lines]
     assert [row.verdict for row in rows] == ["same", "different", "different", "absent"]

@@ -1,7 +1,5 @@
 """docs/peer_gradients.md says what the peer's gradients are: of a sample of the programs, checked again."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

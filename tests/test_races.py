@@ -1,7 +1,5 @@
 """Races are errors: at compile time where indices alone decide, and in checked launches where data decides."""
 
-from __future__ import annotations
-
 import re
 import warnings
 
@@ -66,7 +64,6 @@ def test_there_are_sixty():
 
 
 # --- where else they are told
-
 
 @qd.kernel
 def shifted(a: qd.types.ndarray(), b: qd.types.ndarray()):
@@ -142,12 +139,10 @@ def test_old_marks_of_one_byte_hide_nothing():
     """Each launch leaves one more mark behind; one of the same byte would stand for the one that is missing."""
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)
     x, at = qd.field(qd.f32, 1000), qd.field(qd.i32, 32)
-
     @qd.kernel
     def k():
         for i in at:
             x[at[i]] = 1.0 * i
-
     for n in range(300):
         for first in (2 * n, 2 * n + 1):
             at.from_numpy(np.array([first, first + 1, *range(900, 930)], np.int32))
@@ -161,12 +156,10 @@ def test_loops_over_many_axes():
     """A mark has room for each index: iterations far apart on one axis are not taken for one."""
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)
     x, at = qd.field(qd.f32, 500 * 27), qd.field(qd.i32, (500, 3, 3, 3))
-
     @qd.kernel
     def k():
         for i, j, a, b in at:
             x[at[i, j, a, b]] = 1.0 * i
-
     at.from_numpy(np.arange(500 * 27, dtype=np.int32).reshape(500, 3, 3, 3))
     k()
     for i in (135, 7 + 256):
@@ -180,14 +173,12 @@ def test_what_is_not_suspected():
     """A store to a place of its own, reads there, a second store: the tasks behind have no iterations."""
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)
     x, at = qd.field(qd.f32, 64), qd.field(qd.i32, 32)
-
     @qd.kernel
     def k():
         for i in range(16):
             a, b = at[2 * i], at[2 * i + 1]
             x[a], x[b] = x[b], x[a]
             x[a] = x[a] + x[b] + x[32 + at[i]]
-
     for places, suspected in ((np.arange(32), 0), (np.arange(32) // 2, 16)):
         at.from_numpy(places.astype(np.int32))
         k()

@@ -1,7 +1,5 @@
 """Random kernels that overwrite what they read, also at places from data: right gradients or an error of a race."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -4,8 +4,6 @@
 numpy. With --update-golden the CPU writes them anew; differences of the loss judge its gradients in any case.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial
@@ -283,7 +281,6 @@ def test_gradients_are_slopes(name: str) -> None:
 
 # --- Lorenz, by both modes
 
-
 def midpoint(state: np.ndarray, rates: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One midpoint step, and its Jacobians by the state and by (s, r, b)."""
     s, r, b = rates
@@ -322,7 +319,6 @@ def test_lorenz_by_both_modes_is_the_product_of_jacobians(steps: int) -> None:
 
 
 # --- what `main` promises
-
 
 MAINS: dict[Any, Callable[[Any], bool]] = {
     diffusivity: lambda r: r[0][-1] < 1e-4 * r[0][0] and r[1] < 5e-3,

@@ -6,8 +6,6 @@ arrays by other means, up to EXPECTED. Backends that compute in f32 agree up to 
 ``PARAMS`` are arguments of ``run`` in a sample of derivatives, whose results are ``loss`` and ``NAME.grad``.
 """
 
-from __future__ import annotations
-
 import importlib
 import io
 import json
@@ -125,11 +123,9 @@ def test_gradients_are_slopes(sample: Sample) -> None:
 def test_values_are_the_peers(some: list[Sample], tmp_path: Path, kept: Once) -> None:
     """The values alone: gradients are settled by mathematics."""
     program, answers = TESTS / "samples_peer.py", tmp_path / "answers.npz"
-
     def ask() -> bytes:
         child.run(peer_python(), program, answers, *[s.name for s in some])
         return answers.read_bytes()
-
     sources = [path.read_text() for path in (program, *(TESTS / "samples" / f"{s.name}.py" for s in some))]
     found, wrong = np.load(io.BytesIO(kept(ask, *the_peer(), *sources))), []
     for sample in some:

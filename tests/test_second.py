@@ -1,7 +1,5 @@
 """Second derivatives: for every program the gradient of its tangents is how its gradient changes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings

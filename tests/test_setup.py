@@ -1,7 +1,5 @@
 """`scripts/setup.sh`: what it does where there is no network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

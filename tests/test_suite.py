@@ -1,7 +1,5 @@
 """The suite itself: nothing in it waits for ever, and what fails shows what it got."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 import signal

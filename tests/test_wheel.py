@@ -1,7 +1,5 @@
 """What lands in site-packages: quadrants_lab and its metadata, whole, and nothing else."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import zipfile

@@ -10,7 +10,6 @@ import quadrants_lab as qd
 def field(*shape, dtype=qd.f64, needs_grad=True, **options):
     return qd.field(dtype, shape, needs_grad=needs_grad, **options)
 
-
 def nothing_has_a_gradient():
     x = field(3, needs_grad=False)
 
@@ -21,7 +20,6 @@ def nothing_has_a_gradient():
 
     k.grad()
 
-
 def the_gradient_needs_a_gradient_that_it_changes():
     x, y = field(3), field()
 
@@ -31,7 +29,6 @@ def the_gradient_needs_a_gradient_that_it_changes():
             y[None] += x[i] * x.grad[i]
 
     k.grad()
-
 
 def a_gradient_decides_what_is_added_to_it():
     x, y = field(3), field()
@@ -44,7 +41,6 @@ def a_gradient_decides_what_is_added_to_it():
 
     k.grad()
 
-
 def a_cast_to_integer_cuts_the_only_path():
     x, y = field(3), field()
 
@@ -55,7 +51,6 @@ def a_cast_to_integer_cuts_the_only_path():
 
     with qd.ad.Tape(y):
         k()
-
 
 def a_cast_cuts_every_path_to_one_of_two_results():
     x, y, z = field(3), field(), field()
@@ -68,7 +63,6 @@ def a_cast_cuts_every_path_to_one_of_two_results():
 
     with qd.ad.Tape(z):
         k()
-
 
 def an_integer_field_on_the_way():
     x, steps, y = field(3), qd.field(qd.i32, 3), field()
@@ -83,7 +77,6 @@ def an_integer_field_on_the_way():
     with qd.ad.Tape(y):
         k()
 
-
 def a_field_without_gradient_on_the_way():
     x, middle, y = field(3), field(3, needs_grad=False), field()
 
@@ -96,7 +89,6 @@ def a_field_without_gradient_on_the_way():
 
     with qd.ad.Tape(y):
         k()
-
 
 def a_field_without_gradient_between_two_kernels():
     x, middle, y = field(3), field(3, needs_grad=False, name="middle"), field()
@@ -114,7 +106,6 @@ def a_field_without_gradient_between_two_kernels():
     with qd.ad.Tape(y):
         first()
         second()
-
 
 def a_chain_of_two_fields_without_gradient():
     x, a, b, y = field(3), field(3, needs_grad=False), field(3, needs_grad=False), field()
@@ -139,7 +130,6 @@ def a_chain_of_two_fields_without_gradient():
         second()
         third()
 
-
 def a_field_without_dual_on_the_way():
     x, y = field(3, needs_dual=True), field(3, needs_dual=True)
     middle = field(3)
@@ -154,7 +144,6 @@ def a_field_without_dual_on_the_way():
     with qd.ad.FwdMode(y, x, seed=[1, 1, 1]):
         k()
 
-
 def an_atomic_without_derivative():
     x, y = field(3), field()
 
@@ -165,7 +154,6 @@ def an_atomic_without_derivative():
 
     with qd.ad.Tape(y):
         k()
-
 
 def the_old_value_of_an_atomic():
     x, y, z = field(3), field(), field(3)
@@ -178,7 +166,6 @@ def the_old_value_of_an_atomic():
     with qd.ad.Tape(y):
         k()
 
-
 def the_old_value_of_an_atomic_in_a_product():
     counts, x, y = field(needs_grad=False), field(3), field()
 
@@ -189,7 +176,6 @@ def the_old_value_of_an_atomic_in_a_product():
 
     with qd.ad.Tape(y):
         k()
-
 
 def an_extreme_beside_another_use():
     x, y = field(3), field()
@@ -203,7 +189,6 @@ def an_extreme_beside_another_use():
     with qd.ad.Tape(y):
         k()
 
-
 def an_overwritten_value_of_no_launch():
     x, y = field(3), field()
 
@@ -215,7 +200,6 @@ def an_overwritten_value_of_no_launch():
 
     k(3)
     k.grad(2)
-
 
 def a_value_under_a_maximum_that_is_overwritten_on_both_sides():
     x = qd.field(qd.f64, 3, needs_grad=True, needs_dual=True)
@@ -231,7 +215,6 @@ def a_value_under_a_maximum_that_is_overwritten_on_both_sides():
     with qd.ad.FwdMode(loss=y, param=x, seed=[1.0, 0.0, 0.0]):
         k()
 
-
 def an_extreme_in_a_field_that_is_overwritten():
     x = field(2, 4)
 
@@ -243,7 +226,6 @@ def an_extreme_in_a_field_that_is_overwritten():
 
     k.grad()
 
-
 def iterations_that_race():
     x = field(8)
 
@@ -253,7 +235,6 @@ def iterations_that_race():
             x[i + 1] = qd.sin(x[i])
 
     k()
-
 
 def iterations_that_race_for_an_element():
     x, target, y = field(3), qd.field(qd.i32, 2), field()
@@ -267,7 +248,6 @@ def iterations_that_race_for_an_element():
     with qd.ad.Tape(y, validation=True):
         k()
 
-
 def a_value_that_was_written_in_between():
     x, y = field(3), field()
 
@@ -280,7 +260,6 @@ def a_value_that_was_written_in_between():
     x[1] = 5.0
     y.grad[None] = 1.0
     k.grad()
-
 
 def values_that_the_tape_kept():
     x, y = field(3), field()
@@ -299,7 +278,6 @@ def values_that_the_tape_kept():
         read()
         write()
 
-
 def a_gradient_that_starts_from_zeros():
     x, y, z = field(3), field(), field(3)
 
@@ -312,7 +290,6 @@ def a_gradient_that_starts_from_zeros():
     k()
     k.grad()
 
-
 def a_gradient_of_arrays_that_starts_from_zeros():
     @qd.kernel
     def k(x: qd.types.ndarray(), y: qd.types.ndarray()):
@@ -321,7 +298,6 @@ def a_gradient_of_arrays_that_starts_from_zeros():
 
     x, y = (qd.ndarray(qd.f64, 3, needs_grad=True) for _ in range(2))
     k.grad(x, y)
-
 
 def a_loss_that_no_launch_writes():
     x, y, loss = field(3), field(), field()
@@ -334,29 +310,23 @@ def a_loss_that_no_launch_writes():
     with qd.ad.Tape(loss):
         k()
 
-
 def a_tape_without_launches():
     with qd.ad.Tape(field()):
         pass
-
 
 def a_tangent_of_a_loss_that_no_launch_writes():
     x, y = field(needs_dual=True), field(needs_dual=True)
     with qd.ad.FwdMode(y, x):
         pass
 
-
 def a_loss_without_gradient():
     qd.ad.Tape(field(needs_grad=False))
-
 
 def a_loss_of_several_elements():
     qd.ad.Tape(field(3))
 
-
 def a_loss_that_is_a_number():
     qd.ad.Tape(3.0)
-
 
 def a_product_in_a_local():
     x, y = field(3), field()
@@ -370,7 +340,6 @@ def a_product_in_a_local():
 
     with qd.ad.Tape(y):
         k()
-
 
 def the_old_value_of_a_local():
     x, y = field(3), field()

@@ -28,7 +28,6 @@ def a_wrong_gradient_of_the_users():
     with qd.ad.Tape(y, grad_check=[x]):
         forward()
 
-
 def a_replaced_function_without_gradient():
     @qd.ad.grad_replaced
     def forward():
@@ -37,14 +36,12 @@ def a_replaced_function_without_gradient():
     with qd.ad.Tape(field()):
         forward()
 
-
 def a_gradient_for_a_kernel():
     @qd.kernel
     def k():
         pass
 
     qd.ad.grad_for(k)
-
 
 def a_trip_count_that_the_kernel_itself_writes():
     x, y, count = field(3), field(), qd.field(qd.i32, 3, name="count")
@@ -59,7 +56,6 @@ def a_trip_count_that_the_kernel_itself_writes():
             count[i] += 1
 
     k.grad()
-
 
 def a_trip_count_written_between_launch_and_gradient():
     x, y, n = field(3), field(), qd.field(qd.i32, (), name="n")
@@ -79,7 +75,6 @@ def a_trip_count_written_between_launch_and_gradient():
     n[None] = 8
     k.grad()
 
-
 def a_checkpointed_while_that_needs_what_an_atomic_returned():
     x, y, n = field(3), field(), qd.field(qd.i32, (), name="n")
 
@@ -94,7 +89,6 @@ def a_checkpointed_while_that_needs_what_an_atomic_returned():
             y[None] += v
 
     k.grad()
-
 
 def a_checkpointed_loop_that_needs_what_an_atomic_returned():
     x, y, n = field(3), field(), qd.field(qd.i32, (), name="n")
@@ -111,7 +105,6 @@ def a_checkpointed_loop_that_needs_what_an_atomic_returned():
 
     k.grad()
 
-
 def a_checkpointed_loop_with_random_numbers():
     x, y = field(3), field()
 
@@ -125,7 +118,6 @@ def a_checkpointed_loop_with_random_numbers():
             y[None] += v
 
     k.grad()
-
 
 def a_checkpointed_loop_with_a_break_and_random_numbers():
     x, y = field(3), field()
@@ -143,7 +135,6 @@ def a_checkpointed_loop_with_a_break_and_random_numbers():
 
     k.grad()
 
-
 def one_array_twice():
     @qd.kernel
     def k(x: qd.types.ndarray(), y: qd.types.ndarray()):
@@ -153,7 +144,6 @@ def one_array_twice():
     x = qd.ndarray(qd.f64, 3, needs_grad=True)
     k.grad(x, x)
 
-
 def a_second_derivative_of_a_decomposition():
     m, loss = qd.Matrix.field(2, 2, qd.f64, (), needs_grad=True), field()
 
@@ -162,7 +152,6 @@ def a_second_derivative_of_a_decomposition():
         loss[None] += qd.svd(m[None])[1][0, 0]
 
     qd.ad.hessian_vector(k, loss, m, np.eye(2))
-
 
 def a_second_derivative_of_a_gradient_of_the_users():
     x, loss = field(3), field()
@@ -177,7 +166,6 @@ def a_second_derivative_of_a_gradient_of_the_users():
 
     qd.ad.hessian_vector(f, loss, x, np.ones(3))
 
-
 def a_third_derivative():
     x, loss = field(needs_dual=True), field()
 
@@ -187,37 +175,30 @@ def a_third_derivative():
 
     qd.ad.hessian_vector(program, loss, x, 1)
 
-
 def a_second_derivative_in_forward_mode():
     x, loss = field(needs_dual=True), field()
     with qd.ad.FwdMode(x, x):
         qd.ad.hessian_vector(lambda: None, loss, x, 1)
 
-
 def a_second_derivative_by_a_field_without_gradient():
     x, loss = field(3, needs_grad=False), field()
     qd.ad.hessian_vector(lambda: None, loss, x, np.ones(3))
-
 
 def a_second_derivative_by_a_struct():
     s, loss = qd.types.struct(a=qd.f64).field(shape=3, needs_grad=True), field()
     qd.ad.hessian_vector(lambda: None, loss, s, np.ones(3))
 
-
 def a_second_derivative_without_a_direction():
     x, loss = field(3), field()
     qd.ad.hessian_vector(lambda: None, loss, {"x": x}, {"y": np.ones(3)})
-
 
 def a_second_derivative_along_too_few_numbers():
     x, loss = field(3), field()
     qd.ad.hessian_vector(lambda: None, loss, x, np.ones(2))
 
-
 def a_second_derivative_by_one_field_twice():
     x, loss = field(3), field()
     qd.ad.hessian_vector(lambda: None, loss, [x, x], [np.ones(3), np.ones(3)])
-
 
 def a_second_derivative_of_nothing():
     x, loss = field(3), field()

@@ -30,14 +30,10 @@ def test_gradient(options, name):
     qd.reset()
 
 
-@pytest.mark.parametrize(
-    "bound",
-    [
-        " + ".join(f"m[{j}]" for j in range(1000)),
-        "qd.max(" * 150 + "m[0]" + "".join(f", m[{j}] - 1)" for j in range(150)) + " * 1000",
-    ],
-    ids=["sum", "maximum"],
-)
+@pytest.mark.parametrize("bound", [
+    " + ".join(f"m[{j}]" for j in range(1000)),
+    "qd.max(" * 150 + "m[0]" + "".join(f", m[{j}] - 1)" for j in range(150)) + " * 1000",
+], ids=["sum", "maximum"])
 def test_trip_counts_of_many_parts(bound):
     """Their stacks are counted: an expression for each would be evaluated before each launch, part by part."""
     qd.init(arch=qd.cpu, offline_cache=False)
@@ -72,12 +68,10 @@ def test_keeping_an_array_of_many_axes():
     qd.init(arch=qd.cpu, offline_cache=False)
     x = qd.field(qd.f32, shape=(1, 2) * 5, needs_grad=True)
     x.fill(3.0)
-
     @qd.kernel
     def square():
         for at in qd.grouped(x):
             x[at] = x[at] * x[at]
-
     square()
     x.grad.fill(1.0)
     square.grad()

@@ -31,7 +31,6 @@ def step(x: qd.template(), low: qd.template(), high: qd.template(), records: qd.
         x[i] = v
         records[None] += 1
 
-
 @qd.kernel
 def total(x: qd.template(), low: qd.template(), high: qd.template(), loss: qd.template()):
     for i in x:
@@ -77,11 +76,9 @@ def test_tangents() -> None:
 
 def test_second_derivatives() -> None:
     x, low, high, loss, records = fields()
-
     def program():
         step(x, low, high, records)
         total(x, low, high, loss)
-
     v, h = np.array([1.0, 2.0, -1.0, 0.5]), 1e-5
     found = qd.ad.hessian_vector(program, loss, x, v)
     want = (gradient(by_numpy, X + h * v) - gradient(by_numpy, X - h * v)) / (2 * h)
@@ -124,7 +121,6 @@ def old_extreme(x: qd.template(), low: qd.template(), other: qd.template()):
         if qd.atomic_max(other[None], x[i]) < 20.0:
             qd.atomic_min(low[None], x[i])
 
-
 @qd.kernel
 def old_sum(x: qd.template(), low: qd.template(), other: qd.template()):
     for i in x:
@@ -146,7 +142,6 @@ def test_an_old_value_that_decides_about_an_extreme() -> None:
 def test_a_value_that_is_added_to_before_the_extreme_and_overwritten_after_it() -> None:
     x, low, *_ = fields()
     n = qd.field(qd.i32, ())
-
     @qd.kernel
     def k():
         for i in x:
@@ -154,6 +149,5 @@ def test_a_value_that_is_added_to_before_the_extreme_and_overwritten_after_it() 
             for _ in range(n[None]):
                 qd.atomic_min(low[None], x[i] * x[i])
             x[i] = 0.1
-
     with pytest.raises(qd.QuadrantsCompilationError, match="QL0404"), qd.ad.FwdMode(low, x, seed=[1, 0, 0, 0]):
         k()

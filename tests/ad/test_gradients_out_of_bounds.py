@@ -72,7 +72,6 @@ def test_indices_from_data_in_a_loop(start, checks) -> None:
     start(**checks)
     x, y, at = field(4), field(), qd.field(qd.i32, 6)
     at.from_numpy(np.array([0, 1, 2, 3, 0, 9], np.int32))
-
     @qd.kernel
     def k(n: qd.i32):
         for i in range(2):
@@ -80,7 +79,6 @@ def test_indices_from_data_in_a_loop(start, checks) -> None:
             for j in range(n):
                 v = qd.sin(v) * x[at[j]]
             y[None] += v
-
     k.grad(5)
     with pytest.raises(qd.QuadrantsAssertionError, match="index 9 is out of bounds for axis 0 of x"):
         k.grad(6)
@@ -88,12 +86,10 @@ def test_indices_from_data_in_a_loop(start, checks) -> None:
 
 def test_ndarrays(start) -> None:
     start(check_out_of_bound=True)
-
     @qd.kernel
     def k(a: qd.types.ndarray(), b: qd.types.ndarray(), n: qd.i32):
         for i in range(n):
             b[0] += a[i] * a[i]
-
     a, b = (qd.ndarray(qd.f32, n, needs_grad=True) for n in (3, 1))
     a.fill(2.0)
     b.grad.fill(1.0)

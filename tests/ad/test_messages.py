@@ -1,7 +1,5 @@
 """Every warning and error of the derivatives, as text: what is wrong, where, why, and what to do."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from pathlib import Path

@@ -113,14 +113,12 @@ def test_each_launch_of_a_tape_has_its_own(session):
 
 def test_only_the_rows_that_are_written_are_kept(session):
     u, y = field(1000, 4), field()
-
     @qd.kernel
     def row(t: qd.i32):
         for i in range(4):
             u[t, i] = u[t, i] * u[t, i]
         for i in range(4):
             y[None] += u[t, i]
-
     u.fill(3.0)
     row(7)
     y.grad[None] = 1.0
@@ -227,7 +225,6 @@ def test_maxima_of_two_loops_into_one_element(session, high):
 
 def test_a_launch_whose_gradient_would_be_an_error(session):
     x, y, count = field(6), field(6), qd.field(qd.i32, ())
-
     @qd.kernel
     def pack():
         for i in x:
@@ -235,7 +232,6 @@ def test_a_launch_whose_gradient_would_be_an_error(session):
                 y[qd.atomic_add(count[None], 1)] = x[i] * x[i]
         for i in x:
             x[i] = y[i] * y[i] * x[i]
-
     x.from_numpy(np.array([1, 0, 1, 0, 0, 1], np.float32))
     pack()
     assert (count[None], x.to_numpy().tolist()) == (3, [1, 0, 1, 0, 0, 0])

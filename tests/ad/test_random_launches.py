@@ -19,30 +19,25 @@ def sine(x: qd.template(), y: qd.template()):
     for i in x:
         y[i] = qd.sin(x[i]) + 0.1
 
-
 @qd.kernel
 def product(x: qd.template(), y: qd.template(), z: qd.template()):
     for i in x:
         z[i] = x[i] * y[i]
-
 
 @qd.kernel
 def add_square(x: qd.template(), y: qd.template()):
     for i in x:
         y[i] += 0.3 * x[i] * x[i]
 
-
 @qd.kernel
 def gather(x: qd.template(), y: qd.template(), k: qd.template()):
     for i in x:
         y[i] = 0.5 * y[i] + x[k[i]] * x[i]
 
-
 @qd.kernel
 def swap(x: qd.template(), y: qd.template()):
     for i in x:
         x[i], y[i] = y[i], 0.9 * x[i]
-
 
 @qd.kernel
 def iterate(x: qd.template(), y: qd.template(), k: qd.template(), more: qd.i32):
@@ -52,59 +47,49 @@ def iterate(x: qd.template(), y: qd.template(), k: qd.template(), more: qd.i32):
             v += 0.2 * qd.sin(v) * x[j % 3]
         y[i] = v
 
-
 @qd.kernel
 def turn(k: qd.template()):
     for i in k:
         k[i] = (k[i] + 1) % 3
-
 
 @qd.kernel
 def total(x: qd.template(), s: qd.template()):
     for i in x:
         s[None] += x[i]
 
-
 @qd.kernel
 def scale(x: qd.template(), s: qd.template()):
     for i in x:
         x[i] = 0.5 * x[i] + 0.1 * s[None]
-
 
 @qd.kernel
 def measure(x: qd.template(), s: qd.template(), loss: qd.template()):
     for i in x:
         loss[None] += x[i] * x[i] * s[None]
 
-
 @qd.kernel
 def multiply(loss: qd.template(), by: qd.f64):
     loss[None] = loss[None] * by
-
 
 @qd.kernel
 def part(x: qd.template(), y: qd.template(), first: qd.i32, last: qd.i32):
     for i in range(first, last):
         x[i] = qd.sin(x[i] + y[2 - i])
 
-
 @qd.kernel
 def advance(h: qd.template(), x: qd.template(), t: qd.i32):
     for i in x:
         h[t + 1, i] = 0.5 * h[t, i] * x[i] + h[t, (i + 1) % 3]
-
 
 @qd.kernel
 def enter(h: qd.template(), x: qd.template(), t: qd.i32):
     for i in x:
         h[t, i] = qd.sin(x[i])
 
-
 @qd.kernel
 def leave(h: qd.template(), x: qd.template(), t: qd.i32):
     for i in x:
         x[i] += h[t, i]
-
 
 @qd.kernel
 def clear(x: qd.template()):

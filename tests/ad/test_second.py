@@ -266,12 +266,10 @@ def test_members_of_structs(real) -> None:
     s, loss = qd.types.struct(p=real, q=real).field(shape=3, needs_grad=True), scalar(real)
     s.p.fill(2.0)
     s.q.fill(3.0)
-
     @qd.kernel
     def f():
         for i in s:
             loss[None] += s[i].p ** 2 * s[i].q
-
     p, q = qd.ad.hessian_vector(f, loss, [s.p, s.q], [[1, 0, 2], [0, 1, 0]])
     close(p, [6, 4, 12])
     close(q, [4, 0, 8])

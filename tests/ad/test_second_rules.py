@@ -102,12 +102,10 @@ def test_checkpoints_and_random_numbers(real) -> None:
 
 def test_exponents_that_change(real) -> None:
     x, p, loss = filled([2, 3, 0.5], real), filled([0, 1.5, 0], real), scalar(real)
-
     @qd.kernel
     def f():
         for i in x:
             loss[None] += x[i] ** p[i]
-
     a, b = x.to_numpy(), p.to_numpy()
     one, zero = np.ones(3), np.zeros(3)
     along_x = qd.ad.hessian_vector(f, loss, [x, p], [one, zero])
@@ -156,12 +154,10 @@ def test_ndarrays_in_place(real) -> None:
 @ON_CPU
 def test_memory_of_others_has_no_second_derivative(real) -> None:
     a, loss = filled([1, 2], real, qd.ndarray), scalar(real)
-
     @qd.kernel
     def f(a: qd.types.ndarray()):
         for i in a:
             loss[None] += a[i] ** 3
-
     a._memory.foreign = True  # as that of a tensor
     x = filled([1], real)
     with pytest.raises(qd.QuadrantsRuntimeError, match="QL2103.*memory of another library"):

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape.parts import WholePart
 
 N, STEPS = 8, 12
-
-
-@pytest.fixture(autouse=True)
-def runtime():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
 
 
 @pytest.fixture
@@ -33,12 +28,10 @@ def fields(p: qd.template(), q: qd.template(), c: qd.template()):
     for i in p:
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
 
-
 @qd.kernel
 def arrays(p: qd.types.ndarray(), q: qd.types.ndarray(), c: qd.types.ndarray()):
     for i in p:
         q[i] = qd.sin(p[i]) * c[i] + 0.5 * q[i]
-
 
 @qd.kernel
 def changed_within(p: qd.template(), q: qd.template(), c: qd.template()):
@@ -47,12 +40,10 @@ def changed_within(p: qd.template(), q: qd.template(), c: qd.template()):
     for i in p:
         p[i] = p[i] * p[i]
 
-
 @qd.kernel
 def measure_field(p: qd.template(), loss: qd.template()):
     for i in p:
         loss[None] += p[i]
-
 
 @qd.kernel
 def measure_array(p: qd.types.ndarray(), loss: qd.template()):
@@ -125,7 +116,6 @@ def test_a_gradient_that_changes_memory_finds_it_as_it_was(put) -> None:
 def test_an_observer_finds_memory_as_it_was() -> None:
     """What it sees of the launches is what they read."""
     from quadrants_lab.runtime.record.records import recording
-
     with recording() as records:
         program(fields, of_fields)
         record = next(r for r in records.records() if r.mode == "reverse" and r.kernel == "fields")

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
-from sessions import WITH_F64
+from sessions import WITH_F64, session_of
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True, params=WITH_F64)
-def session(request):
-    qd.init(**request.param, default_fp=qd.f64)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    qd.reset()
+session = session_of(WITH_F64, default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 def gradient(kernel, x, loss):
@@ -44,7 +36,6 @@ def test_of_a_value(x, loss) -> None:
         for i in x:
             v = x[i] * x[i]
             loss[None] += qd.stop_grad(v) * x[i] + qd.stop_grad(2.0) + qd.stop_grad(i)
-
     assert gradient(k, x, loss) == [1, 4, 9]
     assert loss[None] == 1 + 8 + 27 + 6 + 3
 
@@ -59,7 +50,6 @@ def test_of_a_carried_value(x, loss) -> None:
                 if j == 1:
                     v = qd.stop_grad(v)
             loss[None] += v + x[i]
-
     assert gradient(k, x, loss) == [1, 1, 1]
 
 
@@ -72,21 +62,18 @@ def test_of_a_field_counts_for_the_whole_loop_around_it(x, loss) -> None:
             loss[None] += x[i] ** 3
         for i in range(3):
             loss[None] += x[i] ** 2
-
     assert gradient(k, x, loss) == [2, 4, 6]
 
 
 def test_of_a_field_outside_of_loops(x, loss) -> None:
     other = qd.field(qd.f64, 3, needs_grad=True)
     other.fill(1)
-
     @qd.kernel
     def k():
         qd.stop_grad(x)
         loss[None] += x[0] ** 2
         for i in range(3):
             loss[None] += x[i] * other[i]
-
     assert gradient(k, x, loss) == [0, 0, 0]
     assert other.grad.to_numpy().tolist() == [1, 2, 3]
 
@@ -95,12 +82,10 @@ def test_in_a_func(x, loss) -> None:
     @qd.func
     def half(a):
         return qd.stop_grad(a) * 0.5 + a
-
     @qd.kernel
     def k():
         for i in x:
             loss[None] += half(x[i])
-
     assert gradient(k, x, loss) == [1, 1, 1]
 
 
@@ -131,11 +116,9 @@ def test_of_vectors(loss) -> None:
 def test_in_forward_mode() -> None:
     x, y = qd.field(qd.f64, (), needs_dual=True), qd.field(qd.f64, (), needs_dual=True)
     x[None] = 3.0
-
     @qd.kernel
     def k():
         y[None] = qd.stop_grad(x[None]) * x[None]
-
     with qd.ad.FwdMode(y, x):
         k()
     assert y[None] == 9

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sessions import WITH_F64, session_of
@@ -11,6 +9,7 @@ from sessions import WITH_F64, session_of
 import quadrants_lab as qd
 
 session = session_of(WITH_F64, default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 def field(*shape, **options):
@@ -24,7 +23,6 @@ def total(x: qd.template(), loss: qd.template()):
 
 
 # --- writes between launches
-
 
 @pytest.mark.parametrize("kind", ["field", "offsets", "0-d", "vectors", "ndarrays", "other dtype"])
 def test_copy_from_is_differentiated(kind) -> None:
@@ -105,13 +103,11 @@ def test_a_gradient_that_integers_of_another_launch_cut_is_named() -> None:
 
     with pytest.warns(qd.QuadrantsWarning, match="QL0406.*the gradient of x gets nothing from loss"):
         found_and_measured()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for use in (inside, gather):  # there is another way; an index has no derivative
-            with qd.ad.Tape(loss):
-                find()
-                use()
-            assert (x.grad.to_numpy() == (10 if use is inside else 0)).all()
+    for use in (inside, gather):  # there is another way; an index has no derivative
+        with qd.ad.Tape(loss):
+            find()
+            use()
+        assert (x.grad.to_numpy() == (10 if use is inside else 0)).all()
 
 
 def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
@@ -131,25 +127,19 @@ def test_a_chain_that_a_numpy_array_breaks_is_named() -> None:
         squares(middle)
         with pytest.warns(qd.QuadrantsWarning, match="QL0407.*the gradient stops at t"):
             measure(middle)
-        with warnings.catch_warnings():  # once is enough
-            warnings.simplefilter("error")
-            squares(middle)
-            measure(middle)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with qd.ad.Tape(loss):
-            measure(middle)  # a constant of this Tape
+        squares(middle)  # once is enough
+        measure(middle)
+    with qd.ad.Tape(loss):
+        measure(middle)  # a constant of this Tape
 
 
 def test_python_overwrites_equal_values() -> None:
     """Python writes the value that y has already: the value stays, but the derivative ends."""
     x, y, loss = field(2), field(2), field()
-
     @qd.kernel
     def k():
         for i in x:
             y[i] += 3.0 * x[i]
-
     with qd.ad.Tape(loss):
         k()
         y.fill(0)
@@ -166,7 +156,6 @@ def for_y(y: qd.template(), loss: qd.template()):
 
 
 # --- validation
-
 
 def test_validation_reports_what_launches_kept() -> None:
     """A kernel saves the values that it overwrites and its gradient needs; with validation, a warning says so."""
@@ -222,7 +211,6 @@ def test_validation_reports_what_the_tape_kept() -> None:
 
 
 # --- grad_check
-
 
 def test_grad_check_passes_right_gradients_and_restores_memory() -> None:
     x, y, n, loss = field(3, name="x"), field(3), qd.field(qd.i32, ()), field()
@@ -282,7 +270,6 @@ def test_grad_check_wants_f64() -> None:
 
 # --- never silently zero
 
-
 def test_a_loss_that_no_launch_writes() -> None:
     x, other, loss = field(3), field(), field(name="loss")
     with pytest.warns(qd.QuadrantsWarning, match="no kernel launched under this Tape") as caught, qd.ad.Tape(loss):
@@ -320,10 +307,8 @@ def test_a_gradient_that_is_launched_by_hand() -> None:
     def own_gradient() -> None:
         x.grad.fill(1.0)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with qd.ad.Tape(loss):
-            own()
+    with qd.ad.Tape(loss):
+        own()
 
 
 def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
@@ -350,8 +335,6 @@ def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
         with pytest.warns(qd.QuadrantsWarning, match="h has no gradient|gradient.*h") as told:
             run(times)
         assert len(told) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with qd.ad.Tape(loss):
-            for _ in range(3):
-                add()
+    with qd.ad.Tape(loss):
+        for _ in range(3):
+            add()

@@ -209,7 +209,6 @@ def sines_in_place(x: qd.template()):
     for i in x:
         x[i] = qd.sin(x[i])
 
-
 @qd.kernel
 def summed(x: qd.template(), y: qd.template()):
     for i in x:

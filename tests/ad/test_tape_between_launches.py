@@ -64,17 +64,10 @@ def check(loss: Any, run: Callable[[], None], *params: Any) -> None:
 @pytest.mark.parametrize("kind", ["field", "ndarray", "numpy"])
 def test_a_batch_that_is_filled_again(kind: str) -> None:
     x, loss, data = drawn(field(4)), field(), RNG.normal(size=(3, 4))
-    batch = {"field": qd.field(float, shape=4), "ndarray": qd.ndarray(qd.f64, shape=4), "numpy": np.zeros(4)}[
-        kind
-    ]
+    batch = {"field": qd.field(float, shape=4), "ndarray": qd.ndarray(qd.f64, shape=4), "numpy": np.zeros(4)}[kind]
 
     @qd.kernel
-    def from_field(b: qd.template()):
-        for i in x:
-            loss[None] += qd.exp(x[i] * b[i])
-
-    @qd.kernel
-    def from_array(b: qd.types.ndarray()):
+    def add(b: qd.Tensor):
         for i in x:
             loss[None] += qd.exp(x[i] * b[i])
 
@@ -84,7 +77,7 @@ def test_a_batch_that_is_filled_again(kind: str) -> None:
                 batch[:] = row
             else:
                 batch.from_numpy(row)
-            (from_field if kind == "field" else from_array)(batch)
+            add(batch)
 
     check(loss, run, x)
 
@@ -180,7 +173,6 @@ def grown(x: qd.template(), c: qd.template(), y: qd.template(), trips: qd.i32):
             v = qd.sin(v)
         y[None] += v * c[i]
 
-
 @qd.kernel
 def scaled(c: qd.template(), by: qd.f64):
     for i in c:
@@ -190,26 +182,22 @@ def scaled(c: qd.template(), by: qd.f64):
 def test_what_only_the_reverse_part_of_a_gradient_reads() -> None:
     """The field is read after the guard of the stacks; before it, one element of the same field is read."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
-
     def run() -> None:
         for _ in range(2):
             grown(x, c, y, 2)
             scaled(c, 2.0)
-
     check(y, run, x, c)
 
 
 def test_a_write_by_an_unrecorded_launch_is_an_error() -> None:
     """Launches of another thread are not recorded, so one that changes what gradients read must be an error."""
     x, c, y = drawn(field(3)), drawn(field(3)), field()
-
     def run() -> None:
         with qd.ad.Tape(y):
             grown(x, c, y, 2)
             other = threading.Thread(target=scaled, args=(c, 2.0))
             other.start()
             other.join()
-
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2094.*c was written under a Tape by a launch"):
         run()
     with qd.ad.Tape(y):  # and the next one is as ever
@@ -246,13 +234,11 @@ def test_an_unrecorded_launch_before_or_after_all_others_is_an_error(first: bool
 def test_too_much_to_keep_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "KEEP_BYTES", 100)
     x, c, y = drawn(field(3)), drawn(field(3)), field()
-
     def run() -> None:
         with qd.ad.Tape(y):
             for _ in range(5):  # 24 bytes each time
                 grown(x, c, y, 2)
                 scaled(c, 2.0)
-
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"QL2093.*the last ones are of c, which the gradient"):
         run()
 

@@ -130,7 +130,6 @@ def test_a_number_of_an_ended_tape_is_plain(program: Program):
 
 def test_numpy_takes_the_number_for_a_float(program: Program):
     row = np.arange(3, dtype=np.float32)
-
     def steps(p: Program) -> None:
         v = p.x[None]
         assert (v * row).dtype == (row / v).dtype == np.float32
@@ -139,7 +138,6 @@ def test_numpy_takes_the_number_for_a_float(program: Program):
         assert type(v * np.float64(2)) is type(np.sqrt(v)) is np.float64
         with np.errstate(divide="ignore"):
             assert v / np.float64(0) == np.inf
-
     assert said(program, steps) == []
 
 
@@ -175,7 +173,6 @@ def test_a_tape_that_ends_in_another_context(program: Program):
             program.use(0.5)
             program.total()
             yield
-
     ran = steps()
     contextvars.copy_context().run(next, ran)
     assert next(ran, None) is None

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.session import checking
 
 START = np.linspace(0.1, 0.8, 6)
-
-
-@pytest.fixture(autouse=True)
-def runtime():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
 
 
 def check(x, loss, put, begins) -> None:
@@ -57,12 +52,10 @@ def test_another_array() -> None:
 def test_other_checks() -> None:
     x, loss = (qd.field(qd.f64, (), needs_grad=True) for _ in range(2))
     x[None] = 2.0
-
     @qd.kernel
     def below_one():
         assert x[None] < 1.0
         loss[None] += x[None]
-
     for _ in range(3):
         with qd.ad.Tape(loss):
             below_one()

@@ -11,15 +11,13 @@ session = session_of(EVERYWHERE)
 
 
 def field(*shape):
-    dual = {"needs_dual": True}
-    return qd.field(qd.f32, shape, needs_grad=True, **dual)
+    return qd.field(qd.f32, shape, needs_grad=True, needs_dual=True)
 
 
 @qd.kernel
 def one_value_fifteen_times(x: qd.template(), y: qd.template()):
     for _ in range(15):
         qd.atomic_max(y[None], x[2] * 3.0)
-
 
 @qd.kernel
 def one_value_by_data(x: qd.template(), y: qd.template(), at: qd.template()):
@@ -106,7 +104,6 @@ def test_an_element_each() -> None:
 def one_value_stored_often(x: qd.template(), y: qd.template()):
     for _ in range(4096):
         y[None] = 3.0 * x[2]
-
 
 @qd.kernel
 def one_value_stored_by_data(x: qd.template(), y: qd.template(), at: qd.template(), to: qd.template()):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 @pytest.fixture(params=["Tape", "FwdMode"])
@@ -45,16 +40,14 @@ def under(request):
 
 def test_no_later_launch_reads_it(under) -> None:
     x, read, other, overwrite, derivatives = under
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with derivatives():
-            read()
-            other()
-            x.fill(1.0)
-            other()
-            overwrite()
-            read()
-            x.fill(2.0)
+    with derivatives():
+        read()
+        other()
+        x.fill(1.0)
+        other()
+        overwrite()
+        read()
+        x.fill(2.0)
 
 
 def test_a_later_launch_reads_it(under) -> None:
@@ -67,6 +60,4 @@ def test_a_later_launch_reads_it(under) -> None:
         with pytest.warns(qd.QuadrantsWarning, match="QL0415.*x was written from Python between two launches"):
             read()
         x.fill(2.0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            read()
+        read()

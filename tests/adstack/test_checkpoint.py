@@ -1,7 +1,5 @@
 """Checkpointed loops: the same gradients with stacks of about sqrt(trips), whatever stands in the loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os
@@ -12,7 +10,7 @@ from adstack.test_depths import LAUNCHES, MARK, job, nests, reached
 from deep import define
 from hypothesis import HealthCheck, given, settings
 from running import Bench, differences, f64, interpreted
-from sessions import skips
+from sessions import session_of, sessions, skips
 
 import quadrants_lab as qd
 
@@ -40,11 +38,7 @@ def test_gradients_and_depths_of_nests(nest):
         assert sorted(row.depth for row in bench.kernels[fn, False].sizes()) == sorted(caps.values()), text
 
 
-@pytest.fixture
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
 
 
 def fields(n=3):
@@ -60,7 +54,6 @@ def gradient(kernel, x) -> np.ndarray:
     return x.grad.to_numpy()
 
 
-@pytest.mark.usefixtures("session")
 def test_bytes_are_twice_the_square_root_of_the_trips() -> None:
     x, y, trips = fields()
 
@@ -92,7 +85,6 @@ def test_bytes_are_twice_the_square_root_of_the_trips() -> None:
     assert "start of each segment of the checkpointed loop" in str(kept.sizes())
 
 
-@pytest.mark.usefixtures("session")
 def test_nested_checkpoints_and_values_kept_around_them() -> None:
     x, y, trips = fields()
     trips[None] = 30
@@ -126,11 +118,9 @@ def test_nested_checkpoints_and_values_kept_around_them() -> None:
     assert bytes_[False, True] < bytes_[False, False]
 
 
-@pytest.mark.usefixtures("session")
 def test_a_serial_loop_at_the_top() -> None:
     x, y, trips = fields()
     trips[None] = 50
-
     @qd.kernel
     def k():
         v = x[0]
@@ -138,7 +128,6 @@ def test_a_serial_loop_at_the_top() -> None:
         for _ in range(trips[None]):
             v = v - 0.1 * v * v
         y[None] += v
-
     got = gradient(k, x)
     v, d = 0.2, 1.0
     for _ in range(50):
@@ -147,7 +136,6 @@ def test_a_serial_loop_at_the_top() -> None:
     assert [row.depth for row in k.sizes()] == [8, 7]
 
 
-@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("step", [-1, -2, 2])
 def test_loops_downwards_and_with_steps(step) -> None:
     x, y, _ = fields(8)
@@ -180,7 +168,6 @@ def test_loops_downwards_and_with_steps(step) -> None:
         np.testing.assert_allclose(gradient(make(mark), x), want, atol=1e-8)
 
 
-@pytest.mark.usefixtures("session")
 def test_a_forced_size_that_is_too_small_for_a_segment_is_an_error() -> None:
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False, ad_stack_size=5)
     x, y, trips = fields()
@@ -235,7 +222,6 @@ def any_loop(way, x, y, trips):
     return define(text, x=x, y=y, trips=trips)["k"]
 
 
-@pytest.mark.usefixtures("session")
 def test_loops_with_data_dependent_trip_counts() -> None:
     x, y, trips = fields()
     ways = {way: any_loop(way, x, y, trips) for way in itertools.product((False, True), repeat=3)}
@@ -251,7 +237,6 @@ def test_loops_with_data_dependent_trip_counts() -> None:
             assert used[True, False, False] < used[False, False, False] / 2
 
 
-@pytest.mark.usefixtures("session")
 def test_a_while_takes_the_square_root_of_its_trips() -> None:
     x, y, trips = fields(1)
     trips[None] = 1

@@ -1,8 +1,6 @@
 """The depth that is worked out for a stack is the depth that it reaches: over nests of loops of every bound shape,
 launched with growing, shrinking, zero and negative trips."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np
@@ -39,7 +37,6 @@ LAUNCHES = tuple(
         (3, [2, 2, 2, 2], [3, 3, 3, 3], 2, 5),
     )
 )  # fmt: skip
-
 
 MARK = "qd.loop_config(checkpoint=True)"
 
@@ -126,15 +123,12 @@ def reached(run: Interpreted) -> tuple[dict[int, int], dict[int, int], Arrays]:
 def test_depths_are_those_reached(arch, fp) -> None:
     """Some of the CPU's in f64 in the other ways."""
     examples = (20 if (arch, fp) == ("cpu", f64) else 4) * (10 if os.environ.get("QL_NIGHTLY") else 1)
-
     @settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None,
-        suppress_health_check=list(HealthCheck),
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )  # fmt: skip
     @given(nests())
     def check(nest: tuple[str, bool]) -> None:
         compare(*nest, arch, fp)
-
     check()
 
 

@@ -1,7 +1,5 @@
 """Sizes that range over array elements are computed by kernels, which give what the host's evaluation gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cuda_rig

@@ -1,10 +1,8 @@
 """Gradients at the edges of what sizes can be: huge, empty, aliased, forced, failed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 
@@ -15,12 +13,6 @@ TRIPS = qd.types.ndarray(dtype=qd.i32, ndim=1)
 
 def start(arch: str, **options) -> None:
     qd.init(arch=getattr(qd, arch), enable_fallback=False, simulate=True, offline_cache=False, **options)
-
-
-@pytest.fixture(autouse=True)
-def _end():
-    yield
-    qd.reset()
 
 
 def fields(n: int = 4):
@@ -207,10 +199,8 @@ def test_a_forced_size_overflows_and_the_next_launch_is_right(arch) -> None:
     start(arch, ad_stack_size=5)
     x, y = fields()
     kernel = wandering(x, y)
-
     def ours(a):
         return gradient(kernel, x, np.array(a, np.int32))
-
     want = ours([5, 0, 3, 1])
     for a in ([6, 0, 3, 1], [0, 0, 0, 7], [10_000, 5, 5, 5]):
         with pytest.raises(qd.QuadrantsAssertionError, match=f"holds 5, {max(a)} were needed; .grad is partial") as e:

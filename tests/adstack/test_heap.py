@@ -1,10 +1,8 @@
 """Bytes of the adstack heap on each backend: the documented formula, gates that few iterations pass, the budget."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from adstack.test_edges import ARCHES, _end, start  # noqa: F401  # a fixture
+from adstack.test_edges import ARCHES, ended, start  # noqa: F401  # a fixture
 from deep import define
 
 import quadrants_lab as qd

@@ -1,7 +1,5 @@
 """Gradients whose stacks would not fit if every iteration had some of its own: each in a process that may have 2 GB."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -15,10 +13,7 @@ import quadrants_lab as qd
 MOST = 2 << 30
 STATUS = Path("/proc/self/status")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not STATUS.exists(), reason="memory is measured through /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not STATUS.exists(), reason="memory is measured through /proc")]
 
 
 def start() -> None:

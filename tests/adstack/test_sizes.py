@@ -1,7 +1,5 @@
 """SizeExpr: algebra, evaluation against brute force, and the analysis that builds it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -127,17 +125,14 @@ def test_bad_text_is_refused(text: str) -> None:
         parse_size(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ("sum(k%1 in 0..arg a: max(k%1, 0))", lambda n: n * (n - 1) // 2),
-        ("sum(k%1 in 0..arg a: max(arg a - k%1, 0))", lambda n: n * (n + 1) // 2),
-        ("sum(k%1 in 0..arg a: max(k%1 * 3 - 7, 0))", lambda n: sum(max(3 * k - 7, 0) for k in range(min(n, 3)))
-         + (n * (n - 1) // 2 - 3) * 3 - 7 * (n - 3)),
-        ("sum(k%1 in 0..arg a: max(5 - k%1, 0))", lambda n: 15),
-        ("sum(k%1 in 0..arg a: sum(j%2 in 0..5: max(j%2 * k%1, 0)))", lambda n: 10 * (n * (n - 1) // 2)),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "want"), [
+    ("sum(k%1 in 0..arg a: max(k%1, 0))", lambda n: n * (n - 1) // 2),
+    ("sum(k%1 in 0..arg a: max(arg a - k%1, 0))", lambda n: n * (n + 1) // 2),
+    ("sum(k%1 in 0..arg a: max(k%1 * 3 - 7, 0))", lambda n: sum(max(3 * k - 7, 0) for k in range(min(n, 3)))
+     + (n * (n - 1) // 2 - 3) * 3 - 7 * (n - 3)),
+    ("sum(k%1 in 0..arg a: max(5 - k%1, 0))", lambda n: 15),
+    ("sum(k%1 in 0..arg a: sum(j%2 in 0..5: max(j%2 * k%1, 0)))", lambda n: 10 * (n * (n - 1) // 2)),
+])  # fmt: skip
 def test_arithmetic_series_have_a_closed_form(text: str, want: Callable[[int], int], monkeypatch) -> None:
     e = parse_size(text)
     for n in (5, 1000, 100_000, *((1 << 31) - 1 for _ in range("sum(j" not in text))):

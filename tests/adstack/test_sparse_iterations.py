@@ -1,14 +1,16 @@
-"""Iterations that push run in a kernel of their own: the two kernels against the one, interpreted."""
-
-from __future__ import annotations
+"""Iterations that push run in a kernel of their own: the two kernels against the one, interpreted. The counting slice
+of a gradient writes nothing but its counts."""
 
 import numpy as np
 import pytest
 from adstack.test_depths import HEAD, TAIL, job
-from running import interpreted
+from programs import PROGRAMS
+from running import each, interpreted, job_of
+from seeded import SEEDED
 from sessions import sessions
 
 import quadrants_lab as qd
+from quadrants_lab.adstack.counting import counting_kernel
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.adstack.sparse_iterations import (
     ACTIVE_COUNT,
@@ -17,6 +19,9 @@ from quadrants_lab.adstack.sparse_iterations import (
     may_be_sparse,
     sparse_iterations,
 )
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.passes.dce import dce
 from quadrants_lab.pipelines.derivatives import COUNTING
 from quadrants_lab.runtime.gradient.plan import Live
 from quadrants_lab.runtime.interpret.interpreter import interpret
@@ -104,3 +109,21 @@ def test_more_iterations_than_a_list_has_numbers_for(options) -> None:
         few(2, 2, x, y, n)
         few.grad(2, 2, x, y, n)
         assert x.grad[0] == pytest.approx(np.cos(0.5), rel=1e-5)
+
+
+ALL = [*(p for p in PROGRAMS.values() if p.grad), *SEEDED.values()]
+
+
+def written(kernel: N.Kernel) -> set[str]:
+    return {s.buffer for s in walk(dce(kernel).body) if isinstance(s, (N.Store, N.Atomic))}
+
+
+@pytest.mark.filterwarnings("ignore")
+@each(ALL, every=2)
+def test_only_counts_are_written(program) -> None:
+    reverse = interpreted(job_of(program, program.cases[0])).reverse[-1].kernel
+    for counter in (counting_kernel(reverse), (found := sparse_iterations(reverse)) and found.lists):
+        if counter is not None:
+            kinds = {name: counter.buffers[name].kind for name in written(counter) if not name.startswith(ROWS)}
+            put_back = {name for name in kinds if any(b.startswith(f"{name}.kept") for b in counter.buffers)}
+            assert {kind for name, kind in kinds.items() if name not in put_back} <= {"temp", "ret", "scratch"}, kinds

@@ -1,7 +1,5 @@
 """What dependence analysis excludes does not happen: random kernels, all of whose accesses are watched."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """The explanation of a stack: all uses of its value, and the alternatives that the minimum cut weighed."""
 
-from __future__ import annotations
-
 from quadrants_lab.autodiff.explain import on_stacks
 from quadrants_lab.ir.parse import parse_kernel
 

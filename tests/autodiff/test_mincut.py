@@ -1,7 +1,5 @@
 """The minimum vertex cut against all cuts of small graphs."""
 
-from __future__ import annotations
-
 import random
 from itertools import combinations
 

@@ -1,8 +1,6 @@
 """Several trips of a loop as one: the gradients of programs, trip counts around the group, bounds at the edges, and
 which loops are left alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -152,16 +150,13 @@ def carrying(values: int, real: Any = qd.f32, **options: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("values", "options", "slots"),
-    [
-        (8, {}, 12),  # on the CPU it does not pay
-        (8, {"ad_unroll": 4}, 3),
-        (8, {"ad_unroll": 5}, 3),
-        (7, {"ad_unroll": 4}, 12),  # 28 bytes a trip
-        (100, {"ad_unroll": 4}, 12),  # two copies of the body would be long
-    ],
-)
+@pytest.mark.parametrize(("values", "options", "slots"), [
+    (8, {}, 12),  # on the CPU it does not pay
+    (8, {"ad_unroll": 4}, 3),
+    (8, {"ad_unroll": 5}, 3),
+    (7, {"ad_unroll": 4}, 12),  # 28 bytes a trip
+    (100, {"ad_unroll": 4}, 12),  # two copies of the body would be long
+])
 def test_where_it_pays(values: int, options: dict[str, int], slots: int) -> None:
     assert {row.depth for row in carrying(values, **options).sizes()} == {slots}
 

@@ -1,7 +1,5 @@
 """Aggregated atomics: threads of a warp that change the same element combine their values first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apart

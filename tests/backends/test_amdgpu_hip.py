@@ -1,8 +1,6 @@
 """Launches through a library with HIP's functions, written after AMD's documentation, whose launches execute a chip's
 assembly on `gcn_machine`."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import shutil

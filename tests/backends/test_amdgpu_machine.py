@@ -1,8 +1,6 @@
 """Executes kernels' assembly for three chips by instruction (`gcn_machine`): registers, LDS, shuffles within a wave,
 lane masks, arguments. A selection of programs by day, all by night."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -150,13 +148,11 @@ def test_lanes_shift_within_rows_of_16() -> None:
     assert np.array_equal(block, np.where(lane % 16 + 3 < 16, lane + 3, 0))
 
 
-def test_an_access_outside_of_all_memory_is_an_error() -> None:
-    machine, _, arguments = machine_over(SHIFT, words=63)
-    with pytest.raises(AssertionError, match="not in any memory"):
-        machine.run("task0", 1, 64, arguments.ctypes.data)
-
-
-def test_an_unknown_instruction_is_named() -> None:
-    machine, _, arguments = machine_over(SHIFT.replace("v_lshlrev_b32_e32 v1, 2, v0", "v_unheard_of_f32 v1, v0"))
-    with pytest.raises(NotImplementedError, match="v_unheard_of_f32"):
+@pytest.mark.parametrize(("text", "words", "error", "says"), [
+    (SHIFT, 63, AssertionError, "not in any memory"),
+    (SHIFT.replace("v_lshlrev_b32_e32 v1, 2, v0", "v_unheard_of v1, v0"), 64, NotImplementedError, "v_unheard_of"),
+])
+def test_accesses_outside_and_unknown_instructions_are_errors(text: str, words: int, error: Any, says: str) -> None:
+    machine, _, arguments = machine_over(text, words)
+    with pytest.raises(error, match=says):
         machine.run("task0", 1, 64, arguments.ctypes.data)

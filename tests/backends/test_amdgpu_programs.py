@@ -1,8 +1,6 @@
 """Code objects of every program of the table, forward and reverse: a selection by day, all of them for three chips by
 night."""
 
-from __future__ import annotations
-
 import amdgpu_objects
 import pytest
 from programs import PROGRAMS, Program

@@ -1,8 +1,6 @@
 """AMDGPU's stages: properties of the assembly of small kernels, sizes, and messages where a tool is missing. LLVM's
 versions write assembly differently, so there are no golden texts."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path
@@ -185,7 +183,6 @@ def test_disassembly(chip: str) -> None:
 
 
 # --- what is missing --------------------------------------------------------------------------------------------
-
 
 def test_without_a_linker_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolkit, "linker", lambda: "")

@@ -2,8 +2,6 @@
 
 The programs are those of `tests/lang/test_simt*.py`, which also run them where one thread does the work of a block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The C of two kernels, as it should read; lines and names; a compiler that is not there, refuses, crashes or hangs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -88,7 +86,6 @@ def test_names_that_c_or_the_emitter_has_taken(arch: str) -> None:
 
 # --- the compiler ---------------------------------------------------------------------------------------------------
 
-
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """The source can be looked at all the same."""
     monkeypatch.setattr(compiler, "compiler", lambda: "")
@@ -147,19 +144,16 @@ def test_truncated_code_on_disk_is_not_used(arch: str, monkeypatch: pytest.Monke
 
 # --- running --------------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize("options", sessions("c"))
 def test_memory_is_the_hosts(options: dict[str, object]) -> None:
     qd.init(**options)
     x = qd.ndarray(qd.f32, 4)
     view = x.to_numpy(copy=False)
-
     @qd.kernel
     def count(a: qd.types.ndarray(), b: qd.types.ndarray()):
         for i in a:
             a[i] += i
             b[i] = a[i]
-
     b = np.zeros(4, np.float32)
     count(x, b)
     assert view.tolist() == b.tolist() == [0, 1, 2, 3]
@@ -170,11 +164,9 @@ def test_bits_as_f16_are_all_of_f16_in_the_kernel(options: dict[str, object]) ->
     """No declaration names the type then, but the union of bits needs it."""
     qd.init(**options)
     bits, y = qd.field(qd.u16, 1), qd.field(qd.f32, 1)
-
     @qd.kernel
     def read():
         y[0] = qd.bit_cast(bits[0], qd.f16)
-
     bits[0] = 0x3E00
     read()
     assert y[0] == 1.5

@@ -1,7 +1,5 @@
 """What C and MSL share: a variable stays one while nothing reads its old value, and what is read again keeps it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -86,13 +84,11 @@ def test_a_value_that_is_read_again_keeps_its_variable(stage: str) -> None:
 def test_a_condition_that_is_read_again_keeps_its_variable(stage: str) -> None:
     x, z = qd.field(qd.i32, 4), qd.field(qd.i32, 4)
     both, either = qd.field(qd.u1, 4), qd.field(qd.u1, 4)
-
     @qd.kernel
     def logic():
         for i in x:
             both[i] = bool(x[i]) and bool(z[i])
             either[i] = i > 2 or bool(x[i])
-
     x.from_numpy(np.array([3, 3, 0, 0], np.int32))
     z.from_numpy(np.array([0, 1, 1, 0], np.int32))
     logic()

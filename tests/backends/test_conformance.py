@@ -1,8 +1,6 @@
 """What holds on every backend: primitives, tasks, adstacks, failures and random draws, from IR text; and launches by a
 frame's fast entry."""
 
-from __future__ import annotations
-
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -27,7 +25,6 @@ def rig(request: pytest.FixtureRequest) -> Any:
 
 
 # --- launches through an entry ------------------------------------------------------------------------------------
-
 
 @pytest.fixture(params=["cpu", C, "vulkan", "metal"])
 def near(request: pytest.FixtureRequest) -> Any:
@@ -107,17 +104,14 @@ def test_atomics_on_bytes_that_begin_within_a_word(name: str) -> None:
         assert memory.array.tolist() == want
 
 
-@pytest.mark.parametrize(
-    ("t", "good", "bad"),
-    [
-        ("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)),
-        ("u32", (0, 2**32 - 1), (-1, 2**32)),
-        ("i64", (-1, -(2**63)), (2**63,)),
-        ("u64", (0, 2**63 - 1), (-1,)),
-        ("f64", (1.5, 3, -1, float("inf")), ("x", None)),
-        ("u1", (True, False), (1, 0)),
-    ],
-)
+@pytest.mark.parametrize(("t", "good", "bad"), [
+    ("i8", (-128, 127, 0), (128, -129, 1.0, "x", 2**70)),
+    ("u32", (0, 2**32 - 1), (-1, 2**32)),
+    ("i64", (-1, -(2**63)), (2**63,)),
+    ("u64", (0, 2**63 - 1), (-1,)),
+    ("f64", (1.5, 3, -1, float("inf")), ("x", None)),
+    ("u1", (True, False), (1, 0)),
+])
 def test_fast_scalars_and_returns(near: Any, t: str, good: tuple[Any, ...], bad: tuple[Any, ...]) -> None:
     source = serial(f"%1: {t} = arg a\nstore @r[], %1", f"buffer @r: ret {t}[]", f"a: {t}")
     fast = near.load(source).frame(near.device()).entry([ScalarParam("a")], returns="r")
@@ -140,7 +134,6 @@ def test_fast_entry_reports_failures(near: Any) -> None:
 def test_python_threads_on_their_own_devices(near: Any) -> None:
     exe = near.load(AXPY)
     errors: list[str] = []
-
     def work(seed: int) -> None:
         fast = exe.frame(near.fresh()).entry([ScalarParam("a"), ArrayParam("x"), ArrayParam("y")])
         x = np.full(20_000, seed, np.float32)
@@ -148,6 +141,5 @@ def test_python_threads_on_their_own_devices(near: Any) -> None:
             y = np.zeros_like(x)
             if fast(float(k), x, y) is not None or not (y == k * seed).all():
                 errors.append(f"{seed}, {k}")
-
     together(*(partial(work, n) for n in range(4)))
     assert not errors

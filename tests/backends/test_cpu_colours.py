@@ -1,7 +1,5 @@
 """Sums into neighbouring elements: which tasks run in two colours, and that no sum is lost."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from cpu_rig import EXACT, bind, load
@@ -139,13 +137,10 @@ WAYS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("places", "rows"),
-    [
-        (STAR, 2), (["i,j+3"], 0), (["i-4,j", "i+3,j"], 7), (["j,i+1", "j,i"], 1), (["i,0"], 0), (["at,j"], None),
-        (["i+1,at", "i,at"], None), (["0,j"], None), (["i,j", "j,i"], None), (["i,j", "0,0"], None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("places", "rows"), [
+    (STAR, 2), (["i,j+3"], 0), (["i-4,j", "i+3,j"], 7), (["j,i+1", "j,i"], 1), (["i,0"], 0), (["at,j"], None),
+    (["i+1,at", "i,at"], None), (["0,j"], None), (["i,j", "j,i"], None), (["i,j", "0,0"], None),
+])  # fmt: skip
 def test_what_runs_in_two_colours(places, rows) -> None:
     assert coloured(Sums(places).kernel).rows == ({} if rows is None else {0: rows})
 

@@ -61,12 +61,10 @@ def test_ndarrays_and_steps_that_read_what_the_step_before_left():
     n = 53
     at = qd.field(qd.i32, shape=COUNT)
     at.from_numpy((np.arange(COUNT) * 7919 % n).astype(np.int32))
-
     @qd.kernel
     def step(y: qd.types.NDArray[qd.f64, 2], t: qd.i32):
         for i in at:
             y[t + 1, at[i]] += y[t, at[i]] / COUNT + 1.0
-
     y = qd.ndarray(qd.f64, (4, n))
     for t in range(3):
         step(y, t)
@@ -83,25 +81,20 @@ def test_an_array_that_is_passed_twice_is_not_copied():
         for i in range(COUNT):
             a[i % 11] += 1
             b[i % 7] += 1
-
     x = qd.ndarray(qd.i32, (11,))
     both(x, x)
     i = np.arange(COUNT)
-    np.testing.assert_array_equal(
-        x.to_numpy(), np.bincount(i % 11, minlength=11) + np.bincount(i % 7, minlength=11)
-    )
+    np.testing.assert_array_equal(x.to_numpy(), np.bincount(i % 11, minlength=11) + np.bincount(i % 7, minlength=11))
     assert not copied(both)
 
 
 def test_targets_that_are_also_read_are_not_copied():
     y, n, order = qd.field(qd.i32, shape=8), qd.field(qd.i32, shape=2), qd.field(qd.i32, shape=COUNT)
-
     @qd.kernel
     def tickets():
         for i in range(COUNT):
             order[qd.atomic_add(n[i % 2], 1) * 2 + i % 2] = i
             y[i % 8] += 1
-
     tickets()
     np.testing.assert_array_equal(np.sort(order.to_numpy()), np.arange(COUNT))
     assert copied(tickets) == [("y", 0)]
@@ -109,14 +102,12 @@ def test_targets_that_are_also_read_are_not_copied():
 
 def test_an_index_out_of_range_that_is_never_used_touches_nothing():
     y, z = qd.field(qd.f32, shape=(2, 16)), qd.field(qd.f32, shape=(2, 16))
-
     @qd.kernel
     def last(t: qd.i32, times: qd.i32):
         for i in range(COUNT):
             if t + 1 < 2:
                 y[t + 1, i % 16] += 1.0
             z[1, i % 16] += 1.0
-
     last(1_000_000, 1)
     assert not y.to_numpy().any()
     np.testing.assert_array_equal(z.to_numpy()[1], COUNT / 16)
@@ -126,7 +117,6 @@ def test_an_index_out_of_range_that_is_never_used_touches_nothing():
 
 def test_loops_of_unknown_length_are_timed_first():
     y = qd.field(qd.f64, shape=13)
-
     @qd.kernel
     def walks(m: qd.i32):
         for i in range(20_000):
@@ -134,7 +124,6 @@ def test_loops_of_unknown_length_are_timed_first():
             while k < m + i % 3:
                 y[(i + k) % 13] += 1.0
                 k += 1
-
     for m in (0, 40):
         walks(m)
     i = np.arange(20_000)
@@ -146,12 +135,10 @@ def test_loops_of_unknown_length_are_timed_first():
 def test_sums_in_lanes():
     x, y = qd.field(qd.f32, shape=COUNT, needs_grad=True), qd.field(qd.f32, shape=64, needs_grad=True)
     x.from_numpy(np.linspace(0.0, 3.0, COUNT, dtype=np.float32))
-
     @qd.kernel
     def waves():
         for i in x:
             y[i * 7 % 64] += qd.sin(x[i])
-
     waves()
     expected = np.bincount(np.arange(COUNT) * 7 % 64, np.sin(x.to_numpy().astype(float)), 64)
     np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-4)
@@ -161,13 +148,11 @@ def test_sums_in_lanes():
 def test_a_launch_that_fails_leaves_no_copies_for_the_next():
     qd.init(arch=qd.cpu, cpu_max_num_threads=THREADS, debug=True, offline_cache=False)
     y = qd.field(qd.f32, shape=5)
-
     @qd.kernel
     def counts(most: qd.i32):
         for i in range(COUNT):
             y[i % 5] += 1.0
             assert i < most, "too far"
-
     with pytest.raises(qd.QuadrantsAssertionError):
         counts(COUNT // 2)
     y.fill(0.0)
@@ -177,12 +162,10 @@ def test_a_launch_that_fails_leaves_no_copies_for_the_next():
 
 def test_large_targets_and_few_sums_go_without_copies():
     y, few = qd.field(qd.f32, shape=1 << 20), qd.field(qd.i32, shape=1000)
-
     @qd.kernel
     def sparse():
         for i in few:
             y[i * i] += 1.0
-
     assert not room()
     sparse()
     assert copied(sparse) == [("y", 0)]
@@ -193,12 +176,10 @@ def test_large_targets_and_few_sums_go_without_copies():
 def test_threads_that_meet_without_copies_lose_no_sum():
     y, at, sums = qd.field(qd.i32, shape=1 << 23), qd.field(qd.i32, shape=1024), 1 << 22
     at.fill(5)
-
     @qd.kernel
     def hot():
         for i in range(sums):
             y[at[i & 1023]] += 1
-
     for n in range(1, 4):
         hot()
         assert y[5] == n * sums
@@ -208,8 +189,7 @@ def test_threads_that_meet_without_copies_lose_no_sum():
 
 def test_targets_belong_to_one_task():
     """Each task has targets of its own, and what is in step with the task's index is private instead."""
-    exe = load(
-        """
+    exe = load("""
 kernel sums(n: i32) forward next %40 {
   buffer @y: field f32[64x64]
   buffer @at: field i32[64]
@@ -227,8 +207,7 @@ kernel sums(n: i32) forward next %40 {
     yield
   }
 }
-"""
-    )
+""")
     (task,) = exe.kernel.body
     assert isinstance(task, N.Offload)
     (found,) = copies.targets(exe.kernel, task)
@@ -239,12 +218,10 @@ kernel sums(n: i32) forward next %40 {
 def test_a_task_that_is_too_short_for_threads_adds_plainly(count):
     at, y = qd.field(qd.i32, shape=count), qd.field(qd.f32, shape=4)
     at.from_numpy((np.arange(count) % 4).astype(np.int32))
-
     @qd.kernel
     def scatter():
         for i in at:
             y[at[i]] += 1.0
-
     scatter()
     np.testing.assert_array_equal(y.to_numpy(), count / 4)
     assert ("atomicrmw" in scatter.code("llvm")) == (count == COUNT)

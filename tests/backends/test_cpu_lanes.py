@@ -1,8 +1,6 @@
 """Tasks in lanes: what holds of tasks and primitives on every backend, with lanes wherever they can be; then where
 lanes part, what is the same in all of them, and which tasks run in lanes by themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import conformance_prims
@@ -58,7 +56,6 @@ def in_lanes(monkeypatch: pytest.MonkeyPatch, size: int = WIDEST) -> None:
 
 # --- programs ---------------------------------------------------------------------------------------------------
 
-
 def check(program: Any, fp: Any) -> None:
     bench = Bench(fp, "cpu")
     for case in program.cases:
@@ -101,7 +98,6 @@ def test_many_random_kernels(source: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 # --- where lanes part -------------------------------------------------------------------------------------------
 
-
 def start(**how: Any) -> None:
     qd.init(arch=qd.cpu, offline_cache=False, **how)
 
@@ -111,14 +107,12 @@ def test_a_load_stays_before_a_store_to_the_same_place(monkeypatch: pytest.Monke
     in_lanes(monkeypatch)
     start()
     a, b = qd.field(qd.f32, (4, 9)), qd.field(qd.f32, 4)
-
     @qd.kernel
     def sums() -> None:
         for i, j in a:
             v = a[i, j]
             a[i, j] = 0.0
             b[i] += v
-
     a.fill(2.0)
     sums()
     assert (b.to_numpy() == 18).all()
@@ -156,9 +150,7 @@ def test_loops_of_different_lengths(shared: str, down: bool, monkeypatch: pytest
 
     for at in (-2, 3):
         rng = np.random.default_rng(at + 5)
-        pairs = [
-            BOUNDS[k] if shared == "neither" and not down else BOUNDS[k % 4] for k in rng.integers(0, 6, n)
-        ]
+        pairs = [BOUNDS[k] if shared == "neither" and not down else BOUNDS[k % 4] for k in rng.integers(0, 6, n)]
         lo.from_numpy(np.int32([p[0] for p in pairs]))
         hi.from_numpy(np.int32([p[1] for p in pairs]))
         first[None] = at
@@ -233,8 +225,7 @@ def test_reductions(op: str, t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     f()
     step = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.minimum, "max": np.maximum}[op]
     want_one, want_any = (
-        np.array(one.to_numpy()) * 0 + (2 if op == "mul" else 100),
-        np.full(7, 2 if op == "mul" else 100),
+        np.array(one.to_numpy()) * 0 + (2 if op == "mul" else 100), np.full(7, 2 if op == "mul" else 100)
     )
     want_one, want_any = want_one.astype(xs.dtype), want_any.astype(xs.dtype)
     with np.errstate(over="ignore"):
@@ -248,7 +239,6 @@ def test_reductions(op: str, t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- adstacks ---------------------------------------------------------------------------------------------------
-
 
 def test_depth_does_not_depend_on_other_lanes() -> None:
     """Inner loops of different lengths, at different times: each lane needs the sum of its own."""
@@ -331,17 +321,14 @@ def test_divergence() -> None:
           yield
         } -> ()""")
     found = divergence(task.body, [3])
-    defined = {i for s in walk(task.body) for i, _ in s.defs()} | {
-        p.id for s in walk(task.body) for p in s.params()
-    }
+    defined = {i for s in walk(task.body) for i, _ in s.defs()} | {p.id for s in walk(task.body) for p in s.params()}
     shared = {4, 5, 6, 7, 9, 12, 14, 16, 18}
     assert found.divergent - {3} == defined - shared
 
 
 def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
     def split(bound: str) -> int:
-        _, task = parsed(
-            f"""
+        _, task = parsed(f"""
         adstack_alloca $4: f32 'v' primal %9 reason "test"
         %5: i32 = const 0
         %6: i32 = load @n[{bound}]
@@ -350,10 +337,8 @@ def test_stacks_share_a_counter_where_lanes_stay_together() -> None:
           adstack_push $4, %9
           %10: f32 = mul %9, %9
           yield %10
-        }} -> (%11: f32)"""
-        )
+        }} -> (%11: f32)""")
         return len(divergence(task.body, [3]).per_lane)
-
     assert split("%5") == 0
     assert split("%3") == 1
 

@@ -1,7 +1,5 @@
 """Large kernels whose machine code LLVM made in a time that grew with the square of their size, or worse."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The linker of `_objects/linker.py`; a process whose code comes from the disk cache loads no LLVM."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from pathlib import Path
@@ -114,16 +112,13 @@ def test_data_zeros_tables_and_functions_of_the_process_are_found() -> None:
     del held
 
 
-@pytest.mark.parametrize(
-    "text, why",
-    [
-        ("declare i64 @none(i64)\ndefine i64 @entry(i64 %x) {\n  %y = call i64 @none(i64 %x)\n  ret i64 %y\n}",
-         "none, which this process has not"),
-        ("@t = thread_local global i64 1\ndefine i64 @entry(i64 %x) {\n  %y = load i64, ptr @t\n  ret i64 %y\n}",
-         "memory of threads"),
-        ("define i64 @another(i64 %x) {\n  ret i64 %x\n}", "what it defines"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("text, why", [
+    ("declare i64 @none(i64)\ndefine i64 @entry(i64 %x) {\n  %y = call i64 @none(i64 %x)\n  ret i64 %y\n}",
+     "none, which this process has not"),
+    ("@t = thread_local global i64 1\ndefine i64 @entry(i64 %x) {\n  %y = load i64, ptr @t\n  ret i64 %y\n}",
+     "memory of threads"),
+    ("define i64 @another(i64 %x) {\n  ret i64 %x\n}", "what it defines"),
+])  # fmt: skip
 def test_unsupported_objects_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         linker.linked(object_of(text), ("entry",), {})
@@ -131,21 +126,17 @@ def test_unsupported_objects_are_refused(text: str, why: str) -> None:
 
 def test_unloading_code_unmaps_its_memory() -> None:
     held, address = linker.linked(object_of("define i64 @entry(i64 %x) {\n  ret i64 %x\n}"), ("entry",), {})
-
     def rights(at: int) -> list[str]:
         lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
         ends = [([int(end, 16) for end in where.split("-")], r) for where, r, *_ in lines]
         return [r for (begin, end), r in ends if begin <= at < end]
-
     assert rights(address["entry"]) == ["r-xp"]
     base = held.base
     del held
     assert "r-xp" not in rights(base)
 
 
-def test_the_processor_description_is_cached(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_processor_description_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = jit.target()
     cache, name = DiskCache(tmp_path), jit._system()
     assert name

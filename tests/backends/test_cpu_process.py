@@ -1,7 +1,5 @@
 """What needs a process of its own: Ctrl-C, interpreter exit, fork."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -136,15 +134,13 @@ print("status", serial.launch())
 
 
 def test_other_python_threads_run_during_a_launch() -> None:
-    out = finish(
-        start("""
+    out = finish(start("""
 def later():
     time.sleep(0.2)
     go[...] = 1
 threading.Thread(target=later).start()
 print("status", serial.launch())
-""")
-    )
+"""))
     assert out == "status 0\n"
 
 
@@ -171,34 +167,29 @@ print("status", result)
 @pytest.mark.parametrize("after", ["", "time.sleep(0.01)", "time.sleep(0.2)", "import gc; gc.collect()"])
 def test_exit(after: str) -> None:
     """The interpreter ends at once and without a crash, with workers spinning or asleep."""
-    out = finish(
-        start(f"""
+    out = finish(start(f"""
 go[...] = 1
 own = [CpuDevice(n) for n in (1, 2, 4)]
 for _ in range(50):
     parallel.launch()
 {after}
 print("done")
-""")
-    )
+"""))
     assert out == "done\n"
 
 
 def test_exit_while_a_daemon_thread_launches() -> None:
-    out = finish(
-        start("""
+    out = finish(start("""
 threading.Thread(target=parallel.launch, daemon=True).start()
 time.sleep(0.2)
 print("done")
-""")
-    )
+"""))
     assert out == "done\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_fork() -> None:
-    out = finish(
-        start("""
+    out = finish(start("""
 go[...] = 1
 parallel.launch()
 print("parent", parallel.launch(), flush=True)
@@ -211,16 +202,14 @@ if pid == 0:
 _, status = os.waitpid(pid, 0)
 print("child's exit", status)
 print("parent", parallel.launch())
-""")
-    )
+"""))
     assert out == "parent 0\nchild 0 0\nchild's exit 0\nparent 0\n"
 
 
 def test_exit_where_the_first_launch_is_a_handler_of_atexit(tmp_path: Path) -> None:
     """Python calls no handler that is registered by then."""
     program = tmp_path / "program.py"
-    program.write_text(
-        f"""
+    program.write_text(f"""
 import atexit, sys
 sys.path[:0] = [{str(TESTS.parent)!r}]
 import numpy as np
@@ -238,6 +227,5 @@ def launch():
     x = np.ones(3)
     double(x)
     print(x)
-"""
-    )
+""")
     assert finish(Child(sys.executable, "-X", "faulthandler", "-u", str(program))) == "[2. 2. 2.]\n"

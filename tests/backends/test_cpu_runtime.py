@@ -1,7 +1,5 @@
 """The CPU runtime: LLVM text that is compiled from C when developing, and is checked in."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import threading
@@ -62,11 +60,9 @@ def test_workers_take_part() -> None:
     frame = cpu_rig.bind(cpu_rig.load(AXPY), {"x": x, "y": x})
     parallel = PARALLEL(jit.runtime().address["qd_parallel"])
     meeting, seen = threading.Barrier(2, timeout=ANSWER), set()
-
     def meet(frame: int, begin: int, end: int, worker: int) -> None:
         meeting.wait()
         seen.add((begin, end, worker))
-
     assert parallel(frame.address, CHUNK(meet), 2, 1, 0, 0) == 1
     assert seen in ({(0, 1, 0), (1, 2, 1)}, {(0, 1, 1), (1, 2, 0)})
     alone: list[int] = []

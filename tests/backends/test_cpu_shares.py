@@ -1,12 +1,10 @@
 """Sums into one element have the same bits in each run, and for any number of threads."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from sessions import ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 
@@ -40,7 +38,6 @@ def plain(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.tem
     for i in x:
         loss[None] += x[i] * w[None]
 
-
 @qd.kernel
 def scalar(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
     for i in range(70):
@@ -48,7 +45,6 @@ def scalar(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.te
         for j in range(trips[i]):
             v = qd.tan(v) * 0.3 + grid[j, i]
         loss[None] -= v * w[None]
-
 
 @qd.kernel
 def in_lanes(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
@@ -58,13 +54,11 @@ def in_lanes(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.
             v = qd.sin(v * w[None]) + 0.1
         loss[None] += v
 
-
 @qd.kernel
 def stencil(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
     """Its gradient runs in two colours, and sums into w.grad at the same time."""
     for i, j in qd.ndrange((1, ROWS - 1), (1, COLUMNS - 1)):
         loss[None] += (grid[i - 1, j] + grid[i + 1, j] - 2 * grid[i, j] + grid[i, j + 1] * w[None]) ** 2
-
 
 @qd.kernel
 def two(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.template(), loss: qd.template()):
@@ -78,12 +72,6 @@ def two(x: qd.template(), grid: qd.template(), w: qd.template(), trips: qd.templ
 
 
 KERNELS = {k.__name__: k for k in (plain, scalar, in_lanes, stencil, two)}
-
-
-@pytest.fixture(autouse=True)
-def ended() -> Iterator[None]:
-    yield
-    qd.reset()
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -127,12 +115,10 @@ def test_no_iterations_leave_the_element() -> None:
     qd.init(arch=qd.cpu)
     total = qd.field(qd.f32, 3)
     one = qd.field(qd.f32, ())
-
     @qd.kernel
     def k(n: qd.i32):
         for i in range(n):
             one[None] += total[i]
-
     one[None] = 5.0
     k(0)
     assert one[None] == 5.0
@@ -143,13 +129,11 @@ def test_a_launch_that_stops_and_the_next_one() -> None:
     qd.init(arch=qd.cpu, debug=True)
     x, total = qd.field(qd.f32, 1000), qd.field(qd.f32, ())
     x.fill(1.0)
-
     @qd.kernel
     def k(limit: qd.f32):
         for i in x:
             assert x[i] < limit
             total[None] += x[i]
-
     with pytest.raises(AssertionError):
         k(0.5)
     total[None] = 0.0

@@ -1,7 +1,5 @@
 """The stages of the CPU backend: text, sizes, and the statement behind each line."""
 
-from __future__ import annotations
-
 import pytest
 from cpu_rig import EXACT, FAST
 

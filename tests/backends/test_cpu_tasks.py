@@ -1,7 +1,5 @@
 """Tasks on the CPU: what holds on every backend, and launching in this process."""
 
-from __future__ import annotations
-
 import threading
 from importlib import import_module
 
@@ -54,11 +52,9 @@ def test_cancel_from_another_thread(arch: str) -> None:
     own, go = rig.fresh(), np.zeros((), np.int32)
     frame = rig.bind(rig.load(FOREVER), {"go": go}, on=own)
     over = threading.Event()
-
     def cancel() -> None:
         while not over.wait(0.01):  # a launch that has not begun yet is not cancelled
             own.cancel()
-
     canceller = Worker(cancel)
     assert frame.launch() == Status.CANCELLED
     over.set()

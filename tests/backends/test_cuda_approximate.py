@@ -1,7 +1,5 @@
-"""Sine and cosine with fast math: how arguments are brought to what the GPU's function unit takes, on this machine's
-processor against f64; the code; and, on a device, what comes out."""
-
-from __future__ import annotations
+"""Sine and cosine of f32 on CUDA: with fast math, how arguments are brought to what the GPU's function unit takes, on
+this machine's processor against f64; the code; on a device, what comes out; the short functions without fast math."""
 
 from typing import Any
 
@@ -13,7 +11,7 @@ from llvm_rig import over
 from sessions import sessions, skips
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cuda import approximate, listings, nvptx, toolkit
+from quadrants_lab.backends.cuda import approximate, listings, nvptx, sine, toolkit
 
 
 def reduced(x: np.ndarray) -> np.ndarray:
@@ -54,7 +52,6 @@ def test_nan_and_infinity_stay_nan() -> None:
 
 # --- code -------------------------------------------------------------------------------------------------------
 
-
 @pytest.fixture(params=sessions("cuda"))
 def session(request: Any) -> Any:
     qd.init(**request.param)
@@ -76,7 +73,6 @@ def made(kernel: Any, *arguments: Any) -> tuple[str, str]:
 
 def test_several_are_reduced_together(session: Any) -> None:
     x = qd.field(qd.f32, shape=(4, 8))
-
     @qd.kernel
     def step():
         for i in range(4):
@@ -84,7 +80,6 @@ def test_several_are_reduced_together(session: Any) -> None:
             for _ in range(5):
                 a, b, c, d = qd.sin(a) + b, qd.cos(b) + c, qd.sin(c) + d, qd.sin(d) + qd.cos(a)
             x[i, 0] = a + b + c + d
-
     text, ptx = made(step)
     assert text.count(f", {1 << 30}") == 1
     assert text.count("call float @qd.reduced.f32") == 4
@@ -93,7 +88,6 @@ def test_several_are_reduced_together(session: Any) -> None:
 
 def test_one_after_the_other_is_reduced_alone(session: Any) -> None:
     x = qd.field(qd.f32, shape=8)
-
     @qd.kernel
     def chain():
         for i in x:
@@ -101,7 +95,6 @@ def test_one_after_the_other_is_reduced_alone(session: Any) -> None:
             for _ in qd.static(range(5)):
                 v = qd.sin(v) + 0.5
             x[i] = v
-
     text, ptx = made(chain)
     assert f", {1 << 30}" not in text
     assert ptx.count("sin.approx.ftz.f32") == 5
@@ -109,7 +102,6 @@ def test_one_after_the_other_is_reduced_alone(session: Any) -> None:
 
 def test_a_reduction_in_an_arm_does_not_serve_what_follows(session: Any) -> None:
     x = qd.field(qd.f32, shape=(4, 8))
-
     @qd.kernel
     def arms():
         for i in range(4):
@@ -117,7 +109,6 @@ def test_a_reduction_in_an_arm_does_not_serve_what_follows(session: Any) -> None
             if a > 0.0:
                 x[i, 4] = qd.sin(a) + qd.sin(b) + qd.sin(c) + qd.sin(d)
             x[i, 5] = qd.sin(a) + qd.cos(b) + qd.sin(c) + qd.cos(d)
-
     text, _ = made(arms)
     assert text.count(f", {1 << 30}") == 2
 
@@ -209,3 +200,39 @@ def test_arguments_without_a_sine(any_session: str) -> None:
     assert sines[0] == sines[1] == 0
     assert np.signbit(sines[:2]).tolist() == [False, True]
     assert cosines[:2].tolist() == [1, 1]
+
+
+def compute(name: str, x: np.ndarray) -> np.ndarray:
+    return over((sine.far_text(0) + "\n" + sine.text(name)).replace(sine.DENORMALS, ""), name, x)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_within_two_units_in_the_last_place(name: str) -> None:
+    rng = np.random.default_rng(3)
+    turns = np.arange(-41700, 41700) * (np.pi / 2)
+    x = np.concatenate([
+        rng.uniform(-2 * np.pi, 2 * np.pi, 400_000), rng.uniform(-sine.LARGE, sine.LARGE, 400_000), turns,
+        np.nextafter(turns.astype(np.float32), np.float32(1e9)), 10.0 ** rng.uniform(-38, 0, 100_000),
+    ]).astype(np.float32)  # fmt: skip
+    x = x[np.abs(x) < sine.LARGE]
+    want = getattr(np, name)(x.astype(np.float64))
+    gap = np.abs(compute(name, x) - want) / np.spacing(np.abs(want).astype(np.float32))
+    assert gap.max() < 2, (x[gap.argmax()], gap.max())
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_large_arguments(name: str) -> None:
+    rng = np.random.default_rng(4)
+    exponents = rng.uniform(np.log2(sine.LARGE), 128, 400_000)
+    turns = rng.integers(1 << 16, 1 << 40, 400_000) * (np.pi / 2)
+    x = np.concatenate([2.0**exponents, -(2.0**exponents), turns, 2.0 ** np.arange(16, 128)]).astype(np.float32)
+    x = np.concatenate([x[np.isfinite(x)], np.float32([16367173 * 2.0**72, np.finfo(np.float32).max])])  # near k pi / 2
+    want = getattr(np, name)(x.astype(np.float64))
+    gap = np.abs(compute(name, x) - want) / np.spacing(np.abs(want).astype(np.float32))
+    assert gap.max() < 2.5, (x[gap.argmax()], gap.max())
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_nan_infinity_and_zero(name: str) -> None:
+    assert np.isnan(compute(name, np.float32([np.inf, -np.inf, np.nan]))).all()
+    assert compute(name, np.float32([0])).tolist() == [0.0 if name == "sin" else 1.0]

@@ -1,7 +1,5 @@
 """Launches by CUDA graphs: repeated launches, and kernels with graph=True."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -47,11 +45,9 @@ def test_launches_that_repeat_become_a_graph():
 
 def test_draws_differ_from_launch_to_launch():
     x = qd.field(qd.f32, shape=())
-
     @qd.kernel(graph=True)
     def draw():
         x[None] = qd.random()
-
     seen = set()
     for _ in range(AFTER + 5):
         draw()
@@ -62,14 +58,12 @@ def test_draws_differ_from_launch_to_launch():
 def test_returned_values_of_a_graph():
     x = qd.field(qd.f32, shape=4)
     x.fill(1.5)
-
     @qd.kernel
     def total() -> qd.f32:
         s = 0.0
         for i in x:
             s += x[i]
         return s
-
     assert {total() for _ in range(AFTER + 5)} == {6.0}
     x[0] = 0.0
     assert total() == 4.5
@@ -79,12 +73,10 @@ def test_returned_values_of_a_graph():
 def test_a_failure_in_a_graph():
     qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False, debug=True)
     x = qd.field(qd.i32, shape=4)
-
     @qd.kernel(graph=True)
     def divide():
         for i in x:
             assert x[i] >= 0, "negative"
-
     divide()
     x[2] = -1
     with pytest.raises(AssertionError, match="negative"):
@@ -101,7 +93,6 @@ def test_a_kernel_that_asks_for_it_is_a_graph_from_the_first_launch_on():
             x[i] = x[i] + by
         for i in range(y.shape[0]):
             y[i] = y[i] + 2.0
-
     x, y, z = (qd.ndarray(qd.f32, shape=(n,)) for n in (10, 10, 10))
     step(x, y, 1.0)
     step(x, y, 3.0)
@@ -144,15 +135,12 @@ def test_what_is_refused():
     @qd.kernel(graph=True)
     def returns() -> qd.f32:
         return 1.0
-
     with pytest.raises(RuntimeError, match=r"(?s)QL3020.*graph=True.*return"):
         returns()
-
     @qd.kernel(graph=True)
     def add(x: qd.types.ndarray()):
         for i in range(x.shape[0]):
             x[i] += 1
-
     with pytest.raises(RuntimeError, match=r"(?s)QL3021.*'x'.*qd.ndarray"):
         add(np.zeros(3, np.float32))
 
@@ -165,12 +153,10 @@ def test_out_of_memory_of_a_graph_leaves_nothing_behind():
     for _ in range(3):
         qd.init(arch=qd.cuda, simulate=True, enable_fallback=False, offline_cache=False)
         x = qd.field(qd.i32, shape=10)
-
         @qd.kernel(graph=True)
         def add(x: qd.template()):
             for i in x:
                 x[i] += 1
-
         add(x)
         assert x[3] == 1
     qd.reset()
@@ -185,13 +171,11 @@ def test_elsewhere_it_simply_runs(arch):
                 pytest.skip(mark.kwargs["reason"])
         qd.init(**options.values[0])
         x = qd.field(qd.i32, shape=4)
-
         @qd.kernel(graph=True)
         def add(x: qd.template(), y: qd.types.ndarray()) -> qd.i32:
             for i in x:
                 x[i] += y[i]
             return 3
-
         assert add(x, np.arange(4, dtype=np.int32)) == 3
         assert x[3] == 3
 

@@ -1,7 +1,5 @@
 """The flag in the host's memory that kernels set when they are done."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sessions import session_of, sessions

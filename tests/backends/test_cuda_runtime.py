@@ -1,8 +1,6 @@
 """CUDA's runtime against a stand-in for the driver: asynchronous launches, memory that the host cannot access, frames
 that are too long for a parameter, lack of memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -123,7 +121,6 @@ def test_freed_memory_returns_to_the_device(stand_in: StandIn) -> None:
 
 # --- fields and ndarrays over memory that the host does not see ---------------------------------------------------
 
-
 def test_fields_follow_kernels_and_python(session: StandIn) -> None:
     x = qd.field(qd.f32, shape=(3000,))
     total = qd.field(qd.f32, shape=())
@@ -153,13 +150,11 @@ def test_fields_follow_kernels_and_python(session: StandIn) -> None:
 def test_kernels_run_without_copies_in_between(session: StandIn) -> None:
     x = qd.field(qd.f32, shape=(3000,))
     a = qd.ndarray(qd.f32, shape=(3000,))
-
     @qd.kernel
     def step(a: qd.types.ndarray(), by: qd.f32) -> None:
         for i in x:
             x[i] += by
             a[i] = x[i]
-
     step(a, 1.0)
     waits = session.waits
     for _ in range(3):
@@ -172,12 +167,10 @@ def test_kernels_run_without_copies_in_between(session: StandIn) -> None:
 
 def test_vectors_are_read_anew(session: StandIn) -> None:
     v = qd.Vector.field(2, qd.f32, shape=(4,))
-
     @qd.kernel
     def grow() -> None:
         for i in v:
             v[i] += 1.0
-
     first = v[1]
     first[0] = 3.0
     grow()

@@ -1,7 +1,5 @@
 """CUDA's stages: the PTX of three kernels, sizes, chips, the math library, and messages where a tool is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,7 +89,6 @@ def test_which_iterations_run_in_step() -> None:
         found = parse_kernel(source).body[-1]
         assert isinstance(found, N.Offload)
         return found
-
     assert short(task(AXPY))
     assert short(task(SAMPLES["reduce"]))
     assert not short(task(SAMPLES["stacked"]))

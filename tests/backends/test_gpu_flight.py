@@ -1,7 +1,5 @@
 """The bound of the work in flight on a GPU, which Ctrl-C cannot cancel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import cuda_rig
@@ -114,7 +112,6 @@ def test_launches_that_turn_long_are_as_many_as_short_ones_at_most(timed: tuple[
 
 # --- drivers ------------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize(("stand_in", "kind"), [(StandIn, CudaDevice), (hip_stand_in.StandIn, AmdDevice)])
 def test_marks_of_a_driver(stand_in: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = stand_in()
@@ -170,12 +167,10 @@ def vulkan(request: pytest.FixtureRequest) -> Any:
 
 def test_long_launches_on_vulkan_are_few(vulkan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = qd.field(qd.i32, 64)
-
     @qd.kernel
     def add():
         for i in x:
             x[i] += 1
-
     add()
     qd.sync()
     monkeypatch.setattr(queue, "learn", lambda *args, **options: None)

@@ -1,7 +1,5 @@
 """Long loops that only add up, shared by threads that run together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apart
@@ -145,30 +143,27 @@ LOOP = """kernel k() forward {
 """
 
 
-@pytest.mark.parametrize(
-    ("change", "shared"),
-    [
-        ({}, True),
-        ({"BODY": "%14: f32 = sub %8, %12"}, True),
-        ({"BODY": "%13: f32 = atomic add @y[%7], %12\n%14: f32 = add %8, %12"}, False),  # y is stored to
-        ({"BODY": "%14: f32 = sub %12, %8"}, False),
-        ({"BODY": "%14: f32 = mul %8, %12"}, False),
-        ({"BODY": "%13: f32 = mul %8, %12\n%14: f32 = add %8, %13"}, False),
-        ({"BODY": "%14: f32 = add %8, %8"}, False),
-        ({"BODY": "store @x[%2], %12\n%14: f32 = add %8, %12"}, False),
-        ({"BODY": "%13: f32 = atomic add @x[%2], %12\n%14: f32 = add %8, %12"}, False),  # and reads it
-        ({"BEFORE": "store @y[%2], %4"}, True),
-        ({"BEFORE": "store @x[%2], %4"}, False),  # which the loop reads
-        ({"BEFORE": "store @y[%2], %4\n%3: f32 = load @y[%5]"}, False),
-        ({"BEFORE": "%3: f32 = atomic add @y[%2], %4"}, False),
-        ({"TRIPS": "500"}, False),
-        ({"TRIPS": "2147483640"}, False),  # the index goes past what it can hold
-        ({"ITERATIONS": "100000"}, False),
-        ({"ITERATIONS": "100000", "BODY": "%13: f32 = load @a[%2, %7]\n%14: f32 = add %8, %13"}, True),  # rows
-        ({"ITERATIONS": "10000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, False),  # columns
-        ({"ITERATIONS": "1000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, True),
-    ],
-)
+@pytest.mark.parametrize(("change", "shared"), [
+    ({}, True),
+    ({"BODY": "%14: f32 = sub %8, %12"}, True),
+    ({"BODY": "%13: f32 = atomic add @y[%7], %12\n%14: f32 = add %8, %12"}, False),  # y is stored to
+    ({"BODY": "%14: f32 = sub %12, %8"}, False),
+    ({"BODY": "%14: f32 = mul %8, %12"}, False),
+    ({"BODY": "%13: f32 = mul %8, %12\n%14: f32 = add %8, %13"}, False),
+    ({"BODY": "%14: f32 = add %8, %8"}, False),
+    ({"BODY": "store @x[%2], %12\n%14: f32 = add %8, %12"}, False),
+    ({"BODY": "%13: f32 = atomic add @x[%2], %12\n%14: f32 = add %8, %12"}, False),  # and reads it
+    ({"BEFORE": "store @y[%2], %4"}, True),
+    ({"BEFORE": "store @x[%2], %4"}, False),  # which the loop reads
+    ({"BEFORE": "store @y[%2], %4\n%3: f32 = load @y[%5]"}, False),
+    ({"BEFORE": "%3: f32 = atomic add @y[%2], %4"}, False),
+    ({"TRIPS": "500"}, False),
+    ({"TRIPS": "2147483640"}, False),  # the index goes past what it can hold
+    ({"ITERATIONS": "100000"}, False),
+    ({"ITERATIONS": "100000", "BODY": "%13: f32 = load @a[%2, %7]\n%14: f32 = add %8, %13"}, True),  # rows
+    ({"ITERATIONS": "10000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, False),  # columns
+    ({"ITERATIONS": "1000", "BODY": "%13: f32 = load @a[%7, %2]\n%14: f32 = add %8, %13"}, True),
+])
 def test_which_loops(change: dict[str, str], shared: bool) -> None:
     text = LOOP
     usual = {"BODY": "%14: f32 = add %8, %12", "BEFORE": "", "TRIPS": "1000", "ITERATIONS": "1000"}

@@ -1,7 +1,5 @@
 """Lowering adstacks to memory keeps the meaning: the interpreter runs the gradients of the programs both ways."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from programs import PROGRAMS, Program

@@ -1,7 +1,5 @@
 """Metal's runtime against stand-ins for Apple's objects: the calls and their order, and errors."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from pathlib import Path
@@ -197,7 +195,6 @@ def test_the_heap_is_a_resource_and_empty_tasks_are_not_started(monkeypatch: pyt
 
 
 # --- what can go wrong --------------------------------------------------------------------------------------------
-
 
 def system(**methods: Any) -> Device:
     """A simulated device with replaced methods."""

@@ -1,7 +1,5 @@
 """The MSL of three kernels of the conformance suite; sizes, #line directives, caching."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

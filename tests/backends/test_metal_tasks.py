@@ -1,7 +1,5 @@
 """Tasks on the simulated Metal device: names, errors, undefined behaviour."""
 
-from __future__ import annotations
-
 import metal_rig
 import numpy as np
 import pytest
@@ -57,7 +55,6 @@ def test_names_that_msl_or_the_emitter_has_taken() -> None:
 
 # --- launching --------------------------------------------------------------------------------------------------
 
-
 def test_memory_of_another_device_is_refused() -> None:
     frame = metal_rig.load(AXPY).frame(metal_rig.fresh())
     x = np.zeros(4, np.float32)
@@ -65,26 +62,20 @@ def test_memory_of_another_device_is_refused() -> None:
         frame.set_buffer(name, x.ctypes.data)
         frame.set_extents(name, (4,))
     frame.set_arg("a", 1.0)
-    with pytest.raises(
-        QuadrantsRuntimeError, match="'x' of kernel 'axpy' does not lie in memory of simulated"
-    ):
+    with pytest.raises(QuadrantsRuntimeError, match="'x' of kernel 'axpy' does not lie in memory of simulated"):
         frame.launch()
 
 
 # --- what does not work ---------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    ("source", "what"),
-    [
-        (serial("%1: f32 = const 1.0\n%2: f64 'speed' = cast %1\n%3: f32 = cast %2\nstore @r[], %3",
-                "buffer @r: ret f32[]"), "variable 'speed' of kernel 'k'"),
-        (serial("%1: f64 = load @mass[]\n%2: f32 = cast %1\nstore @r[], %2",
-                "buffer @r: ret f32[]\nbuffer @mass: field f64[]"), "field 'mass' of kernel 'k'"),
-        (serial("%1: f64 = arg dt\n%2: f32 = cast %1\nstore @r[], %2", "buffer @r: ret f32[]", "dt: f64"),
-         "argument 'dt' of kernel 'k'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("source", "what"), [
+    (serial("%1: f32 = const 1.0\n%2: f64 'speed' = cast %1\n%3: f32 = cast %2\nstore @r[], %3",
+            "buffer @r: ret f32[]"), "variable 'speed' of kernel 'k'"),
+    (serial("%1: f64 = load @mass[]\n%2: f32 = cast %1\nstore @r[], %2",
+            "buffer @r: ret f32[]\nbuffer @mass: field f64[]"), "field 'mass' of kernel 'k'"),
+    (serial("%1: f64 = arg dt\n%2: f32 = cast %1\nstore @r[], %2", "buffer @r: ret f32[]", "dt: f64"),
+     "argument 'dt' of kernel 'k'"),
+])  # fmt: skip
 def test_f64_is_refused_by_name(source: str, what: str) -> None:
     with pytest.raises(QuadrantsTypeError, match=f"{what} is f64, which Metal does not have"):
         metal.load(parse_kernel(source), metal_rig.EXACT)

@@ -1,7 +1,5 @@
 """Loops whose sines have arguments near zero: which they are, that they mean the same, and what is left of them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -109,7 +107,6 @@ def test_it_means_the_same(name: str) -> None:
 
 
 # --- on devices -------------------------------------------------------------------------------------------------
-
 
 @pytest.fixture(params=[*sessions("cuda"), pytest.param("apart", marks=skips("vulkan"), id="apart")])
 def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -1,7 +1,5 @@
 """Random IR on every backend against the interpreter, bit by bit where the language defines the bits."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from importlib import import_module

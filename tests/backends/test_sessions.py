@@ -1,7 +1,5 @@
 """Sessions: many launches, many sessions one after the other, two devices at once."""
 
-from __future__ import annotations
-
 import gc
 import resource
 from typing import Any
@@ -50,14 +48,12 @@ def test_ten_thousand_launches_without_growth(where: Any) -> None:
     qd.init(**where)
     k, _, y, n = sines()
     n[None], y.grad[None] = 3, 1.0
-
     def most(rounds: int) -> int:
         for _ in range(rounds):
             k()
             k.grad()
         gc.collect()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
     before = most(500)
     assert most(5000) - before < 2000, "KiB"
 
@@ -82,7 +78,6 @@ def test_two_devices_at_once() -> None:
     """Memory and launches of a Vulkan and a Metal device in turn; each kernel sees its own fields."""
     import metal_rig
     import vulkan_rig
-
     source = parallel(
         "const 64",
         """%4: f32 = load @x[%3]

@@ -1,7 +1,5 @@
 """The stages of GPU backends: their texts, sizes, and the IR statement behind each line."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import pytest

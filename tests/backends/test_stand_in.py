@@ -1,7 +1,5 @@
 """The stand-in for a driver keeps the order of a device's queue, whichever thread waits or frees."""
 
-from __future__ import annotations
-
 import threading
 
 from cuda_stand_in import StandIn

@@ -1,7 +1,5 @@
 """Discrete Vulkan devices, whose memory the host cannot access: all is copied, in the order of launches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import apart
@@ -30,16 +28,13 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Any:
     qd.reset()
 
 
-@pytest.mark.parametrize(
-    ("types", "mapped", "staging", "remote"),
-    [
-        ([0, OWN, MAPPED, MAPPED | CACHED, OWN | MAPPED], 4, 3, 1),  # NVIDIA's H200
-        ([OWN | MAPPED | CACHED], 0, 0, 0),  # lavapipe
-        ([OWN, OWN | MAPPED, OWN | MAPPED | CACHED], 2, 2, 0),  # an integrated GPU
-        ([OWN, MAPPED | CACHED], 1, 1, 0),  # one whose own memory the host cannot map
-        ([OWN], None, None, 0),
-    ],
-)
+@pytest.mark.parametrize(("types", "mapped", "staging", "remote"), [
+    ([0, OWN, MAPPED, MAPPED | CACHED, OWN | MAPPED], 4, 3, 1),  # NVIDIA's H200
+    ([OWN | MAPPED | CACHED], 0, 0, 0),  # lavapipe
+    ([OWN, OWN | MAPPED, OWN | MAPPED | CACHED], 2, 2, 0),  # an integrated GPU
+    ([OWN, MAPPED | CACHED], 1, 1, 0),  # one whose own memory the host cannot map
+    ([OWN], None, None, 0),
+])
 def test_which_memory_is_chosen(types: list[int], mapped: int | None, staging: int | None, remote: int) -> None:
     everything = (1 << len(types)) - 1
     assert [kind.best(types, everything) for kind in (M.MAPPED, M.STAGING, M.REMOTE)] == [mapped, staging, remote]
@@ -62,12 +57,10 @@ def test_arrays_come_back_as_they_went(session: None, dtype: str, count: int) ->
 
 def test_writes_and_launches_keep_their_order(session: None) -> None:
     x, total, by = qd.field(qd.f32, 100), qd.field(qd.f32, ()), qd.field(qd.i32, ())
-
     @qd.kernel
     def add():
         for i in x:
             total[None] += x[i] * by[None]
-
     x.fill(0.5)
     for n in range(300):
         by[None] = n
@@ -115,7 +108,6 @@ def test_arrays_of_the_host_prints_and_values(session: None, capfd: pytest.Captu
             a[i, j] = 2 * a[i, j]
         print("doubled", a[1, 2])
         return a[1, 1]
-
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     assert double(a) == 10.0
     assert a[2, 3] == 22.0
@@ -158,12 +150,10 @@ def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pyt
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
     fetch = M.DeviceMemory._fetch
     monkeypatch.setattr(M.DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
-
     @qd.kernel
     def step():
         for i in y:
             y[i] += x[i % 3]
-
     for n in range(10):
         x[n % 3] = n
         step()

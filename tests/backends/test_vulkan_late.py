@@ -1,7 +1,5 @@
 """Asynchronous launches on Vulkan: their order, their words, and failures that are raised later."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from typing import Any
@@ -42,11 +40,9 @@ def adder(session: None) -> Any:
 
 def test_arguments_of_launches_on_their_way(session: None) -> None:
     x = qd.field(qd.i32, COUNT)
-
     @qd.kernel
     def put(at: qd.i32, value: qd.i32):
         x[at] = value
-
     for n in range(COUNT):
         put(n, n * n)
     assert x.to_numpy().tolist() == [n * n for n in range(COUNT)]
@@ -81,14 +77,12 @@ def test_launches_run_in_order_and_are_seen_by_every_way_to_look(session: None) 
 def test_temporaries_of_launches_on_their_way(session: None) -> None:
     """Temporaries of each launch start from zero."""
     x, sums = qd.field(qd.f32, 8), qd.field(qd.f32, COUNT)
-
     @qd.kernel
     def total(at: qd.i32):
         s = 0.0
         for i in range(8):
             s += x[i]
         sums[at] = s
-
     x.fill(1)
     for n in range(COUNT):
         total(n)
@@ -96,17 +90,13 @@ def test_temporaries_of_launches_on_their_way(session: None) -> None:
 
 
 def test_memory_is_not_handed_on_while_a_launch_writes_to_it(session: None) -> None:
-
     def launched() -> None:
         x = qd.field(qd.f32, 4096)
-
         @qd.kernel
         def fill():
             for i in x:
                 x[i] = 1.0
-
         fill()
-
     for _ in range(20):
         launched()
         gc.collect()
@@ -129,12 +119,10 @@ def test_memory_is_not_made_while_another_thread_launches(session: None) -> None
 
 
 def test_words_of_a_launch_do_not_lie_where_another_one_still_writes(session: None) -> None:
-
     @qd.kernel
     def fill(a: qd.types.ndarray(qd.i32, ndim=1)):
         for i in a:
             a[i] = 1
-
     kept, given_up = qd.ndarray(qd.i32, 64), qd.ndarray(qd.i32, 64)
     fill(kept)
     fill(given_up)
@@ -204,10 +192,8 @@ def test_ctrl_c_in_the_middle(adder: Any, monkeypatch: pytest.MonkeyPatch, at: s
 def test_more_wait_than_go_at_once(adder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """More launches than fit one submission may wait after Ctrl-C."""
     x, add = adder
-
     def interrupted(slot: Slot) -> None:
         raise KeyboardInterrupt
-
     add(0)
     qd.sync()
     with monkeypatch.context() as patch:
@@ -222,12 +208,10 @@ def test_sessions_that_end_with_launches_on_their_way() -> None:
     for _ in range(20):
         qd.init(arch=qd.vulkan)
         x = qd.field(qd.f32, 100)
-
         @qd.kernel
         def count():
             for i in x:
                 x[i] += 1.0
-
         for _ in range(10):
             count()
     qd.reset()
@@ -266,14 +250,12 @@ def test_an_overflow_is_raised_at_the_next_synchronisation() -> None:
 @pytest.mark.skipif(not device().loop_limit, reason="the driver ends no loops")
 def test_a_loop_cut_by_the_driver_is_raised_at_the_next_synchronisation(session: None) -> None:
     x, n = qd.field(qd.i32, ()), qd.field(qd.i32, ())
-
     @qd.kernel
     def nest():
         for _ in range(1):
             for i in range(n[None]):
                 for j in range(n[None]):
                     x[None] = i + j
-
     n[None] = 1000
     nest()
     with pytest.raises(RuntimeError, match="kernel nest went round its loops more than 65535 times"):

@@ -1,7 +1,5 @@
 """Khronos' validation layers, where installed, report nothing."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -50,9 +48,7 @@ def test_the_layers_are_on() -> None:
     assert "VUID-VkBufferCreateInfo-size-00912" in words("-c", WRONG)[1]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "few" else [pytest.mark.slow]) for n in FILES]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "few" else [pytest.mark.slow]) for n in FILES])
 def test_the_validation_layers_report_nothing(name: str) -> None:
     status, text = words("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *FILES[name])
     assert not SAYS.findall(text), text[-4000:]

@@ -1,7 +1,5 @@
 """Vulkan's devices, memory, launches, Ctrl-C, loops that the driver ends, and caches."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -31,7 +29,6 @@ def ones(n: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 # --- devices --------------------------------------------------------------------------------------------------
-
 
 def test_probe_and_listing() -> None:
     assert vulkan.probe() == ""
@@ -92,9 +89,7 @@ except qd.QuadrantsRuntimeError as e:
 def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path) -> None:
     manifest, library = tmp_path / "icd.json", tmp_path / "library.so"
     junk = np.random.default_rng(1).bytes(3000)
-    library.write_bytes(
-        {"junk library": junk, "cut library": Path(sys.executable).read_bytes()[:5000]}.get(fault, b"")
-    )
+    library.write_bytes({"junk library": junk, "cut library": Path(sys.executable).read_bytes()[:5000]}.get(fault, b""))
     about = {"ICD": {"library_path": "/nowhere.so" if fault == "no library" else str(library)}}
     text = {"empty": b"", "junk": junk, "list": b"[]"}.get(fault, json.dumps(about).encode())
     if fault != "missing":
@@ -106,7 +101,6 @@ def test_a_damaged_driver_is_a_reason(fault: str, variable: str, tmp_path: Path)
 
 
 # --- memory ---------------------------------------------------------------------------------------------------
-
 
 def test_arrays_keep_their_memory() -> None:
     own = fresh()
@@ -131,17 +125,7 @@ def test_small_arrays_share_blocks_and_are_reused() -> None:
 
 def test_buffers_above_the_storage_range() -> None:
     n = (160 << 20) // 4
-    source = f"""kernel last() forward {{
-      buffer @x: field f32[{n}]
-      offload serial bounds {{
-        yield
-      }} do () {{
-        %1: i32 = const {n - 1}
-        %2: f32 = const 5.0
-        store @x[%1], %2
-        yield
-      }}
-    }}"""
+    source = serial(f"%1: i32 = const {n - 1}\n%2: f32 = const 5.0\nstore @x[%1], %2", f"buffer @x: field f32[{n}]")
     memory = device().allocate((n,), np.float32)
     frame = load(source).frame(device())
     frame.set_buffer("x", memory.address)
@@ -156,7 +140,6 @@ def test_out_of_memory_is_an_error() -> None:
 
 
 # --- launching ------------------------------------------------------------------------------------------------
-
 
 def test_heap_budget_means_fewer_threads() -> None:
     own = Device(heap_budget=1 << 16)

@@ -1,7 +1,5 @@
 """The stage of the Vulkan backend: source lines, the listing, and the size of pushes."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ blame has a comment ``# HERE``; ``kind`` is the cause's, ``verdict`` that on the
 report.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

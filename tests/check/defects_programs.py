@@ -9,18 +9,15 @@ import quadrants_lab as qd
 
 # --- kinks ----------------------------------------------------------------------------------------------------------
 
-
 @defect("tie", "kink", "the first operand takes the whole derivative")
 def a_max_with_a_tie():
     for i in x:
         y[None] += max(x[i], 0.5)  # HERE
 
-
 @defect("kink", "kink", "abs has two slopes at 0")
 def abs_at_zero():
     for i in x:
         y[None] += abs(x[i])  # HERE
-
 
 @defect("tie", "kink", "all iterations that reach it share the whole derivative")
 def a_tie_of_atomic_mins(b):
@@ -39,16 +36,13 @@ def a_tie_of_atomic_mins(b):
 
     return in_order(least, square)
 
-
 @defect("tie", "kink", "the two sides of a comparison are equal")
 def a_branch_at_its_edge():
     for i in x:
         if x[i] >= 0.5:  # HERE
             y[None] += 3.0 * (x[i] - 0.5)
 
-
 # --- gradients of one's own -----------------------------------------------------------------------------------------
-
 
 def own(b, factor):
     """y = sum of squares, and a gradient of it that is ``factor`` times too large."""
@@ -66,7 +60,6 @@ def own(b, factor):
 
     return squares, slopes
 
-
 def replaced(b, factor):
     """The sum of `own`, with its gradient in place of the derivative."""
     squares, slopes = own(b, factor)
@@ -78,21 +71,17 @@ def replaced(b, factor):
 
     return lambda: forward()
 
-
 @defect("custom gradient", "wrong", "it gives 1.01 times what it should", where=own)
 def a_gradient_of_ones_own_off_by_a_hundredth(b):
     return replaced(b, 1.01)
-
 
 @defect("custom gradient", "wrong", "it gives 1.017 times what it should", f32=True, where=own)
 def the_same_in_single_precision(b):
     return replaced(b, 1.017)
 
-
 @defect("custom gradient", "wrong", "its sign is wrong", where=own)
 def a_gradient_of_ones_own_with_the_wrong_sign(b):
     return replaced(b, -1.0)
-
 
 @defect("custom gradient", "wrong", "it gives nothing")
 def a_gradient_of_ones_own_that_does_nothing(b):
@@ -104,7 +93,6 @@ def a_gradient_of_ones_own_that_does_nothing(b):
         pass
 
     return lambda: forward()
-
 
 @defect("custom gradient", "wrong", "launch 2")
 def the_second_of_three_steps(b):
@@ -138,9 +126,7 @@ def the_second_of_three_steps(b):
 
     return in_order(one, two, three)
 
-
 # --- gradients that the program takes itself ------------------------------------------------------------------------
-
 
 @defect("seed", "right", "had nothing to start from", line=False)
 def a_loss_that_is_not_seeded(b):
@@ -154,7 +140,6 @@ def a_loss_that_is_not_seeded(b):
 
     return run
 
-
 @defect("filled", "right", "Python wrote to it after the last gradient ran", line=False)
 def a_gradient_that_is_cleared_after(b):
     squares, _ = own(b, 1.0)
@@ -166,7 +151,6 @@ def a_gradient_that_is_cleared_after(b):
         b.x.grad.fill(0.0)
 
     return run
-
 
 @defect("added", "right", "ran 2 times, for 1 launch", line=False)
 def a_gradient_that_is_not_cleared(b):
@@ -180,7 +164,6 @@ def a_gradient_that_is_not_cleared(b):
         squares.grad()
 
     return run
-
 
 @defect("changed bound", "right", "has other trip counts than its launch")
 def a_bound_that_changes_before_the_gradient(b):
@@ -204,7 +187,6 @@ def a_bound_that_changes_before_the_gradient(b):
 
     return run
 
-
 @defect("changed value", "right", "is the derivative at other values than the launch had")
 def a_value_that_changes_in_place_before_the_gradient(b):
     x, y, w = b.x, b.y, b.w
@@ -224,9 +206,7 @@ def a_value_that_changes_in_place_before_the_gradient(b):
 
     return run
 
-
 # --- races, indices -------------------------------------------------------------------------------------------------
-
 
 @defect("race", "", "race for")
 def a_race_that_the_compiler_sees():
@@ -234,13 +214,11 @@ def a_race_that_the_compiler_sees():
         m[None] = x[i] * 2.0  # HERE
     y[None] += m[None]
 
-
 @defect("race", "", "race")
 def a_race_that_only_data_shows():
     for i in x:
         w[k[i]] = x[i] * 2.0  # HERE
     y[None] += w[0]
-
 
 @defect("error", "", "")
 def an_index_out_of_bounds(b):

@@ -1,7 +1,5 @@
 """Programs that launch gradients by themselves: the check says which one is not as it should be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from check.bench import Bench
@@ -59,27 +57,21 @@ def cause_of(program, b):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("gradients", "seed", "found", "says"),
-    [
-        ("one total", 1.0, ("order", "total", 2), "the gradient of one ran before that of total, launch 2"),
-        ("total", 1.0, ("missing", "one", 1), "the gradient of launch 1, kernel one, did not run"),
-        ("total total one", 1.0, ("added", "total", 2), "the gradient of total ran 2 times, for 1 launch"),
-        ("total one", 2.0, ("seed", "", 0), "the gradients started from y.grad = 2, and not 1"),
-        ("total one", 0.0, ("seed", "", 0), "the gradients ran, and had nothing to start from"),
-    ],
-    ids=["early", "missing", "twice", "another-seed", "no-seed"],
-)
+@pytest.mark.parametrize(("gradients", "seed", "found", "says"), [
+    ("one total", 1.0, ("order", "total", 2), "the gradient of one ran before that of total, launch 2"),
+    ("total", 1.0, ("missing", "one", 1), "the gradient of launch 1, kernel one, did not run"),
+    ("total total one", 1.0, ("added", "total", 2), "the gradient of total ran 2 times, for 1 launch"),
+    ("total one", 2.0, ("seed", "", 0), "the gradients started from y.grad = 2, and not 1"),
+    ("total one", 0.0, ("seed", "", 0), "the gradients ran, and had nothing to start from"),
+], ids=["early", "missing", "twice", "another-seed", "no-seed"])
 def test_gradients_of_two_launches(b, gradients, seed, found, says) -> None:
     kernels = dict(zip(("one", "total"), two(b), strict=True))
-
     def run():
         for kernel in kernels.values():
             kernel()
         begin(b, seed)
         for name in gradients.split():
             kernels[name].grad()
-
     cause = cause_of(run, b)
     assert (cause.kind, cause.kernel, cause.launch) == found
     assert says in cause.says
@@ -90,29 +82,24 @@ def test_gradients_of_two_launches(b, gradients, seed, found, says) -> None:
 
 def test_one_gradient_for_three_launches(b) -> None:
     total = sums(b)
-
     def run():
         for _ in range(3):
             total()
         begin(b)
         total.grad()
-
     assert "kernel total was launched 3 times, and its gradient once" in cause_of(run, b).says
 
 
 def test_a_gradient_with_other_arguments(b) -> None:
     x, y = b.x, b.y
-
     @qd.kernel
     def total(c: qd.f64):
         for i in x:
             y[None] += c * x[i]
-
     def run():
         total(2.0)
         begin(b)
         total.grad(3.0)
-
     found = cause_of(run, b)
     assert "launch 1 had c = 2.0, and its gradient 3.0" in found.says
 
@@ -174,7 +161,6 @@ def test_steps_along_an_axis_are_right(b) -> None:
 
 def test_a_gradient_that_is_not_cleared_on_the_way(b) -> None:
     one, total = two(b)
-
     def run():
         one()
         total()
@@ -182,19 +168,16 @@ def test_a_gradient_that_is_not_cleared_on_the_way(b) -> None:
         b.w.grad.fill(3.0)
         total.grad()
         one.grad()
-
     assert "w.grad already held 3 when the first gradient ran" in cause_of(run, b).says
 
 
 def test_a_gradient_that_is_cleared_between(b) -> None:
     total = sums(b)
-
     def run():
         for _ in range(2):
             begin(b)
             total()
             total.grad()
-
     found = cause_of(run, b)
     assert found.kind == "filled"
     assert "Python wrote to it after gradient 1 of 2" in found.says
@@ -204,12 +187,10 @@ def test_an_index_that_comes_from_the_input(b) -> None:
     x, y, w = b.x, b.y, b.w
     x.from_numpy(np.array([0.3, 1.3, 2.3, 1.6]))
     w.from_numpy(np.array([1.0, 5.0, 2.0, 4.0]))
-
     @qd.kernel
     def table():
         for i in x:
             y[None] += w[int(x[i])]  # HERE
-
     found = qd.ad.check(table, y, x)["x"].causes[0]
     assert found.kind == "decision"
     assert "x decides which element of w is read" in found.says
@@ -219,7 +200,6 @@ def test_an_index_that_comes_from_the_input(b) -> None:
 def test_an_index_at_which_something_is_stored(b) -> None:
     x, y, w = b.x, b.y, b.w
     x.from_numpy(np.array([0.3, 1.3, 2.3, 1.6]))
-
     @qd.kernel
     def histogram():
         for i in w:
@@ -228,7 +208,6 @@ def test_an_index_at_which_something_is_stored(b) -> None:
             w[int(x[i])] += 1.0  # HERE
         for i in w:
             y[None] += w[i] * w[i]
-
     found = qd.ad.check(histogram, y, x)["x"].causes[0]
     assert (found.kind, found.label) == ("integer", "it ends here")
     assert "# HERE" in found.statement
@@ -237,7 +216,6 @@ def test_an_index_at_which_something_is_stored(b) -> None:
 def test_a_loop_that_ends_when_it_has_converged(b) -> None:
     x, y = b.x, b.y
     x.fill(1.0)
-
     @qd.kernel
     def root():
         for i in x:
@@ -245,7 +223,6 @@ def test_a_loop_that_ends_when_it_has_converged(b) -> None:
             while abs(s * s - x[i]) > 1e-12:  # HERE
                 s = 0.5 * (s + x[i] / s)
             y[None] += s
-
     verdict = qd.ad.check(root, y, x)["x"]
     assert verdict.kind == "wrong"  # s is x where the loop does not run
     assert [c.kind for c in verdict.causes] == ["decision"]
@@ -254,14 +231,12 @@ def test_a_loop_that_ends_when_it_has_converged(b) -> None:
 
 def test_a_field_that_is_written_over_first(b) -> None:
     x, y, w = b.x, b.y, b.w
-
     @qd.kernel
     def total():
         for i in x:
             w[i] = 0.0  # HERE
             w[i] += x[i]
             y[None] += w[i]
-
     found = qd.ad.check(total, y, w)["w"].causes[0]
     assert "w is written over before anything reads it" in found.says
     assert "# HERE" in found.statement
@@ -269,16 +244,13 @@ def test_a_field_that_is_written_over_first(b) -> None:
 
 def test_python_writes_after_the_last_launch(b) -> None:
     x, y = b.x, b.y
-
     @qd.kernel
     def total():
         for i in x:
             y[None] += x[i] * x[i]
-
     def run():
         total()
         y[None] = 0.5 * y[None]
-
     report = qd.ad.check(run, y, x)
     assert report["x"].kind == "wrong"
     assert report["x"].causes[-1].says.endswith(": to y, which Python writes before launch 2")

@@ -1,14 +1,12 @@
 """The doctor names the cause and the line of every planted defect."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 from check import defects_numbers, defects_programs  # noqa: F401  # they fill the table
 from check.bench import DEFECTS, Bench
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.check import verdict
@@ -18,12 +16,6 @@ from quadrants_lab.runtime.check.launch_flow import TooLong
 BY_OTHERS = {
     "nonfinite", "custom gradient", "race", "error", "added", "filled", "seed", "changed bound", "changed value",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def session():
-    yield
-    qd.reset()
 
 
 GPU = [pytest.param("vulkan", marks=[*skips("vulkan"), pytest.mark.slow])]
@@ -57,7 +49,6 @@ def test_the_doctor_names_cause_and_line(name: str, arch: str) -> None:
 def test_where_all_is_too_much_some_iterations_show_the_same(name: str, monkeypatch) -> None:
     def too_long(*args) -> None:
         raise TooLong
-
     monkeypatch.setattr(verdict, "follow", too_long)
     test_the_doctor_names_cause_and_line(name, "cpu")
 
@@ -81,13 +72,11 @@ def test_a_small_part_that_goes_through_python_is_noticed() -> None:
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     bench = Bench(qd.f64)
     x, y = bench.x, bench.y
-
     @qd.kernel
     def squares(by: qd.f64):
         y[None] += 4000.0
         for i in x:
             y[None] += by * x[i] * x[i]
-
     (verdict,) = qd.ad.check(lambda: squares(1.0 + 1e-3 * x[1]), y, x).verdicts
     assert (verdict.kind, [c.kind for c in verdict.causes]) == ("wrong", ["python"])
 

@@ -1,7 +1,5 @@
 """Where a compiler's gradient is wrong, the doctor goes from the launch to element, iteration and statement."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 
@@ -42,12 +40,10 @@ def wrong_sine(monkeypatch):
 def test_without_room_for_tangents_it_names_elements_only(wrong_sine, monkeypatch) -> None:
     b = Bench(qd.f32)
     x, y = b.x, b.y
-
     @qd.kernel
     def run():
         for i in x:
             y[None] += qd.sin(x[i])
-
     monkeypatch.setattr(dot_product, "MOST_BYTES", 3)  # y's tangent alone takes 4
     (found,) = qd.ad.check(run, y, x).verdicts
     assert found.kind == "wrong"
@@ -161,7 +157,6 @@ def test_an_iteration_of_many_trips_ends_with_what_is_known(wrong_sine, monkeypa
 def test_in_a_loop_and_behind_other_tasks_at_least_the_line_that_reads(wrong_sine) -> None:
     b = Bench(qd.f32)
     x, y, w = b.x, b.y, b.w
-
     @qd.kernel
     def run():
         for i in x:
@@ -171,7 +166,6 @@ def test_in_a_loop_and_behind_other_tasks_at_least_the_line_that_reads(wrong_sin
             for _ in range(3):
                 v = qd.sin(v) + 0.1
             y[None] += v
-
     found = cause_of(run, b)
     assert found.statement == "w[i] = 2.0 * x[i]"
     assert found.iteration

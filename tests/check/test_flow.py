@@ -1,7 +1,5 @@
 """Reports as data: their text, errors and limits; loops that carry a tangent on."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import numpy as np
@@ -113,13 +111,11 @@ def test_an_interrupt_ends_it_with_what_was_found(b) -> None:
 
 def test_memory_is_as_one_run_leaves_it(b) -> None:
     x, w, y = b.x, b.w, b.y
-
     @qd.kernel
     def grow():
         for i in x:
             w[i] = w[i] + x[i]
             y[None] += w[i]
-
     w.fill(1.0)
     qd.ad.check(grow, y)
     np.testing.assert_allclose(w.to_numpy(), 1.0 + x.to_numpy())
@@ -155,12 +151,10 @@ def test_a_nan_of_one_input_is_no_fault_of_another(b) -> None:
 @pytest.mark.parametrize("function", ["sqrt", "acos"])
 def test_a_value_outside_of_the_domain_is_not_said_to_be_a_slope(b, function: str) -> None:
     x, y, of = b.x, b.y, getattr(qd, function)
-
     @qd.kernel
     def outside():
         for i in x:
             y[None] += of(-2.0 - x[i] * x[i])
-
     said = str(qd.ad.check(outside, y, {"x": x}))
     assert "the first NaN arises on the way forwards" in said
     assert ("below 0 no value" if function == "sqrt" else "beyond them it has no value") in said
@@ -169,15 +163,12 @@ def test_a_value_outside_of_the_domain_is_not_said_to_be_a_slope(b, function: st
 
 def test_an_interrupt_ends_the_check_of_a_tape(b, monkeypatch) -> None:
     x, y = b.x, b.y
-
     @qd.kernel
     def squares():
         for i in x:
             y[None] += x[i] * x[i]
-
     def stop(*args) -> None:
         raise KeyboardInterrupt
-
     monkeypatch.setattr(differences, "moves", stop)
     with pytest.raises(KeyboardInterrupt, match="stopped before all was looked at"), qd.ad.Tape(y, grad_check=[x]):
         squares()
@@ -220,10 +211,8 @@ def test_only_operands_that_the_user_wrote_are_shown() -> None:
     qd.init(arch=qd.cpu, offline_cache=False)
     x, loss = qd.field(qd.f32, 2, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
     x.fill(3.0)
-
     @qd.kernel
     def stopped():
         for i in x:
             loss[None] += qd.stop_grad(x[i]) * x[i]
-
     assert "= with x[i] = 3.0, result = 3.0" in str(qd.ad.check(stopped, loss, x))

@@ -1,7 +1,5 @@
 """The doctor reports no cause for programs with right gradients: those of the table, and the sample kernels."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from contextlib import nullcontext
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 from programs import PROGRAMS
 from running import Bench, f64, job_of
-from sessions import skips
+from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab import kernels
@@ -27,32 +25,21 @@ RIGHT = [p for p in PROGRAMS.values() if p.grad and not p.exact and not p.large 
 EACH = 40  # by day one of so many
 
 
-@pytest.fixture(autouse=True)
-def session():
-    yield
-    qd.reset()
-
-
 @pytest.mark.filterwarnings("ignore::quadrants_lab.errors.QuadrantsWarning")
-@pytest.mark.parametrize(
-    ("program", "case", "arch"),
-    [
-        pytest.param(p, case, arch, id=f"{p.name}-{k}-{arch}", marks=[*marks, pytest.mark.slow] if n % EACH else marks)
-        for arch, marks in {"cpu": [], "vulkan": skips("vulkan")}.items()
-        for n, (p, k, case) in enumerate((p, k, case) for p in RIGHT for k, case in enumerate(p.cases))
-    ],
-)
+@pytest.mark.parametrize(("program", "case", "arch"), [
+    pytest.param(p, case, arch, id=f"{p.name}-{k}-{arch}", marks=[*marks, pytest.mark.slow] if n % EACH else marks)
+    for arch, marks in {"cpu": [], "vulkan": skips("vulkan")}.items()
+    for n, (p, k, case) in enumerate((p, k, case) for p in RIGHT for k, case in enumerate(p.cases))
+])
 def test_the_doctor_reports_nothing_for_a_right_program(program, case, arch) -> None:
     bench, job = Bench(f64, arch), job_of(program, case)
     kernel, args, placed = bench.kernel(job)
     loss = qd.field(qd.f64, (), needs_grad=True)
     sums = [total(f) for f in placed.values() if f.has_grad()]
-
     def run():
         kernel(*args)
         for one, f in zip(sums, (f for f in placed.values() if f.has_grad()), strict=True):
             one(f, loss)
-
     report = qd.ad.check(run, loss, {name: f for name, f in placed.items() if f.has_grad()})
     assert report.right, str(report)
 
@@ -262,12 +249,10 @@ def test_the_edge_of_a_jump_is_one(fp, steps) -> None:
 
 def test_a_derivative_that_no_step_can_resolve_is_noise() -> None:
     """The derivative of sixty turns of the logistic map is 1e14; forward mode agrees with it."""
-
     def turns(v):
         for _ in range(60):
             v = 3.9 * v * (1.0 - v)
         return v
-
     assert one_gradient(turns, [0.3, 0.2, 0.123, 0.456], "f64") == "noisy"
 
 

@@ -1,7 +1,5 @@
 """`quadrants_lab.distributed`: the same on two workers as in one process, whatever happens to the workers."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import pwd
@@ -77,7 +75,6 @@ def same(left: Gradients, right: Gradients) -> None:
 
 # --- gradients ------------------------------------------------------------------------------------------------------
 
-
 @pytest.mark.parametrize("together", [1, 4])
 @pytest.mark.parametrize("summed", [False, True])
 def test_diffusivity_is_the_same_as_in_this_process(client: Any, summed: bool, together: int) -> None:
@@ -149,7 +146,6 @@ def test_shards_may_be_futures(client: Any) -> None:
 
 # --- workers --------------------------------------------------------------------------------------------------------
 
-
 def test_a_worker_keeps_its_session_and_takes_the_clients_settings(client: Any) -> None:
     params = np.zeros(5)
     qd.init(arch=qd.cpu, default_fp=qd.f64, ad_stack_budget_bytes=1 << 20)
@@ -218,7 +214,6 @@ def test_warnings_of_the_language_come_back(client: Any) -> None:
 
 
 # --- what cannot be sent --------------------------------------------------------------------------------------------
-
 
 def test_programs_of_a_notebook_go_with_their_source(client: Any) -> None:
     """Kernels, funcs and classes of a module that workers cannot import; the error of one shows its line."""
@@ -299,7 +294,6 @@ def test_objects_that_cannot_be_sent_are_named(client: Any) -> None:
 
 # --- faults ---------------------------------------------------------------------------------------------------------
 
-
 def test_workers_that_are_killed_cost_nothing_but_time(client: Any, tmp_path: Path) -> None:
     markers = {5: tmp_path / "first", 11: tmp_path / "second"}
     for marker in markers.values():
@@ -354,11 +348,9 @@ def test_the_error_of_a_kernel_has_its_line_and_its_shard(client: Any, summed: b
 def test_ctrl_c_leaves_the_cluster_usable(client: Any) -> None:
     """SIGINT goes to this process and, as from a terminal, to the workers."""
     pids = set(client.run(os.getpid).values())
-
     def interrupt(shard: int, loss: float) -> None:
         for pid in (*pids, os.getpid()):
             os.kill(pid, signal.SIGINT)
-
     shards = [(n, "") for n in range(200)]
     with pytest.raises(KeyboardInterrupt):
         map_gradients(programs.killed, SQUARES, shards, client, progress=interrupt)
@@ -419,7 +411,6 @@ def test_nothing_is_left_of_a_client_that_is_killed(tmp_path: Path, monkeypatch:
 
 # --- the notebook ---------------------------------------------------------------------------------------------------
 
-
 def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
     for where, kind in ((False, Inspection), (client, Saved)):
         seen = inspect_shard(programs.asserts, SQUARES, 2, where)
@@ -432,20 +423,16 @@ def test_a_shard_has_an_inspector_wherever_it_ran(client: Any) -> None:
 
 # --- wrong calls ----------------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    "fn, params, more, says",
-    [
-        (programs.asserts, np.arange(3), {}, "QL2201.*params has dtype int64"),
-        (programs.asserts, {"n": [1]}, {}, "QL2201.*parameter n has dtype int64"),
-        (programs.without_tape, SQUARES, {}, "QL2202.*no gradient was run"),
-        (lambda x, shard: x, SQUARES, {}, "QL2203.*a loss is one number"),
-        (lambda x, shard: (0.0, np.zeros(3)), SQUARES, {}, r"QL2203.*one of shape \(3,\) for the gradient by params"),
-        (lambda x, shard: (0.0, {"b": x["a"]}), {"a": SQUARES}, {}, "QL2203.*none for the gradient by a"),
-        (programs.asserts, SQUARES, {"together": 3}, "QL2207.*power of two, not 3"),
-        (programs.asserts, SQUARES, {"init": {}}, "QL2208.*takes no init"),
-    ],
-)
+@pytest.mark.parametrize("fn, params, more, says", [
+    (programs.asserts, np.arange(3), {}, "QL2201.*params has dtype int64"),
+    (programs.asserts, {"n": [1]}, {}, "QL2201.*parameter n has dtype int64"),
+    (programs.without_tape, SQUARES, {}, "QL2202.*no gradient was run"),
+    (lambda x, shard: x, SQUARES, {}, "QL2203.*a loss is one number"),
+    (lambda x, shard: (0.0, np.zeros(3)), SQUARES, {}, r"QL2203.*one of shape \(3,\) for the gradient by params"),
+    (lambda x, shard: (0.0, {"b": x["a"]}), {"a": SQUARES}, {}, "QL2203.*none for the gradient by a"),
+    (programs.asserts, SQUARES, {"together": 3}, "QL2207.*power of two, not 3"),
+    (programs.asserts, SQUARES, {"init": {}}, "QL2208.*takes no init"),
+])
 def test_wrong_calls(fn: Any, params: Any, more: dict[str, Any], says: str) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match="(?s)" + says):
         map_gradients(fn, params, [0], client=False, **more)

@@ -1,7 +1,5 @@
 """Progress of shards in a notebook."""
 
-from __future__ import annotations
-
 import math
 
 import distributed_programs as programs

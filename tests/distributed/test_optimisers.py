@@ -1,7 +1,5 @@
 """Programs over shards: `kernels/rods.py` under three optimisers, `scripts/test_gpu2.py` without a GPU."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every diagnostic of the front end, as text: what is wrong, where, why, and what to do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

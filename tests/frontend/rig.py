@@ -1,7 +1,5 @@
 """Stand-ins for the user's face of the language, and kernels read from the files in `cases`."""
 
-from __future__ import annotations
-
 import linecache
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Programs that are deep: they compile on every backend, and endless recursion is an error."""
 
-from __future__ import annotations
-
 import functools
 import signal
 import sys
@@ -13,6 +11,7 @@ import pytest
 from child import Child
 from conftest import ROOT
 from deep import PROGRAMS, define, made
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsCompilationError, QuadrantsSyntaxError, QuadrantsWarning
@@ -32,17 +31,11 @@ def usual_limit() -> Iterator[None]:
     sys.setrecursionlimit(before)
 
 
-@pytest.fixture
-def session() -> Iterator[None]:
-    qd.init(arch=qd.cpu, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"))
 
 
 # --- what compiles --------------------------------------------------------------------------------------------------
 
-
-@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_code_of_every_backend(name: str) -> None:
     make, n = PROGRAMS[name]
@@ -56,7 +49,6 @@ def test_code_of_every_backend(name: str) -> None:
         assert all(launchable.code(stage) for stage in stages.values())
 
 
-@pytest.mark.usefixtures("session")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ir_as_text_and_back(name: str) -> None:
     make, n = PROGRAMS[name]
@@ -74,7 +66,6 @@ def test_ir_as_text_and_back(name: str) -> None:
     assert kernel.sizes() is not None
 
 
-@pytest.mark.usefixtures("session")
 def test_calls_that_qd_static_ends() -> None:
     """They were an error beyond 64."""
     y = qd.field(qd.i32, shape=())
@@ -94,7 +85,6 @@ def k():
     assert y[None] == 300 * 301 // 2
 
 
-@pytest.mark.usefixtures("session")
 def test_calls_over_the_parts_of_a_tuple() -> None:
     """Tuples of other lengths and other fields are other arguments."""
     a, b = qd.field(qd.i32, shape=()), qd.field(qd.i32, shape=())
@@ -115,14 +105,12 @@ def k():
 
 # --- what does not end ----------------------------------------------------------------------------------------------
 
-
 def refused(text: str, **names: object) -> str:
     with pytest.raises(QuadrantsSyntaxError) as caught:
         define(text, **names)["k"]()
     return str(caught.value)
 
 
-@pytest.mark.usefixtures("session")
 def test_an_error_of_recursion_shows_the_calls() -> None:
     text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{(j + 1) % 3}(a - 1)\n" for j in range(3))
     said = refused(f"{text}@qd.kernel\ndef k(v: qd.i32 = 3) -> qd.i32:\n    return f0(v)\n")
@@ -131,7 +119,6 @@ def test_an_error_of_recursion_shows_the_calls() -> None:
     assert "return f0(a - 1)" in said
 
 
-@pytest.mark.usefixtures("session")
 def test_an_error_of_recursion_after_many_calls_is_short() -> None:
     text = "".join(f"@qd.func\ndef f{j}(a):\n    return f{j + 1}(a - 1)\n" for j in range(150))
     text += "@qd.func\ndef f150(a):\n    return f150(a)\n"
@@ -141,7 +128,6 @@ def test_an_error_of_recursion_after_many_calls_is_short() -> None:
     assert len(said.splitlines()) < 30
 
 
-@pytest.mark.usefixtures("session")
 def test_static_arguments_without_end() -> None:
     text = "@qd.func\ndef up(n: qd.template()):\n    return up(n + 1)\n"
     said = refused(f"{text}@qd.kernel\ndef k() -> qd.i32:\n    return up(0)\n")
@@ -153,14 +139,12 @@ def test_static_arguments_without_end() -> None:
 def test_too_deep_for_any_stack_is_an_error() -> None:
     def forever(n: int) -> int:
         return max(map(forever, [n + 1]))
-
     with pytest.raises(QuadrantsCompilationError, match="QL1211"):
         run_deep(lambda: forever(0))
     assert sys.getrecursionlimit() < 10_000
 
 
 # --- the thread -----------------------------------------------------------------------------------------------------
-
 
 def deep(n: int) -> threading.Thread:
     return deep(n - 1) if n else threading.current_thread()
@@ -175,27 +159,22 @@ def test_errors_come_through() -> None:
     def fail() -> None:
         deep(5000)
         raise KeyError("this")
-
     with pytest.raises(KeyError, match="this"):
         run_deep(fail)
 
 
-@pytest.mark.usefixtures("session")
 def test_a_static_expression_of_a_deep_program_reads_fields() -> None:
     """Reading a field takes the session's lock, which the thread that launches holds."""
     n = qd.field(qd.i32, shape=())
     y = qd.field(qd.i32, shape=())
     n[None] = 3
-
     def now() -> int:
         return int(n[None])
-
     text = "@qd.kernel\ndef k():\n    y[None] = qd.static(now())" + " + 1" * 500 + "\n"
     define(text, y=y, now=now)["k"]()
     assert y[None] == 503
 
 
-@pytest.mark.usefixtures("session")
 def test_a_warning_of_a_deep_program_is_given_once() -> None:
     y = qd.field(qd.i32, shape=())
     text = "@qd.kernel\ndef k():\n    y[None] = 1.5" + " + 1.0" * 500 + "\n"
@@ -236,7 +215,6 @@ def test_ctrl_c_ends_the_work_of_the_thread() -> None:
 
 # --- functools ------------------------------------------------------------------------------------------------------
 
-
 def logged(fn):
     @functools.wraps(fn)
     def inner(*args, **kwargs):
@@ -249,35 +227,27 @@ def one(v: qd.f32) -> qd.f32:
     return v + 1.0
 
 
-@pytest.mark.parametrize(
-    "decorated, says",
-    [
-        (logged(one), "write @qd.kernel directly above def"),
-        (functools.partial(one, 3.0), r"functools.partial\(qd.kernel\(one\), ...\)"),
-        (functools.lru_cache(one), "would write nothing"),
-        (functools.singledispatch(one), "the wrapper of one is Python"),
-    ],
-    ids=["wraps", "partial", "cache", "singledispatch"],
-)
+@pytest.mark.parametrize("decorated, says", [
+    (logged(one), "write @qd.kernel directly above def"),
+    (functools.partial(one, 3.0), r"functools.partial\(qd.kernel\(one\), ...\)"),
+    (functools.lru_cache(one), "would write nothing"),
+    (functools.singledispatch(one), "the wrapper of one is Python"),
+], ids=["wraps", "partial", "cache", "singledispatch"])
 def test_wrapped_kernels(decorated, says: str) -> None:
     with pytest.raises(QuadrantsSyntaxError, match=f"(?s)QL2067.*{says}") as caught:
         qd.kernel(decorated)
     assert "def one(v" in str(caught.value)
 
 
-@pytest.mark.usefixtures("session")
 def test_the_other_way_round_is_python() -> None:
     kernel = qd.kernel(one)
     assert functools.partial(kernel, 2.0)() == 3.0
     assert logged(kernel)(4.0) == 5.0
 
 
-@pytest.mark.usefixtures("session")
 def test_a_cached_func_is_a_func() -> None:
     cached = qd.func(functools.lru_cache(one))
-
     @qd.kernel
     def k(v: qd.f32) -> qd.f32:
         return cached(v) * 2.0
-
     assert k(3.0) == 8.0

@@ -1,7 +1,5 @@
 """Source to IR, as text: every case file has its expected kernels beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Finding a function's text, and pointing into it."""
 
-from __future__ import annotations
-
 import enum
 import functools
 from typing import Any

@@ -1,7 +1,5 @@
 """The garbage collector around imports."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Iterator
@@ -24,12 +22,10 @@ def collector() -> Iterator[None]:
 def test_the_collector_is_off_within_and_as_it_was_behind(on: bool) -> None:
     (gc.enable if on else gc.disable)()
     within = []
-
     def fail() -> None:
         with importing():
             within.append(gc.isenabled())
             raise ImportError
-
     with pytest.raises(ImportError):
         fail()
     assert (within, gc.isenabled()) == ([False], on)

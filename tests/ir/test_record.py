@@ -1,7 +1,5 @@
 """`ir.record.dataclass` beside Python's own."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import pickle
@@ -99,7 +97,6 @@ def test_a_field_may_have_any_name() -> None:
         put: int = 3
         missing: list[int] = field(default_factory=list)
         other: int = 5
-
     x = Any_(1, cls=2)
     assert (x.self, x.cls, x.put, x.missing, x.other) == (1, 2, 3, [], 5)
     assert x == Any_(1, 2)
@@ -119,7 +116,6 @@ def test_methods_are_compiled_when_they_are_called() -> None:
     @record.dataclass(slots=True)
     class Late:
         a: int
-
     before = Late.__init__
     assert Late(1).a == 1
     assert Late.__init__ is not before

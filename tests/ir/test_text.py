@@ -134,25 +134,22 @@ def test_ids_that_are_left_out_are_filled_in():
     assert kernel.next_id == 3
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message", "caret"),
-    [
-        ("kernel k", "kernle k", "expected 'kernel'", 0),
-        ("n: i32", "n: int", "expected a dtype", 12),
-        ("next %9 {", "next %9", "expected '{'", 32),
-        ("f32[4]", "f32[4x]", "expected the shape in brackets", 22),
-        ("const 0", "const 0.5", "expected a constant of i32", 18),
-        ("const 0", "constant 0", "expected a primitive", 12),
-        ("@y[%0]", "@y[%0", "expected ']'", 26),
-        ("@y[%0]", "@y[%0] %1", "unexpected text after the statement", 28),
-        ("@y[%0]", "@y[\u00a7]", "cannot read this", 24),
-        ("  if %2", "  iff %2", "expected a statement", 2),
-        ("} else {", "}", "expected 'else'", 3),
-        ("-> (%4: f32)", "-> (%4)", "expected ':'", 10),
-        ("  } -> (%4: f32)\n}\n", "", "expected '}', found the end of the text", 0),
-        ("  } -> (%4: f32)\n}\n", "  }\n}\nmore", "unexpected text after the kernel", 0),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message", "caret"), [
+    ("kernel k", "kernle k", "expected 'kernel'", 0),
+    ("n: i32", "n: int", "expected a dtype", 12),
+    ("next %9 {", "next %9", "expected '{'", 32),
+    ("f32[4]", "f32[4x]", "expected the shape in brackets", 22),
+    ("const 0", "const 0.5", "expected a constant of i32", 18),
+    ("const 0", "constant 0", "expected a primitive", 12),
+    ("@y[%0]", "@y[%0", "expected ']'", 26),
+    ("@y[%0]", "@y[%0] %1", "unexpected text after the statement", 28),
+    ("@y[%0]", "@y[\u00a7]", "cannot read this", 24),
+    ("  if %2", "  iff %2", "expected a statement", 2),
+    ("} else {", "}", "expected 'else'", 3),
+    ("-> (%4: f32)", "-> (%4)", "expected ':'", 10),
+    ("  } -> (%4: f32)\n}\n", "", "expected '}', found the end of the text", 0),
+    ("  } -> (%4: f32)\n}\n", "  }\n}\nmore", "unexpected text after the kernel", 0),
+])
 def test_errors_show_the_place(old, new, message, caret):
     assert old in GOOD
     with pytest.raises(ParseError) as e:

@@ -112,30 +112,20 @@ WRONG = {
     "undefined": ("store @y[], %3", "%3 is read where it is not visible"),
     "defined later": ("%3: f32 = sin %4\n%4: f32 = const 0.0", "%4 is read where it is not visible"),
     "out of an arm": (
-        "if %2 {\n%3: f32 = sin %1\nyield\n} else {\nyield\n}\nstore @y[], %3",
-        "%3 is read where it is not",
+        "if %2 {\n%3: f32 = sin %1\nyield\n} else {\nyield\n}\nstore @y[], %3", "%3 is read where it is not"
     ),
-    "result inside": (
-        "if %2 {\nyield %1\n} else {\nyield %3\n} -> (%3: f32)",
-        "%3 is read where it is not visible",
-    ),
+    "result inside": ("if %2 {\nyield %1\n} else {\nyield %3\n} -> (%3: f32)", "%3 is read where it is not visible"),
     "cond in body": (
-        "while {\n%3: u1 = not %2\nyield %3\n} do {\n%4: u1 = not %3\nyield\n}",
-        "%3 is read where it is not",
+        "while {\n%3: u1 = not %2\nyield %3\n} do {\n%4: u1 = not %3\nyield\n}", "%3 is read where it is not"
     ),
     "carried behind": (
-        "for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nyield %4\n} -> (%5: f32)\nstore @y[], %4",
-        "%4 is read",
+        "for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nyield %4\n} -> (%5: f32)\nstore @y[], %4", "%4 is read"
     ),
-    "index behind": (
-        "for %3: i32 in %0..%0 {\nyield\n}\nstore @c[%3, %0], %0",
-        "%3 is read where it is not visible",
-    ),
+    "index behind": ("for %3: i32 in %0..%0 {\nyield\n}\nstore @c[%3, %0], %0", "%3 is read where it is not visible"),
     "bounds in body": (TASK.format(body="%12: i32 = neg %10"), "%10 is read where it is not visible"),
     "defined twice": ("%1: i32 = const 3", "id 1 is defined twice"),
     "twice in arms": (
-        "if %2 {\n%3: i32 = const 1\nyield\n} else {\n%3: i32 = const 1\nyield\n}",
-        "id 3 is defined twice",
+        "if %2 {\n%3: i32 = const 1\nyield\n} else {\n%3: i32 = const 1\nyield\n}", "id 3 is defined twice"
     ),
     # types
     "mixed dtypes": ("%3: f32 = add %0, %1", "add cannot be applied to i32, f32"),
@@ -175,26 +165,15 @@ WRONG = {
     "terminator at top": ("yield", "the body of a kernel has no terminator"),
     "no terminator": ("if %2 {\nstore @y[], %1\n} else {\nyield\n}", "a block does not end in a terminator"),
     "empty block": ("if %2 {\n} else {\nyield\n}", "a block is empty"),
-    "two terminators": (
-        "if %2 {\nyield\nyield\n} else {\nyield\n}",
-        "a terminator stands before the end of its block",
-    ),
-    "arity of an arm": (
-        "if %2 {\nyield %1\n} else {\nyield\n} -> (%3: f32)",
-        "carries 0 values where 1 are expected",
-    ),
-    "dtype of an arm": (
-        "if %2 {\nyield %1\n} else {\nyield %0\n} -> (%3: f32)",
-        "is i32 where f32 is expected",
-    ),
+    "two terminators": ("if %2 {\nyield\nyield\n} else {\nyield\n}", "a terminator stands before the end of its block"),
+    "arity of an arm": ("if %2 {\nyield %1\n} else {\nyield\n} -> (%3: f32)", "carries 0 values where 1 are expected"),
+    "dtype of an arm": ("if %2 {\nyield %1\n} else {\nyield %0\n} -> (%3: f32)", "is i32 where f32 is expected"),
     "condition": ("if %0 {\nyield\n} else {\nyield\n}", "the condition is not u1"),
     "init dtype": (
-        "for %3: i32 in %0..%0 carry (%4: f32 = %0) {\nyield %4\n} -> (%5: f32)",
-        "value 0 of the loop's inits is i32",
+        "for %3: i32 in %0..%0 carry (%4: f32 = %0) {\nyield %4\n} -> (%5: f32)", "value 0 of the loop's inits is i32"
     ),
     "result of a loop": (
-        "for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nyield %4\n} -> (%5: i32)",
-        "carried values and results",
+        "for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nyield %4\n} -> (%5: i32)", "carried values and results"
     ),
     "no result": ("for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nyield %4\n}", "carried values and results"),
     "step dtype": ("for %3: i32 in %0..%0 step %1 {\nyield\n}", "loop bounds and index differ in dtype"),
@@ -207,43 +186,27 @@ WRONG = {
     "continue outside": ("if %2 {\ncontinue\n} else {\nyield\n}", "continue outside of a loop"),
     "break of a task": (TASK.format(body="if %2 {\nbreak\n} else {\nyield\n}"), "break outside of a loop"),
     "break in a condition": (
-        "while {\nif %2 {\nbreak\n} else {\nyield\n}\nyield %2\n} do {\nyield\n}",
-        "break outside",
+        "while {\nif %2 {\nbreak\n} else {\nyield\n}\nyield %2\n} do {\nyield\n}", "break outside"
     ),
     "break carries": (
-        "for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nbreak\n} -> (%5: f32)",
-        "carries 0 values where 1",
+        "for %3: i32 in %0..%0 carry (%4: f32 = %1) {\nbreak\n} -> (%5: f32)", "carries 0 values where 1"
     ),
     "task in a branch": (
-        f"if %2 {{\n{TASK.format(body='')}\nyield\n}} else {{\nyield\n}}",
-        "Offload cannot stand here",
+        f"if %2 {{\n{TASK.format(body='')}\nyield\n}} else {{\nyield\n}}", "Offload cannot stand here"
     ),
-    "kind of task": (
-        TASK.format(body="").replace("range_for", "mesh_for"),
-        "'mesh_for' is not a kind of task",
-    ),
-    "serial with an index": (
-        TASK.format(body="").replace("range_for", "serial"),
-        "only a serial task has no indices",
-    ),
+    "kind of task": (TASK.format(body="").replace("range_for", "mesh_for"), "'mesh_for' is not a kind of task"),
+    "serial with an index": (TASK.format(body="").replace("range_for", "serial"), "only a serial task has no indices"),
     "index of a task": (
-        TASK.replace("(%11: i32)", "(%11: u32)").format(body=""),
-        "a task's index is neither i32 nor i64",
+        TASK.replace("(%11: i32)", "(%11: u32)").format(body=""), "a task's index is neither i32 nor i64"
     ),
     "bounds and index of a task": (
         TASK.replace("(%11: i32)", "(%11: i64)").format(body=""),
         "value 0 of the terminator is i32 where i64 is expected",
     ),
-    "bounds of a task": (
-        TASK.format(body="").replace("yield %10, %10", "yield %10"),
-        "carries 1 values where 2",
-    ),
+    "bounds of a task": (TASK.format(body="").replace("yield %10, %10", "yield %10"), "carries 1 values where 2"),
     # adstacks
     "push outside": ("adstack_push $3, %1", "$3 is no adstack of this task"),
-    "alloca outside": (
-        'adstack_alloca $3: f32 primal %1 reason ""',
-        "adstack_alloca does not stand at the top level",
-    ),
+    "alloca outside": ('adstack_alloca $3: f32 primal %1 reason ""', "adstack_alloca does not stand at the top level"),
     "alloca in a branch": (
         TASK.format(body='if %2 {\nadstack_alloca $3: f32 primal %1 reason ""\nyield\n} else {\nyield\n}'),
         "adstack_alloca does not stand at the top level",
@@ -315,10 +278,8 @@ def test_wrong_kernels():
 def test_the_error_shows_statement_span_and_pass():
     k = kernel("%3: f32 = sin %1\nstore @y[], %3")
     span = Span("cell 4", 9, 4, 9, 20)
-
     def break_it(k):
         return replace(k, body=(*k.body[:-2], replace(k.body[-1], span=span)))
-
     with pytest.raises(VerifyError) as e:
         run(k, (lambda k: k, break_it), verify=True)
     assert str(e.value) == (

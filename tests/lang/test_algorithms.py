@@ -1,7 +1,5 @@
 """`qd.algorithms` against numpy, over fields and ndarrays, on every backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, session_of

@@ -11,7 +11,6 @@ from quadrants_lab.runtime.launch.observe import launching
 
 stands_in = pytest.mark.skipif(not driver.probe(), reason="a device is here, which need not have a second beside it")
 
-
 HOW = {"simulate": True, "enable_fallback": False, "offline_cache": False}
 
 
@@ -23,7 +22,6 @@ def init(arch):
 def squares(x: qd.template(), y: qd.template()):
     for i in x:
         y[None] += x[i] * x[i]
-
 
 @qd.kernel
 def scale(x: qd.types.ndarray(), k: float):

@@ -37,7 +37,6 @@ def test_vectors() -> None:
     @qd.kernel
     def k(v: vec3, n: qd.i32) -> qd.f32:
         return v[0] + 2 * v[1] + n * v.z
-
     for given in ([1, 2, 3], (1, 2, 3), np.array([1, 2, 3]), qd.Vector([1, 2, 3]), vec3(1, 2, 3)):
         assert k(given, 2) == 11
         assert k(n=2, v=given) == 11
@@ -52,7 +51,6 @@ def test_integer_vectors_take_no_reals() -> None:
     @qd.kernel
     def k(v: qd.types.vector(2, qd.i32)) -> qd.i32:
         return v[0] + v[1]
-
     assert k([1, 2]) == 3
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"v\[0\]"):
         k([1.5, 2])
@@ -63,7 +61,6 @@ def test_matrices() -> None:
     @qd.kernel
     def k(m: qd.types.matrix(2, 3, qd.f64)) -> qd.f64:
         return m[0, 1] + 10 * m[1, 2]
-
     assert k([[1, 2, 3], [4, 5, 6]]) == k(qd.Matrix([[1, 2, 3], [4, 5, 6]])) == 62
     with pytest.raises(qd.QuadrantsRuntimeTypeError):
         k([1, 2, 3, 4, 5, 6])
@@ -73,7 +70,6 @@ def test_structs() -> None:
     @qd.kernel
     def k(s: Outer, t: Body) -> qd.f32:
         return s.body.mass + s.body.pos.y * s.k + t.tag
-
     given = Outer(body=Body(1, [1, 2, 3], 4), k=10)
     assert k(given, Body(tag=100)) == 121
     for bad in (3, {"body": 1}, vec3(1, 2, 3), Body()):
@@ -134,11 +130,9 @@ def test_members_need_annotations_of_the_language() -> None:
     @dataclasses.dataclass
     class Wrong:
         a: list
-
     @qd.kernel
     def k(w: Wrong):
         pass
-
     with pytest.raises(QuadrantsSyntaxError, match=r"Wrong\.a"):
         k(Wrong([]))
 
@@ -146,14 +140,9 @@ def test_members_need_annotations_of_the_language() -> None:
 @NEEDS_F64
 def test_gradients_through_arguments() -> None:
     @qd.kernel
-    def k(
-        x: qd.types.NDArray[qd.types.vector(2, qd.f64), 1],
-        w: qd.types.vector(2, qd.f64),
-        loss: qd.types.ndarray(),
-    ):
+    def k(x: qd.types.NDArray[qd.types.vector(2, qd.f64), 1], w: qd.types.vector(2, qd.f64), loss: qd.types.ndarray()):
         for i in x:
             loss[None] += x[i][0] * w[0] + x[i][1] ** 2 * w[1]
-
     x = qd.Vector.ndarray(2, qd.f64, 3, needs_grad=True)
     loss = qd.ndarray(qd.f64, (), needs_grad=True)
     x.fill(3)
@@ -214,7 +203,6 @@ def test_scalars_refuse_arrays_of_vectors() -> None:
     def k(a: qd.types.NDArray[qd.f32, 1]):
         for i in a:
             a[i] = 1
-
     k(qd.ndarray(qd.f32, 3))
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match="elements of shape"):
         k(qd.Vector.ndarray(3, qd.f32, 4))
@@ -297,7 +285,6 @@ def test_equal_templates_are_not_one(made, plans) -> None:
     @qd.kernel
     def inverse(a: qd.template()) -> qd.f32:
         return a.unit / a.gain
-
     for _ in range(2):
         assert [inverse(made("a", gain)) for gain in (0.0, -0.0, 2)] == [np.inf, -np.inf, 0.5]
         assert inverse(made("a", 2, unit=3.0)) == 1.5
@@ -356,15 +343,12 @@ def test_zeros_of_both_signs_are_two_templates() -> None:
     @qd.kernel
     def inverse(a: qd.template()) -> qd.f32:
         return 1.0 / a
-
     assert [inverse(0.0), inverse(-0.0), inverse(0.0)] == [np.inf, -np.inf, np.inf]
 
 
 def test_a_struct_captured_and_one_as_template() -> None:
     body = Body(2, [1, 2, 3], 4)
-
     @qd.kernel
     def captured() -> qd.f32:
         return body.mass * body.pos.z
-
     assert captured() == 6

@@ -51,7 +51,6 @@ def inner(out: qd.template(), v):
     assert store(out, 6, v) == v
     return v
 
-
 @qd.kernel
 def holds(out: qd.template()):
     x = 1
@@ -67,11 +66,9 @@ def holds(out: qd.template()):
             assert store(out, 8 + i, i) == i
     assert inner(out, 3) == tells(3)
 
-
 @qd.kernel
 def fails(out: qd.template()):
     assert store(out, 0, 7) == 8, "seven is not {}".format(store(out, 1, 8))  # noqa: UP032
-
 
 @qd.kernel
 def in_a_loop(out: qd.template()):
@@ -131,7 +128,6 @@ def searched(x: qd.template(), n):
         k += 1
     return k
 
-
 @qd.kernel
 def with_asserts(x: qd.template(), n: qd.i32):
     assert n > 3 or x[n] > 0, f"{n} of {x[2]}"
@@ -139,7 +135,6 @@ def with_asserts(x: qd.template(), n: qd.i32):
         assert searched(x, n) < 8
         x[i] += 1
     assert qd.random() < 2.0
-
 
 @qd.kernel
 def without(x: qd.template(), n: qd.i32):

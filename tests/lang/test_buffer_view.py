@@ -1,7 +1,5 @@
 """Views: runs of elements of an ndarray as arguments of kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, session_of
@@ -15,12 +13,10 @@ session = session_of(EVERYWHERE)
 def scale(v, i, by):
     v[i] *= by + v.shape[0]
 
-
 @qd.kernel
 def scaled(v: qd.BufferView[qd.f32], by: qd.f32):
     for i in range(v.size):
         scale(v, i, by)
-
 
 @qd.kernel
 def weighted(v: qd.BufferView, w: qd.types.BufferViewType(qd.f32), y: qd.template()):

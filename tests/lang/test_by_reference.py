@@ -1,8 +1,6 @@
 """Template parameters of funcs stand for what they are given: locals and elements can be assigned through them. Each
 kernel is compared with one that says the same without them, values and gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from complex_step import gradient
@@ -46,7 +44,6 @@ def grow(v: qd.template(), k: qd.template(), value):
     v[0] += value
     return v[0]
 
-
 @qd.kernel
 def locals_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
     for i in x:
@@ -58,7 +55,6 @@ def locals_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
             else:
                 twice(v=a, by=b)
         y[i] += a * b
-
 
 @qd.kernel
 def locals_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
@@ -83,7 +79,6 @@ def locals_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
                     a += 1.0
         y[i] += a * b
 
-
 @qd.kernel
 def elements_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
     for i in x:
@@ -91,7 +86,6 @@ def elements_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
             accumulate(y[j], x[i])
     for i in range(4):
         advance(y[i], 0.5, 2)
-
 
 @qd.kernel
 def elements_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
@@ -108,7 +102,6 @@ def elements_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
         if left == 0:
             y[i] += 1.0
 
-
 @qd.kernel
 def vectors_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
     for i in x:
@@ -116,7 +109,6 @@ def vectors_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
         for j in range(n):
             y[i] += grow(v, 1, x[j])
         y[i] += v[1]
-
 
 @qd.kernel
 def vectors_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
@@ -171,7 +163,6 @@ def mix_twice(a: qd.template(), b: qd.template(), n: qd.i32):
     a *= 0.5
     mix(b, a, 1)
 
-
 @qd.kernel
 def pairs_of_a_local(x: qd.template(), y: qd.template(), at: qd.template(), n: qd.i32):
     for i in at:
@@ -206,16 +197,13 @@ def mixed_pairs(x, a, b, n):
 
 def test_a_parameter_that_stands_for_an_element_is_the_target_of_an_atomic():
     x = qd.field(qd.i32, 4)
-
     @qd.func
     def count(c: qd.template()):
         return qd.atomic_add(c, 2)
-
     @qd.kernel
     def many():
         for i in range(100):
             x[3] += count(x[i % 2]) * 0
-
     many()
     assert x.to_numpy().tolist() == [100, 100, 0, 0]
 
@@ -238,15 +226,12 @@ def test_elements_that_turn_out_to_be_one_are_changed_as_one(n):
 
 def test_atomic_through_a_parameter():
     y = qd.field(qd.i32, ())
-
     @qd.func
     def count(c: qd.template()):
         c += 1
-
     @qd.kernel
     def many():
         for i in range(100_000):
             count(y[None])
-
     many()
     assert y[None] == 100_000

@@ -1,7 +1,5 @@
 """Classes whose methods are kernels and funcs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import WITH_F64, session_of
@@ -214,7 +212,6 @@ class Equal:
 def test_objects_are_distinguished_by_identity():
     class Same(Equal):
         pass
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="Same, which is not data-oriented"):
         Same(1).get()
     qd.data_oriented(Same)
@@ -231,11 +228,9 @@ def test_a_method_cannot_assign_attributes():
     @qd.data_oriented
     class A:
         k = 1
-
         @qd.kernel
         def set(self):
             self.k = 5
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="attribute"):
         A().set()
 

@@ -1,7 +1,5 @@
 """Fields and ndarrays from Python: element access, numpy both ways, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -10,7 +8,6 @@ import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsError, QuadrantsIndexError
 
 MAKERS = pytest.mark.parametrize("make", [qd.field, qd.ndarray])
-
 
 session = session_of(EVERYWHERE)
 
@@ -45,23 +42,20 @@ def test_a_zero_dimensional_field_takes_none_and_the_empty_tuple() -> None:
     assert type(x[None]) is int
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value", "read"),
-    [
-        (qd.i64, 2**40, 2**40),
-        (qd.u32, 2**32 - 1, 2**32 - 1),
-        (qd.u8, np.int64(255), 255),
-        (qd.u1, 5, 1),
-        (qd.f32, 3, 3.0),
-        (qd.f32, 1e300, float("inf")),
-        (qd.i32, np.int64(-7), -7),
-        (qd.f64, np.float32(0.5), 0.5),
-        (qd.i32, True, 1),
-        (qd.f16, 1, 1.0),
-        (qd.f32, np.array(2.5), 2.5),
-        (qd.i32, np.array(7), 7),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "value", "read"), [
+    (qd.i64, 2**40, 2**40),
+    (qd.u32, 2**32 - 1, 2**32 - 1),
+    (qd.u8, np.int64(255), 255),
+    (qd.u1, 5, 1),
+    (qd.f32, 3, 3.0),
+    (qd.f32, 1e300, float("inf")),
+    (qd.i32, np.int64(-7), -7),
+    (qd.f64, np.float32(0.5), 0.5),
+    (qd.i32, True, 1),
+    (qd.f16, 1, 1.0),
+    (qd.f32, np.array(2.5), 2.5),
+    (qd.i32, np.array(7), 7),
+])
 def test_writes_convert_what_the_dtype_holds(dtype, value, read) -> None:
     x = qd.field(dtype, 2)
     x[1] = value

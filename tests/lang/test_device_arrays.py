@@ -1,7 +1,5 @@
 """Arrays of other libraries on the GPU as kernel arguments: without a copy, ordered with the owner's stream."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 
@@ -14,7 +12,6 @@ import quadrants_lab as qd
 from quadrants_lab.backends.cuda import driver
 
 OURS = sessions("cuda")
-
 
 session = session_of(OURS)
 
@@ -109,12 +106,10 @@ def test_the_default_stream_needs_no_order():
 
 def test_shapes_and_dtypes():
     x = Theirs(np.arange(6).reshape(2, 3), np.int32, None)
-
     @qd.kernel
     def add(x: qd.types.ndarray(dtype=qd.math.ivec3, ndim=1), y: qd.types.ndarray(dtype=qd.i32, ndim=2)):
         for i in range(x.shape[0]):
             y[i, 0] += x[i][2]
-
     add(x, x)
     assert x.tolist() == [[2, 1, 2], [8, 4, 5]]
     x.about["strides"] = (12, 4)
@@ -154,14 +149,12 @@ def test_adstacks_are_sized_for_what_is_there_now():
     x, y = (qd.ndarray(qd.f32, shape=(3,), needs_grad=True) for _ in range(2))
     n = Theirs([1, 2, 3], np.int32)
     x.fill(2)
-
     def gradient() -> list[float]:
         y.grad.fill(1)
         x.grad.fill(0)
         powers(x, n, y)
         powers.grad(x, n, y)
         return x.grad.to_numpy().tolist()
-
     assert gradient() == [4.0, 12.0, 32.0]
     there = (ctypes.c_int32 * 3).from_address(n.address)
     device.put(7, lambda: there.__setitem__(0, 5))
@@ -172,12 +165,10 @@ def test_under_a_tape():
     """Gradients see what memory held at their launch; writes in between are restored afterwards."""
     x = Theirs([1, 2, 3], stream=None)
     z, loss = qd.field(qd.f32, shape=3, needs_grad=True), qd.field(qd.f32, shape=(), needs_grad=True)
-
     @qd.kernel
     def add(x: qd.types.ndarray()):
         for i in z:
             loss[None] += z[i] * x[i]
-
     with qd.ad.Tape(loss):
         add(x)
         double(x)
@@ -243,7 +234,6 @@ def test_operations_of_torch(torch, recompute):
     def twice(x, n, y):
         powers(x, n, y)
         double(y)
-
     op = qd.torch_op(twice, outputs={"y": "x"}, recompute=recompute)
     n = torch.tensor([2, 3], device="cuda", dtype=torch.int32)
     x = torch.full((2,), 1.1, device="cuda", requires_grad=True)

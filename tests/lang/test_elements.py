@@ -1,6 +1,4 @@
-"""Fields and ndarrays of vectors and matrices, from Python."""
-
-from __future__ import annotations
+"""Fields and ndarrays of vectors and matrices, from Python, and one entry of every element as a field."""
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from quadrants_lab.errors import QuadrantsIndexError
 DTYPES = [qd.u1, qd.i8, qd.i16, qd.i32, qd.i64, qd.u8, qd.u16, qd.u32, qd.u64, qd.f16, qd.f32, qd.f64]
 VECTORS = pytest.mark.parametrize("make", [qd.Vector.field, qd.Vector.ndarray], ids=["field", "ndarray"])
 MATRICES = pytest.mark.parametrize("make", [qd.Matrix.field, qd.Matrix.ndarray], ids=["field", "ndarray"])
-
 
 session = session_of(EVERYWHERE)
 
@@ -50,9 +47,7 @@ def test_matrices(make) -> None:
 
 
 @VECTORS
-@pytest.mark.parametrize(
-    "value", [7, [1, 2], [1, 2, 3, 4], [[1, 2, 3]], "abc", [[1], [2, 3]], np.ones((3, 1))]
-)
+@pytest.mark.parametrize("value", [7, [1, 2], [1, 2, 3, 4], [[1, 2, 3]], "abc", [[1], [2, 3]], np.ones((3, 1))])
 def test_the_wrong_element_shape_is_an_error(make, value) -> None:
     x = make(3, qd.f32, shape=2)
     with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"has shape \(3,\)"):
@@ -185,11 +180,7 @@ def test_one_entry_of_every_element() -> None:
 def test_versions_grow_with_writes_to_elements() -> None:
     x = qd.Vector.field(2, qd.f32, shape=2)
     seen = [x.version]
-    for write in (
-        lambda: x.__setitem__(0, [1, 2]),
-        lambda: x[0].__setitem__(0, 3),
-        lambda: setattr(x[0], "y", 1),
-    ):
+    for write in (lambda: x.__setitem__(0, [1, 2]), lambda: x[0].__setitem__(0, 3), lambda: setattr(x[0], "y", 1)):
         write()
         seen.append(x.version)
     assert seen == sorted(set(seen))
@@ -203,3 +194,75 @@ def test_elements_of_an_ended_session_cannot_be_written() -> None:
         held[0] = 1
     with pytest.raises(qd.QuadrantsRuntimeError, match="ended it"):
         x[0]
+
+
+def test_entries_in_kernels():
+    v = qd.Vector.field(3, qd.f32, 4, offset=-1, needs_grad=True)
+    m = qd.Matrix.field(2, 2, qd.f32, 4, offset=-1)
+    v1, m10 = v.get_scalar_field(1), m.get_scalar_field(1, 0)
+    loss = qd.field(qd.f32, (), needs_grad=True)
+
+    @qd.kernel
+    def k():
+        for i in v1:
+            v1[i] += i
+            m10[i] = v1[i] * 2
+
+    @qd.kernel
+    def sum_squares():
+        for i in v1:
+            loss[None] += v1[i] * v1[i]
+
+    k()
+    assert v.to_numpy()[:, 1].tolist() == [-1, 0, 1, 2]
+    assert m.to_numpy()[:, 1, 0].tolist() == [-2, 0, 2, 4]
+    assert v.to_numpy().sum() == 2
+    with qd.ad.Tape(loss):
+        sum_squares()
+    assert v.grad.to_numpy()[:, 1].tolist() == [-2, 0, 2, 4]
+    assert v1.grad.to_numpy().tolist() == [-2, 0, 2, 4]
+
+
+def test_entries_as_templates():
+    @qd.kernel
+    def fill(x: qd.template(), to: qd.f32):
+        for i in x:
+            x[i] = to
+    v = qd.Vector.field(2, qd.f32, 3)
+    for k in range(2):
+        fill(v.get_scalar_field(k), k + 1)
+    fill(v.get_scalar_field(0), 5)
+    assert v.to_numpy().tolist() == [[5, 2]] * 3
+    assert v.get_scalar_field(0) == v.get_scalar_field(0) != v.get_scalar_field(1)
+
+
+@pytest.mark.parametrize("annotation", [
+    qd.types.ndarray(dtype=qd.f32, element_dim=1),
+    qd.types.ndarray(element_dim=1),
+    qd.types.ndarray(dtype=qd.f32, element_shape=(3,)),
+    qd.types.ndarray(dtype=qd.types.vector(3, qd.f32, unpacked=True)),
+])
+def test_elements_in_annotations(annotation):
+    def k(x):
+        for i in range(x.shape[0]):
+            x[i][1] = 1.0
+    k.__annotations__ = {"x": annotation}
+    kernel = qd.kernel(k)
+    x, y = np.zeros((2, 3), np.float32), qd.Vector.ndarray(3, qd.f32, 2)
+    kernel(x)
+    kernel(y)
+    assert x.tolist() == y.to_numpy().tolist() == [[0, 1, 0]] * 2
+    for bad in (qd.ndarray(qd.f32, 2), qd.Matrix.ndarray(3, 3, qd.f32, 2)):
+        with pytest.raises(ValueError, match="QL2047"):
+            kernel(bad)
+
+
+def test_contradictory_annotations_are_errors():
+    with pytest.raises(qd.QuadrantsSyntaxError, match="QL2020"):
+        qd.types.ndarray(dtype=qd.math.vec3, element_dim=1)
+
+
+def test_element_types():
+    assert qd.ndarray(qd.f32, 3).element_type is qd.f32
+    assert qd.Vector.ndarray(3, qd.f32, 2).element_type == qd.types.vector(3, qd.f32)
+    assert qd.Matrix.ndarray(3, 2, qd.i32, 2).element_type == qd.types.matrix(3, 2, qd.i32)

@@ -35,7 +35,6 @@ class ByInterface:
 
 KINDS = pytest.mark.parametrize("kind", [ByDlpack, ByInterface])
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -43,7 +42,6 @@ session = session_of(EVERYWHERE)
 def double(x: qd.types.ndarray()):
     for i in range(x.shape[0]):
         x[i] = x[i] * 2
-
 
 @qd.kernel
 def total(x: qd.types.ndarray()) -> qd.f32:
@@ -136,7 +134,6 @@ def test_elements_are_the_last_axes():
     def k(x: qd.types.ndarray(dtype=qd.math.vec3)):
         for i in range(x.shape[0]):
             x[i][1] = 5
-
     data = np.zeros((2, 3), np.float32)
     k(ByDlpack(data))
     assert data[:, 1].tolist() == [5, 5]
@@ -147,7 +144,6 @@ def test_a_gradient_takes_them_as_constants():
     def scale(c: qd.types.ndarray(), x: qd.types.ndarray(), y: qd.types.ndarray()):
         for i in range(x.shape[0]):
             y[i] = c[i] * x[i]
-
     x, y = (qd.ndarray(qd.f32, 2, needs_grad=True) for _ in "xy")
     y.grad.fill(1)
     scale.grad(ByDlpack(np.array([3, 4], np.float32)), x, y)

@@ -1,7 +1,5 @@
 """Funcs that Python can call, functions of Python in kernels, and what a kernel cannot call."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -24,7 +22,6 @@ def clipped(a: qd.f32) -> qd.f32:
         return 1.0
     return a
 
-
 @qd.kernel
 def call(x: qd.f32) -> qd.f32:
     return doubled(x) + clipped(x)
@@ -45,11 +42,9 @@ def test_python_functions_run_when_the_kernel_is_compiled():
     @qd.kernel
     def warned() -> qd.i32:
         return sum((1, 2)) + table(4)[3] + divmod(7, 2)[1]
-
     @qd.kernel
     def silent() -> qd.i32:
         return qd.static(sum((1, 2)) + table(4)[3]) + int(math.sqrt(4.0))
-
     with pytest.warns(qd.QuadrantsWarning, match="'table' is a Python function"):
         assert warned() == 3 + 6 + 1
     assert silent() == 11
@@ -145,13 +140,11 @@ def test_defaults_of_keyword_only_parameters():
 
 def test_numpy_arrays_become_vectors_and_matrices():
     rows, numbers = np.array([[0.5, 0.25], [2.0, 3.0]]), np.array([1, 2])
-
     @qd.kernel
     def k() -> qd.f32:
         m, v = qd.Matrix(rows), qd.Vector(numbers)
         a, b = numbers
         return (m @ v).sum() + 10 * a + 100 * b
-
     assert k() == 0.5 + 0.5 + 2 + 6 + 210
 
 
@@ -183,14 +176,12 @@ def test_lists_are_put_together_and_repeated():
     x = qd.field(qd.f32, ())
     x[None] = 5.0
     dim = 3
-
     @qd.kernel
     def k() -> qd.f32:
         zeros = qd.Vector([0.0] * dim)
         v = qd.Vector([x[None]] + 2 * [1.0, 2.0] + [])
         m = qd.Matrix([[1.0] * dim] * 2)
         return 100 * zeros.n + 10 * m.n + v.sum() + v[0]
-
     assert k() == 300 + 20 + 11 + 5
 
 
@@ -199,11 +190,9 @@ def test_methods_are_called_by_their_class():
     def k() -> qd.f32:
         v = qd.Vector([3.0, 4.0])
         return qd.Vector.normalized(v, 1e-9)[0] + qd.Vector.dot(v, [1.0, 2.0]) + qd.Matrix.norm(v) + qd.Matrix.max(v)
-
     @qd.kernel
     def wrong() -> qd.f32:
         return qd.Vector.norm(3.0)
-
     assert k() == pytest.approx(0.6 + 11 + 5 + 4)
     with pytest.raises(qd.QuadrantsTypeError, match="number 3.0 is neither a list"):
         wrong()
@@ -213,11 +202,9 @@ def test_kernels_and_the_api_are_called_from_python_only():
     @qd.kernel
     def launch() -> qd.f32:
         return call(1.0)
-
     @qd.kernel
     def allocate():
         qd.field(qd.f32, 3)
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL1618.*a kernel cannot launch a kernel"):
         launch()
     with pytest.raises(qd.QuadrantsSyntaxError, match=r"qd\.field cannot be used inside a kernel"):
@@ -237,10 +224,8 @@ def test_logging_level():
 def test_unsupported_names_raise_with_a_reason(name):
     with pytest.raises(NotImplementedError, match="outside"):
         getattr(qd, name)
-
     @qd.kernel
     def use():
         qd.mesh_local(1)
-
     with pytest.raises(qd.QuadrantsNameError, match="outside"):
         use()

@@ -1,7 +1,5 @@
 """Kernels with loops and checkpoints around tasks, and streams; what they leave was also found with the peer."""
 
-from __future__ import annotations
-
 import json
 from enum import IntEnum
 
@@ -64,13 +62,11 @@ class Stage(IntEnum):
 
 def test_a_checkpoint_keeps_the_label_that_it_was_given():
     full, x = qd.field(qd.i32, ()), qd.field(qd.i32, 2)
-
     @qd.kernel(graph=True, checkpoints=True)
     def k():
         with qd.checkpoint(Stage.FILL, yield_on=full):
             for i in x:
                 x[i] += 1
-
     assert k() == (False, None)
     full[None] = 1
     assert k() == (True, Stage.FILL)

@@ -1,7 +1,5 @@
 """What programs ask of the internals of Quadrants: options, extensions, sets of dtypes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of

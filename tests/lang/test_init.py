@@ -1,7 +1,5 @@
 """`qd.init` and the names of the package."""
 
-from __future__ import annotations
-
 import pytest
 
 import quadrants_lab as qd
@@ -19,12 +17,7 @@ def no_session(monkeypatch):
 
 
 def test_without_a_session_everything_says_what_to_do() -> None:
-    for use in (
-        lambda: qd.field(qd.f32, 1),
-        lambda: qd.ndarray(qd.f32, 1),
-        qd.sync,
-        qd.ad.clear_all_gradients,
-    ):
+    for use in (lambda: qd.field(qd.f32, 1), lambda: qd.ndarray(qd.f32, 1), qd.sync, qd.ad.clear_all_gradients):
         with pytest.raises(qd.QuadrantsRuntimeError, match="call qd.init"):
             use()
 
@@ -33,22 +26,13 @@ def test_defaults() -> None:
     qd.init()
     settings = session.current().settings
     options = settings.compile
-    assert (options.default_fp, options.default_ip, options.debug, options.fast_math) == (
-        qd.f32,
-        qd.i32,
-        False,
-        True,
-    )
+    assert (options.default_fp, options.default_ip, options.debug, options.fast_math) == (qd.f32, qd.i32, False, True)
     assert settings.arch == qd.cpu.name
     assert settings.cache_path is not None
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"defalt_fp": qd.f64}, "did you mean default_fp"),
-        ({"nonsense": 1}, "the options are"),
-    ],
+    ("given", "message"), [({"defalt_fp": qd.f64}, "did you mean default_fp"), ({"nonsense": 1}, "the options are")]
 )
 def test_an_unknown_option_is_an_error(given, message) -> None:
     with pytest.raises(KeyError, match=message):
@@ -57,19 +41,16 @@ def test_an_unknown_option_is_an_error(given, message) -> None:
         qd.sync()  # nothing was started
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"debug": "x"},
-        {"default_fp": qd.i32},
-        {"default_ip": qd.u32},
-        {"cpu_max_num_threads": -1},
-        {"ad_stack_size": 1.5},
-        {"log_level": "loud"},
-        {"offline_cache_file_path": 5},
-        {"arch": "gpuu"},
-    ],
-)
+@pytest.mark.parametrize("given", [
+    {"debug": "x"},
+    {"default_fp": qd.i32},
+    {"default_ip": qd.u32},
+    {"cpu_max_num_threads": -1},
+    {"ad_stack_size": 1.5},
+    {"log_level": "loud"},
+    {"offline_cache_file_path": 5},
+    {"arch": "gpuu"},
+])
 def test_a_bad_value_is_an_error(given) -> None:
     with pytest.raises(TypeError, match=r"qd\.init"):
         qd.init(**given)

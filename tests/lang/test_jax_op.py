@@ -9,7 +9,6 @@ import quadrants_lab as qd
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -18,7 +17,6 @@ def gather(x: qd.types.ndarray(), at: qd.types.ndarray(), k: float, y: qd.types.
     for i in at:
         y[i] = k * qd.sin(x[at[i]])
         total[None] += y[i] * x[i]
-
 
 @qd.kernel
 def advance(x: qd.types.ndarray()):
@@ -50,9 +48,7 @@ def test_values_and_gradients(how) -> None:
         def value(x):
             y, total = op(x, jnp.asarray(AT), 1.5)
             return (y**2).sum() + 3.0 * total
-
         return value
-
     found, slope = how(jax.value_and_grad(loss(gathered)))(jnp.asarray(X))
     want, right = jax.value_and_grad(loss(in_jax))(jnp.asarray(X))
     np.testing.assert_allclose(found, want, rtol=1e-5)
@@ -64,7 +60,6 @@ def test_a_program_over_a_batch() -> None:
         for _ in range(4):
             x = x + 0.1 * jnp.sin(x)
         return x.sum()
-
     batch = jnp.asarray(np.stack([X, 2 * X]))
     found = jax.vmap(jax.grad(lambda x: walk(x, steps=4).sum()))(batch)
     np.testing.assert_allclose(found, jax.vmap(jax.grad(of))(batch), rtol=1e-5)

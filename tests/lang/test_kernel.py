@@ -11,7 +11,6 @@ from quadrants_lab.runtime.arguments.signature import ArgumentError
 
 Array = qd.types.ndarray(dtype=qd.f32, ndim=1)
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -19,29 +18,24 @@ session = session_of(EVERYWHERE)
 def add(a: qd.i32, b: float) -> qd.f32:
     return a + b
 
-
 @qd.kernel
 def increment(a: Array):
     for i in a:
         a[i] += 1.0
-
 
 @qd.kernel
 def any_array(a: qd.types.ndarray()):
     for i in range(2):
         a[i] += 1
 
-
 @qd.kernel
 def add_to(a: qd.template(), value: qd.template()):
     for i in a:
         a[i] += value
 
-
 @qd.kernel
 def two() -> (qd.f32, qd.i32):
     return 1.5, 2
-
 
 @qd.func
 def doubled(x):
@@ -59,16 +53,13 @@ def test_scalars_in_and_values_out() -> None:
     assert two() == (1.5, 2)
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs", "message"),
-    [
-        ((1,), {}, "missing: b"),
-        ((1, 2, 3), {}, "takes 2 arguments, 3 were given"),
-        ((1,), {"c": 2}, "no argument 'c'"),
-        ((1, 2), {"b": 2}, "given twice"),
-        ((), {"b": 2}, "takes 2 arguments"),
-    ],
-)
+@pytest.mark.parametrize(("args", "kwargs", "message"), [
+    ((1,), {}, "missing: b"),
+    ((1, 2, 3), {}, "takes 2 arguments, 3 were given"),
+    ((1,), {"c": 2}, "no argument 'c'"),
+    ((1, 2), {"b": 2}, "given twice"),
+    ((), {"b": 2}, "takes 2 arguments"),
+])
 def test_arity(args, kwargs, message) -> None:
     for _ in range(2):  # before and after the launch path was specialised
         with pytest.raises(qd.QuadrantsSyntaxError, match=message):
@@ -100,18 +91,15 @@ READ_ONLY = np.ones(4, np.float32)
 READ_ONLY.flags.writeable = False
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (np.ones(4), "must have dtype f32"),
-        (np.ones((2, 2), np.float32), "must have 1 axis"),
-        (np.ones(8, np.float32)[::2], "not C-contiguous"),
-        (np.ones(4, np.complex64), "no dtype of the language"),
-        (np.ones(4, ">f4"), "no dtype of the language"),
-        ([1.0, 2.0], "it is of type list"),
-        (READ_ONLY, "read-only"),
-    ],
-)
+@pytest.mark.parametrize(("bad", "message"), [
+    (np.ones(4), "must have dtype f32"),
+    (np.ones((2, 2), np.float32), "must have 1 axis"),
+    (np.ones(8, np.float32)[::2], "not C-contiguous"),
+    (np.ones(4, np.complex64), "no dtype of the language"),
+    (np.ones(4, ">f4"), "no dtype of the language"),
+    ([1.0, 2.0], "it is of type list"),
+    (READ_ONLY, "read-only"),
+])
 def test_an_array_of_the_wrong_kind(bad, message) -> None:
     for _ in range(2):
         with pytest.raises(ArgumentError, match=message):
@@ -151,7 +139,6 @@ def test_defaults_of_parameters() -> None:
     @qd.kernel
     def scaled(x: qd.f32, by: qd.f32 = 2.0) -> qd.f32:
         return x * by
-
     assert scaled(3.0) == 6.0
     assert scaled(3.0) == 6.0
     assert scaled(3.0, 3.0) == 9.0
@@ -162,7 +149,6 @@ def test_default_dtypes_follow_the_session() -> None:
     @qd.kernel
     def third(x: float) -> float:
         return x / 3
-
     assert third(1.0) == np.float32(1) / np.float32(3)
     qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
     assert third(1.0) == 1 / 3
@@ -209,7 +195,6 @@ def test_funcs_are_called_from_kernels_only() -> None:
     @qd.kernel
     def use(x: qd.f32) -> qd.f32:
         return doubled(x)
-
     assert use(2.0) == 4.0
     with pytest.raises(qd.QuadrantsRuntimeError, match="only from kernels"):
         doubled(2.0)
@@ -219,7 +204,6 @@ def test_a_compile_error_leaves_the_kernel_usable() -> None:
     @qd.kernel
     def broken():
         undefined_name + 1  # noqa: F821
-
     for _ in range(2):
         with pytest.raises(qd.QuadrantsNameError, match="undefined_name"):
             broken()
@@ -228,12 +212,10 @@ def test_a_compile_error_leaves_the_kernel_usable() -> None:
 
 def test_kernels_meet_the_next_session() -> None:
     x = qd.field(qd.f32, 2)
-
     @qd.kernel
     def fill():
         for i in x:
             x[i] = 3.0
-
     fill()
     qd.init(arch=qd.cpu, offline_cache=False)
     with pytest.raises(qd.QuadrantsRuntimeError, match="field x, which kernel fill uses"):
@@ -267,7 +249,6 @@ def test_ir_and_code_can_be_read() -> None:
 
 def test_a_stage_of_a_gradient_is_not_that_of_the_kernel_that_counts_its_pushes() -> None:
     x, y = qd.field(qd.f32, 4, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def grows():
         for i in x:
@@ -275,7 +256,6 @@ def test_a_stage_of_a_gradient_is_not_that_of_the_kernel_that_counts_its_pushes(
             while v < 1.0:
                 v = qd.sin(v) * v + 0.5
             y[None] += v
-
     grows()
     grows.grad()
     assert "counted" in str(grows.sizes())
@@ -300,7 +280,6 @@ def test_kernels_look_like_functions() -> None:
 def half(a: qd.f16) -> qd.f16:
     return a * 0.5
 
-
 @qd.kernel
 def same(a: qd.u64) -> qd.u64:
     return a
@@ -318,7 +297,6 @@ def test_scalars_that_compiled_code_takes_only_the_slow_way() -> None:
 def test_static_compares_any_python_objects() -> None:
     x = qd.field(qd.i32, shape=())
     way, kinds = "downhill", {"uphill", "level"}
-
     @qd.kernel
     def chosen() -> qd.i32:
         r = 0
@@ -331,5 +309,4 @@ def test_static_compares_any_python_objects() -> None:
         if qd.static(x.dtype == qd.i32):
             r += 1000
         return r
-
     assert chosen() == 1011

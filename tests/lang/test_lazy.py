@@ -1,7 +1,5 @@
 """Names of `qd` whose modules are imported when they are first asked for."""
 
-from __future__ import annotations
-
 import sys
 from types import FunctionType
 

@@ -1,7 +1,5 @@
 """`qd.linalg`: solutions of linear equations whose matrix is a kernel, against numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -45,12 +43,10 @@ def shifted_double(v: qd.Tensor, out: qd.Tensor):
     for i in v:
         out[i] = 2.0 * v[i] + 0.5 * qd.cast(i, qd.f32) * v[i]
 
-
 @qd.kernel
 def nothing(v: qd.Tensor, out: qd.Tensor):
     for i in v:
         out[i] = 0.0 * v[i]
-
 
 @qd.kernel
 def steep(v: qd.Tensor, out: qd.Tensor):

@@ -1,7 +1,5 @@
 """Lists that may have two names: a change that Python would show under both is an error."""
 
-from __future__ import annotations
-
 import pytest
 from sessions import session_of, sessions
 
@@ -109,15 +107,8 @@ def rotated(x, y):
 
 
 MAYBE_ONE = [
-    by_expression,
-    under_a_condition,
-    in_a_loop,
-    where_a_loop_ends_early,
-    where_an_iteration_ends_early,
-    as_an_entry,
-    by_an_early_return,
-    by_reference,
-    rotated,
+    by_expression, under_a_condition, in_a_loop, where_a_loop_ends_early, where_an_iteration_ends_early, as_an_entry,
+    by_an_early_return, by_reference, rotated,
 ]
 
 
@@ -140,7 +131,6 @@ def test_a_list_in_a_tuple_is_passed_by_value():
     def passes(v: qd.f64) -> qd.f64:
         a = [v]
         return changes_an_entry((a, 1.0)) + a[0]
-
     with pytest.raises(QuadrantsCompilationError, match="QL1424"):
         passes(1.0)
 
@@ -154,7 +144,6 @@ def raises_both(row: qd.template(), v: qd.template()):
 @pytest.mark.parametrize("code", ["QL1423", "QL1617"])
 def test_a_list_by_reference_and_what_it_holds(code):
     """Both arguments are one place, and a func would write one over the other."""
-
     @qd.kernel
     def passes(v: qd.f64):
         rows = [[v], [2.0]]
@@ -162,6 +151,5 @@ def test_a_list_by_reference_and_what_it_holds(code):
             raises_both(rows[0], rows)
         else:
             raises_both(rows[0], rows[0][0])
-
     with pytest.raises(QuadrantsCompilationError, match=code):
         passes(1.0)

@@ -1,8 +1,6 @@
 """What kernels ask of lists, tuples and vectors: the extremes of their entries, whether a number is among them, whether
 there are any. Python is the reference."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import session_of, sessions
@@ -53,18 +51,14 @@ def any_entries(v, k):
     return v if found else b[0]
 
 
-@pytest.mark.parametrize(
-    "fn", [greatest, least_of_many, among, among_constants, any_entries], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("fn", [greatest, least_of_many, among, among_constants, any_entries], ids=lambda f: f.__name__)
 def test_python_is_the_reference(fn):
     x, y = (qd.field(qd.f64, shape=4, needs_grad=True) for _ in range(2))
     inlined = qd.func(fn)
-
     @qd.kernel
     def each():
         for i in x:
             y[i] = inlined(x[i], i)
-
     x.from_numpy(X)
     each()
     np.testing.assert_allclose(y.to_numpy(), [fn(float(v), k) for k, v in enumerate(X)], rtol=1e-12)
@@ -79,7 +73,6 @@ def test_vectors_have_extremes_and_members():
     def of(v: qd.types.vector(3, qd.f64), w: qd.types.vector(3, qd.f64)) -> qd.types.vector(5, qd.f64):
         pairs = max([v, w])
         return qd.Vector([max(v), min(v), 1.0 * (2.0 in v), 1.0 * (9.0 not in w), max(pairs)])
-
     np.testing.assert_array_equal(of([1, 2, 3], [4, 0, 9]), [3, 1, 1, 0, 9])
 
 
@@ -87,6 +80,5 @@ def test_the_greatest_of_no_entries_is_an_error():
     @qd.kernel
     def none() -> qd.f64:
         return max([])
-
     with pytest.raises(qd.QuadrantsCompilationError, match=r"QL1604.*'max\(\[\]\)' cannot be called"):
         none()

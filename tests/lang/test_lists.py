@@ -1,8 +1,6 @@
 """Lists and dicts in kernels. Python is the reference: it runs each program as it stands, on lists of its own, and
 gives the values; finite differences of these are the reference for gradients."""
 
-from __future__ import annotations
-
 import math
 from types import FunctionType, SimpleNamespace
 
@@ -383,23 +381,8 @@ def changed_in_comprehensions(x, y):
 
 CAPTURED = [2.0, 3.0]
 PROGRAMS = [
-    changed_in_one_statement,
-    changed_in_comprehensions,
-    repeated,
-    swapped,
-    chosen,
-    handed_out,
-    appended,
-    written,
-    nested,
-    branches,
-    loops,
-    dicts,
-    funcs,
-    vectors,
-    copies,
-    changed_while_looped_over,
-    rows_by_reference,
+    changed_in_one_statement, changed_in_comprehensions, repeated, swapped, chosen, handed_out, appended, written,
+    nested, branches, loops, dicts, funcs, vectors, copies, changed_while_looped_over, rows_by_reference,
     made_before_the_loop,
 ]
 X = np.array([0.3, 0.7, -0.4, 0.9])
@@ -429,7 +412,6 @@ def test_python_is_the_reference(fn):
 
 def test_iterations_accumulate_into_a_list_of_the_kernel():
     x, y = qd.field(qd.f64, shape=4, needs_grad=True), qd.field(qd.f64, shape=2, needs_grad=True)
-
     @qd.kernel
     def sums():
         a = [0.0, 1.0]
@@ -438,7 +420,6 @@ def test_iterations_accumulate_into_a_list_of_the_kernel():
             a[1] += x[i]
         y[0] = a[0]
         y[1] = a[1]
-
     x.from_numpy(X)
     sums()
     np.testing.assert_allclose(y.to_numpy(), [X @ X, 1 + X.sum()])
@@ -449,14 +430,12 @@ def test_iterations_accumulate_into_a_list_of_the_kernel():
 
 def test_the_first_value_of_an_entry_gives_its_dtype():
     y = qd.field(qd.f64, shape=2)
-
     @qd.kernel
     def cut():
         a = [1, 2.0]
         a[0] = 1.5
         a[1] = 1
         y[0], y[1] = a[0], a[1] / 2
-
     with pytest.warns(Warning, match="QL1901"):
         cut()
     assert y.to_numpy().tolist() == [1.0, 0.5]
@@ -468,7 +447,6 @@ def test_a_list_prints_as_in_python(capfd):
         a = [1, [2.5], (3, 4)]
         print(a, {"k": 1, 2: a[1]}, f"{a[1]}")
         print(a, a.pop(), *a)
-
     show()
     qd.sync()
     assert capfd.readouterr().out == "[1, [2.5], (3, 4)] {'k': 1, 2: [2.5]} [2.5]\n[1, [2.5]] (3, 4) 1 [2.5]\n"
@@ -479,7 +457,6 @@ def test_a_static_loop_looks_at_its_list_again_only_after_a_change(monkeypatch):
     looks = []
     monkeypatch.setattr(unroll, "live", lambda cx, value: looks.append(value) or containers.live(cx, value))
     many, y = [float(k) for k in range(50)], qd.field(qd.f64, ())
-
     @qd.kernel
     def sums():
         for _ in range(1):
@@ -488,7 +465,6 @@ def test_a_static_loop_looks_at_its_list_again_only_after_a_change(monkeypatch):
                 if qd.static(k % 25 == 3):
                     a[0] += v
             y[None] = a[0]
-
     sums()
     assert y[None] == 3.0 + 28.0
     assert len(looks) == 2

@@ -1,8 +1,6 @@
 """A number that its dtype cannot hold is an error that names value, place and dtype wherever Python passes numbers, and
 nothing is written. Numbers that fit arrive, whole floats for integer dtypes among them."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +16,7 @@ from quadrants_lab.runtime.arguments.fitting import LIMITS, LossError, check
 INTEGERS = [t for t in DTYPES.values() if t.is_int]
 GOLDEN = Path(__file__).with_name("losses.txt")
 
-
 session = session_of(EVERYWHERE, autouse=False)
-
 
 Mixed = qd.types.struct(a=qd.i32, b=qd.i8, v=qd.types.vector(2, qd.u8))
 
@@ -29,16 +25,13 @@ Mixed = qd.types.struct(a=qd.i32, b=qd.i8, v=qd.types.vector(2, qd.u8))
 def scalar(a: qd.i32, b: qd.u8) -> qd.i32:
     return a + qd.cast(b, qd.i32)
 
-
 @qd.kernel
 def vector(v: qd.types.vector(2, qd.i32)) -> qd.i32:
     return v[0] + v[1]
 
-
 @qd.kernel
 def matrix(m: qd.types.matrix(2, 2, qd.u8)) -> qd.i32:
     return qd.cast(m[1, 0], qd.i32)
-
 
 @qd.kernel
 def record(s: Mixed) -> qd.i32:

@@ -11,7 +11,6 @@ import quadrants_lab as qd
 
 session = session_of(EVERYWHERE)
 
-
 V, W = [1, 2, 3], [1.5, 2.0, -3.0]
 
 
@@ -134,7 +133,6 @@ def test_the_place_of_the_one_in_a_unit_vector_may_be_computed():
             plain += qd.Vector.unit(3, i)[i] // 1
         m[0, 0] += plain
         return m
-
     assert axes().to_list() == [[5.0, 4.0, 6.0], [0.0, 0.0, 0.0], [1.0, 2.0, 3.0]]
 
 

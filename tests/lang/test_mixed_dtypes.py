@@ -1,7 +1,5 @@
 """Operations on integers that give reals, and on operands of two dtypes: which dtype they are computed in."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any
@@ -146,20 +144,17 @@ def test_each_return_is_cast_to_what_the_signature_says() -> None:
     assert y.to_numpy().tolist() == [-3, -3, -3, 0]
 
 
-@pytest.mark.parametrize(
-    "op, dtype, old, value, given, want",
-    [
-        ("min", "u8", 200, 300, "i32", 200),
-        ("max", "u8", 200, -1, "i32", 200),
-        ("max", "u8", 200, 300, "i32", 255),
-        ("min", "u32", 7, 2**53 + 1, "i64", 7),
-        ("max", "u64", 7, -1, "i8", 7),
-        ("max", "i32", -5, 2**32 - 1, "u32", 2**31 - 1),
-        ("min", "i16", -5, -40000, "i32", -(2**15)),
-        ("max", "i64", -5, 2**63, "u64", 2**63 - 1),
-        ("min", "i8", 100, 7.9, "f32", 7),
-    ],
-)
+@pytest.mark.parametrize("op, dtype, old, value, given, want", [
+    ("min", "u8", 200, 300, "i32", 200),
+    ("max", "u8", 200, -1, "i32", 200),
+    ("max", "u8", 200, 300, "i32", 255),
+    ("min", "u32", 7, 2**53 + 1, "i64", 7),
+    ("max", "u64", 7, -1, "i8", 7),
+    ("max", "i32", -5, 2**32 - 1, "u32", 2**31 - 1),
+    ("min", "i16", -5, -40000, "i32", -(2**15)),
+    ("max", "i64", -5, 2**63, "u64", 2**63 - 1),
+    ("min", "i8", 100, 7.9, "f32", 7),
+])
 def test_an_extreme_beyond_the_range_of_the_element(
     op: str, dtype: str, old: int, value: Any, given: str, want: int
 ) -> None:

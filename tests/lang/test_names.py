@@ -1,8 +1,6 @@
 """Operations, funcs and annotations under other names than their own: what a kernel computes, and its gradient, is the
 same. `frontend/test_names.py` compares the IR of every operation."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -14,9 +12,7 @@ import quadrants_lab as qd
 N = 40
 X = np.linspace(-1.0, 2.0, N, dtype=np.float32)
 
-
 session = session_of(EVERYWHERE)
-
 
 op = {0: qd.atomic_add}[0]
 TABLE = {"loops": [range, qd.ndrange]}
@@ -171,10 +167,8 @@ SETTINGS = Settings(factor=2.0, inner=Settings(n=3))
 
 def test_a_captured_dict_with_keys_as_attributes():
     y = qd.field(qd.f32, shape=())
-
     @qd.kernel
     def reads():
         y[None] = SETTINGS.factor * SETTINGS.inner.n + SETTINGS["factor"]
-
     reads()
     assert y[None] == 8.0

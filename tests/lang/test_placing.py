@@ -1,7 +1,5 @@
 """Fields placed by hand, offsets, orders."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, NEEDS_F64, session_of
@@ -12,23 +10,20 @@ from quadrants_lab.errors import QuadrantsSyntaxError
 session = session_of(EVERYWHERE)
 
 
-@pytest.mark.parametrize(
-    ("place", "shape"),
-    [
-        (lambda x: qd.root.place(x), ()),
-        (lambda x: qd.root.dense(qd.i, 4).place(x), (4,)),
-        (lambda x: qd.root.dense(qd.ij, (4, 5)).place(x), (4, 5)),
-        (lambda x: qd.root.dense(qd.ij, 5).place(x), (5, 5)),
-        (lambda x: qd.root.dense(qd.ij, (5,)).place(x), (5, 5)),
-        (lambda x: qd.root.dense(qd.i, 4).dense(qd.j, 3).place(x), (4, 3)),
-        (lambda x: qd.root.dense(qd.j, 4).dense(qd.i, 3).place(x), (3, 4)),
-        (lambda x: qd.root.dense(qd.i, 4).dense(qd.i, 3).place(x), (12,)),
-        (lambda x: qd.root.dense(qd.ij, (4, 2)).dense(qd.ij, 3).place(x), (12, 6)),
-        (lambda x: qd.root.dense(qd.jk, 4).place(x), (4, 4)),
-        (lambda x: qd.root.dense(qd.axes(0, 2), 2).place(x), (2, 2)),
-        (lambda x: qd.root.dense(qd.i, 4).place([x]), (4,)),
-    ],
-)
+@pytest.mark.parametrize(("place", "shape"), [
+    (lambda x: qd.root.place(x), ()),
+    (lambda x: qd.root.dense(qd.i, 4).place(x), (4,)),
+    (lambda x: qd.root.dense(qd.ij, (4, 5)).place(x), (4, 5)),
+    (lambda x: qd.root.dense(qd.ij, 5).place(x), (5, 5)),
+    (lambda x: qd.root.dense(qd.ij, (5,)).place(x), (5, 5)),
+    (lambda x: qd.root.dense(qd.i, 4).dense(qd.j, 3).place(x), (4, 3)),
+    (lambda x: qd.root.dense(qd.j, 4).dense(qd.i, 3).place(x), (3, 4)),
+    (lambda x: qd.root.dense(qd.i, 4).dense(qd.i, 3).place(x), (12,)),
+    (lambda x: qd.root.dense(qd.ij, (4, 2)).dense(qd.ij, 3).place(x), (12, 6)),
+    (lambda x: qd.root.dense(qd.jk, 4).place(x), (4, 4)),
+    (lambda x: qd.root.dense(qd.axes(0, 2), 2).place(x), (2, 2)),
+    (lambda x: qd.root.dense(qd.i, 4).place([x]), (4,)),
+])
 def test_shapes(place, shape) -> None:
     x = qd.Vector.field(2, qd.f32)
     place(x)
@@ -38,17 +33,14 @@ def test_shapes(place, shape) -> None:
     assert x.to_numpy().reshape(-1)[-1] == 2
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda x: x.shape,
-        lambda x: x[0],
-        lambda x: x.__setitem__(0, 1),
-        lambda x: x.fill(1),
-        lambda x: x.to_numpy(),
-        lambda x: x.from_numpy(np.ones(3)),
-    ],
-)
+@pytest.mark.parametrize("use", [
+    lambda x: x.shape,
+    lambda x: x[0],
+    lambda x: x.__setitem__(0, 1),
+    lambda x: x.fill(1),
+    lambda x: x.to_numpy(),
+    lambda x: x.from_numpy(np.ones(3)),
+])
 def test_use_before_placement_is_an_error(use) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match="no memory yet"):
         use(qd.field(qd.f32))
@@ -56,11 +48,9 @@ def test_use_before_placement_is_an_error(use) -> None:
 
 def test_kernels_refuse_fields_that_are_not_placed() -> None:
     x = qd.field(qd.f32, needs_grad=True)
-
     @qd.kernel
     def k():
         x[0] = 1
-
     with pytest.raises(qd.QuadrantsRuntimeError, match=r"x has no memory(.|\n)*x\[0\] = 1"):
         k()
     qd.root.dense(qd.i, 2).place(x)
@@ -100,12 +90,10 @@ def test_a_gradient_that_comes_late_is_seen_by_compiled_kernels() -> None:
     qd.root.dense(qd.i, 3).place(x)
     qd.root.place(loss)
     x.fill(3)
-
     @qd.kernel
     def k():
         for i in x:
             loss[None] += x[i] ** 2
-
     k()
     qd.root.lazy_grad()
     with qd.ad.Tape(loss):
@@ -135,18 +123,15 @@ def test_offsets() -> None:
         x[2]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"shape": (4, 3), "offset": -2}, r"dimensionality of shape and offset must be the same \(2 != 1\)"),
-        ({"shape": (4, 3), "offset": (1, 2, 3)}, r"\(2 != 3\)"),
-        ({"offset": 1}, "shape cannot be None when offset is set"),
-        ({"order": "ij"}, "shape cannot be None when order is set"),
-        ({"shape": (4, 3), "order": "j"}, r"dimensionality of shape and order must be the same \(2 != 1\)"),
-        ({"shape": (4, 3), "order": "ii"}, "must be different"),
-        ({"shape": (4, 3), "order": "xy"}, "Invalid axis x"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"shape": (4, 3), "offset": -2}, r"dimensionality of shape and offset must be the same \(2 != 1\)"),
+    ({"shape": (4, 3), "offset": (1, 2, 3)}, r"\(2 != 3\)"),
+    ({"offset": 1}, "shape cannot be None when offset is set"),
+    ({"order": "ij"}, "shape cannot be None when order is set"),
+    ({"shape": (4, 3), "order": "j"}, r"dimensionality of shape and order must be the same \(2 != 1\)"),
+    ({"shape": (4, 3), "order": "ii"}, "must be different"),
+    ({"shape": (4, 3), "order": "xy"}, "Invalid axis x"),
+])
 def test_bad_options(options, message) -> None:
     for make in (qd.field, lambda dtype, **o: qd.Vector.field(3, dtype, **o)):
         with pytest.raises(QuadrantsSyntaxError, match=message):
@@ -162,23 +147,20 @@ def test_order_and_layout_do_not_change_what_is_meant() -> None:
     assert y.to_numpy().tolist() == [[0, 0], [1, 2], [0, 0]]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda: qd.root.dense(qd.ij, (1, 2, 3)),
-        lambda: qd.root.dense(qd.i, 0),
-        lambda: qd.root.dense(qd.i, -1),
-        lambda: qd.root.dense(qd.i, 2.5),
-        lambda: qd.root.dense(3, 2),
-        lambda: qd.root.dense(qd.i, 2).place(3),
-        lambda: qd.root.dense(qd.i, 2).place(None),
-        lambda: qd.root.dense(qd.i, 2).place(qd.field(qd.f32, shape=2)),
-        lambda: qd.axes(-1),
-        lambda: qd.root.hash(qd.i, 2),
-        lambda: qd.root.dense(qd.i, 2).bitmasked(qd.j, 0),
-        lambda: qd.FieldsBuilder().dynamic(qd.ij, 2),
-    ],
-)
+@pytest.mark.parametrize("wrong", [
+    lambda: qd.root.dense(qd.ij, (1, 2, 3)),
+    lambda: qd.root.dense(qd.i, 0),
+    lambda: qd.root.dense(qd.i, -1),
+    lambda: qd.root.dense(qd.i, 2.5),
+    lambda: qd.root.dense(3, 2),
+    lambda: qd.root.dense(qd.i, 2).place(3),
+    lambda: qd.root.dense(qd.i, 2).place(None),
+    lambda: qd.root.dense(qd.i, 2).place(qd.field(qd.f32, shape=2)),
+    lambda: qd.axes(-1),
+    lambda: qd.root.hash(qd.i, 2),
+    lambda: qd.root.dense(qd.i, 2).bitmasked(qd.j, 0),
+    lambda: qd.FieldsBuilder().dynamic(qd.ij, 2),
+])
 def test_wrong_placements(wrong) -> None:
     with pytest.raises((qd.QuadrantsRuntimeError, qd.QuadrantsRuntimeTypeError)):
         wrong()

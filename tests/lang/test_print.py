@@ -1,7 +1,5 @@
 """print and assert: f-strings, format specifications, separators; the interpreter shows what the CPU shows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -18,7 +16,6 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 
 WIDTH = 7
 
-
 session = session_of(EVERYWHERE, debug=True)
 
 
@@ -30,14 +27,12 @@ def separators(a: qd.f32, b: qd.i32):
     print("x", "y", sep="")
     print(*qd.Vector([b, 2]), *(a, "z"), sep=",")
 
-
 @qd.kernel
 def f_strings(a: qd.f32, b: qd.i32):
     print(f"a={a} b={b:5d}|{b:<5}|{b:>5}|{a:.3f} {{x}}")
     print(f"{a!r} {b + 1=} {a:e} {a:g} {b:05d} {b:x} {a:{WIDTH}.{1 + 1}f}|{'text':>6}")
     print(f"{a * 0.1}", f"{a * 0.1:>12}", f"{a * 0.1:.9f}")
     print(f"{(a, b)} {(a, b):.1f} {b > 1} {b > 1:d}")
-
 
 @qd.kernel
 def format_method(a: qd.f32, b: qd.i32):
@@ -72,7 +67,6 @@ def test_print(kernel, capsys):
 def checked(a: qd.f32, b: qd.i32):
     for i in range(10):
         assert i < b, f"{i} reached {b:04d} at {a:.2f}, {{as said}}"
-
 
 @qd.kernel
 def checked_by_format(a: qd.f32):

@@ -3,8 +3,6 @@
 A row of `KERNELS` is a kernel over the fields below and what they hold after a launch.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from functools import partial
 
@@ -275,13 +273,11 @@ def test_gradients_and_duals_are_read():
 
 def test_a_gradient_that_is_read_is_a_constant(session):
     x, y = qd.field(qd.f32, 3, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def descend():
         for i in x:
             y[None] += 2.0 * x[i] - x.grad[i]
             x.grad[i] = 0.0
-
     x.grad.fill(3.0)
     descend()
     assert y[None] == -9.0
@@ -319,12 +315,10 @@ def test_plain_functions_of_constants_read_fields_at_each_launch(name, recwarn):
     table = Table()
     read, put = getattr(table, name), table.put
     total = qd.field(qd.i32, ())
-
     @qd.kernel
     def run():
         total[None] = read(2)
         put(5)
-
     for value in 3, 4:
         table.f[2] = value
         table.f[3] = 0
@@ -353,16 +347,13 @@ def test_what_reads_a_field_at_compile_time_and_cannot_be_inlined_is_an_error():
     assert cached[None] == 8
 
 
-@pytest.mark.parametrize(
-    ("sizes", "axes", "code"),
-    [
-        (((0, 10, 2), 2), None, "QL1707"),
-        ((1.5, 2), None, "QL1707"),
-        ((2, 2), (0, 0), "QL1708"),
-        ((2, 2), 5, "QL1708"),
-        ((2, 2), (0, "n"), "QL1708"),
-    ],
-)
+@pytest.mark.parametrize(("sizes", "axes", "code"), [
+    (((0, 10, 2), 2), None, "QL1707"),
+    ((1.5, 2), None, "QL1707"),
+    ((2, 2), (0, 0), "QL1708"),
+    ((2, 2), 5, "QL1708"),
+    ((2, 2), (0, "n"), "QL1708"),
+])
 def test_a_python_ndrange_that_a_kernel_would_refuse(sizes, axes, code):
     with pytest.raises(qd.QuadrantsCompilationError, match=code):
         qd.ndrange(*sizes, axes=axes)
@@ -452,7 +443,6 @@ def test_value_and_name_of_a_member_of_an_enumeration_of_integers(session):
             if qd.static(joint.name == known.name):
                 total += 10 + joint
         return total
-
     assert described(5, Joint.HINGE) == 5115
     assert described(5, Joint.FIXED) == 110
     with pytest.raises(qd.QuadrantsNameError, match="QL1306.*'known' has no attribute 'value'"):
@@ -465,6 +455,5 @@ def test_a_list_of_the_run_time_is_not_compared_at_compile_time(session):
         if qd.static((n, 1) == (2, 1)):
             return 1
         return 0
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL1606"):
         run(2)

@@ -18,7 +18,6 @@ def stencil(u: qd.types.ndarray(), v: qd.types.ndarray(), y: qd.types.ndarray())
     for i in range(1, COUNT - 1):
         y[i] += u[i - 1] * v[i + 1] + 2.0 * u[i]
 
-
 @qd.kernel
 def elements(u: qd.types.ndarray(), v: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(COUNT):
@@ -90,7 +89,6 @@ def reversed_sums(a: qd.types.ndarray(), b: qd.types.ndarray()):
         a[i] += 1.0
         b[COUNT - 1 - i] += 2.0
 
-
 @qd.kernel
 def own_sums(a: qd.types.ndarray(), b: qd.types.ndarray()):
     for i in range(COUNT):
@@ -139,7 +137,6 @@ def test_a_view_of_another_dtype() -> None:
             for j in range(4):
                 out[j] = int(x[0])
                 bits[0] += 1 << 23  # the exponent of x[0]
-
     x, out = np.ones(1, np.float32), np.zeros(4, np.int32)
     doubled(x, x.view(np.int32), out)
     assert out.tolist() == [1, 2, 4, 8]

@@ -1,7 +1,5 @@
 """Locals of a kernel that parallel loops set to a constant, or element by element."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, session_of
@@ -59,7 +57,6 @@ def test_the_derivative_ends_where_the_constant_is_set() -> None:
 @pytest.mark.parametrize(("other", "code"), [("constant", "QL1704"), ("sum", "QL1705"), ("read", "QL1705")])
 def test_other_changes_and_reads_beside_it_are_errors(other: str, code: str) -> None:
     x = qd.field(qd.i32, 4)
-
     @qd.kernel
     def mixed():
         s = 0
@@ -71,7 +68,6 @@ def test_other_changes_and_reads_beside_it_are_errors(other: str, code: str) -> 
                 s += 1
             else:
                 x[i] = s
-
     with pytest.raises(qd.QuadrantsCompilationError, match=code):
         mixed()
 
@@ -87,7 +83,6 @@ def test_each_iteration_assigns_its_own_element_of_a_vector() -> None:
         for i in range(4, 6):
             v[i] = -i
         return v
-
     assert list(squares(5)) == [7, 1, 4, 7, -4, -5]
 
 
@@ -104,13 +99,11 @@ def test_each_iteration_assigns_its_own_elements_of_a_matrix() -> None:
             a[1, j] = m[1, j] + 1
         return qd.Matrix([[m[0, 0], m[0, 1], m[0, 2]], [m[1, 0], m[1, 1], m[1, 2]],
                           [a[0, 0], a[0, 1], a[0, 2]], [a[1, 0], a[1, 1], a[1, 2]]])
-
     assert tables().to_list() == [[0, 1, 2], [10, 11, 12], [5, 1, 2], [11, 12, 13]]
 
 
 def test_elements_that_iterations_assign_have_derivatives() -> None:
     x, y = qd.field(qd.f32, 3, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def weighted():
         v = qd.Vector([x[0], x[0], x[0]])
@@ -119,7 +112,6 @@ def test_elements_that_iterations_assign_have_derivatives() -> None:
             v[i] = x[i] * x[i]
         for i in range(3):
             y[None] += v[i] ** 2
-
     x.from_numpy(np.array([0.5, 2.0, 3.0], np.float32))
     y.grad[None] = 1.0
     weighted()

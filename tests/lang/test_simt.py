@@ -1,8 +1,6 @@
 """Blocks of threads: shared memory, barriers and what threads make of their values together, against numpy, on every
 backend; their gradients against differences."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from running import define
@@ -42,11 +40,13 @@ def reversed_blocks(out: qd.types.NDArray, v: qd.types.NDArray):
 
 
 def test_threads_read_what_others_wrote():
-    v, out = RNG.random(N).astype(np.float32), np.zeros(N, np.float32)
-    reversed_blocks(out, v)
-    want = np.zeros(256, np.float32)
-    want[:N] = v
-    np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:N])
+    """The memory of blocks grows with the loop."""
+    for n in (10, 300, 64, 0, N):
+        v, out = RNG.random(n).astype(np.float32), np.zeros(n, np.float32)
+        reversed_blocks(out, v)
+        want = np.zeros(-(-n // 64) * 64, np.float32)
+        want[:n] = v
+        np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:n])
 
 
 @qd.kernel
@@ -173,7 +173,6 @@ def teams(out: qd.types.NDArray, sizes: qd.types.NDArray):
             if rounds * 2 > sizes[team]:
                 break
         out[team, t] += 1000 * rounds
-
 
 @qd.kernel
 def teams_of_two_axes(out: qd.types.NDArray, sizes: qd.types.NDArray):
@@ -364,22 +363,11 @@ def test_shuffles_votes_and_scans_of_lanes():
         np.testing.assert_array_equal(found[n], wrapped(w), str(n))
 
 
-def test_a_launch_of_many_sizes():
-    """The memory of blocks grows with the loop."""
-    for n in (10, 300, 64, 0):
-        v, out = RNG.random(n).astype(np.float32), np.zeros(n, np.float32)
-        reversed_blocks(out, v)
-        want = np.zeros(-(-n // 64) * 64, np.float32)
-        want[:n] = v
-        np.testing.assert_array_equal(out, want.reshape(-1, 64)[:, ::-1].reshape(-1)[:n])
-
-
 @CPU_ALONE
 @pytest.mark.parametrize("size", [40, 20000])
 def test_each_worker_has_memory_of_its_own(session, size):
     """Also where it is more than a worker's stack is to hold."""
     out = qd.field(qd.i32, 64 * 40)
-
     @qd.kernel
     def k():
         qd.loop_config(block_dim=40)
@@ -391,13 +379,11 @@ def test_each_worker_has_memory_of_its_own(session, size):
                 held[t] += 1
                 block.sync()
             out[i] = held[39 - t] - 9
-
     k()
     np.testing.assert_array_equal(out.to_numpy(), np.arange(64 * 40).reshape(64, 40)[:, ::-1].reshape(-1))
 
 
 # --- errors, and what every name takes ------------------------------------------------------------------------------
-
 
 @CPU_ALONE
 def test_a_barrier_that_not_all_threads_reach_is_an_error(session):
@@ -446,7 +432,6 @@ def test_a_barrier_that_not_all_threads_reach_is_an_error(session):
 @CPU_ALONE
 def test_blocks_need_a_size_that_the_host_knows(session):
     x, n = qd.field(qd.i32, 64), qd.field(qd.i32, ())
-
     @qd.kernel
     def k():
         n[None] += 3
@@ -455,7 +440,6 @@ def test_blocks_need_a_size_that_the_host_knows(session):
             held[block.thread_idx()] = i
             block.sync()
             x[i] = held[0]
-
     with pytest.raises(qd.QuadrantsSyntaxError, match="QL1716"):
         k()
 

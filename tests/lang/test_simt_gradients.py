@@ -1,7 +1,5 @@
 """Blocks of threads: gradients through shared memory and barriers against differences, on every backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import CPU_ALONE, EVERYWHERE, NEEDS_F64, session_of
@@ -23,7 +21,6 @@ def shifted(x: qd.template(), y: qd.template()):
         block.sync()
         y[i] = held[15 - t] * w + held[(t + 1) % 16] ** 2
 
-
 @qd.kernel
 def reduced(x: qd.template(), y: qd.template()):
     qd.loop_config(block_dim=16)
@@ -41,7 +38,6 @@ def reduced(x: qd.template(), y: qd.template()):
         if t == 0:
             y[0] += qd.sqrt(held[0])
 
-
 @qd.kernel
 def tiles(x: qd.template(), y: qd.template()):
     qd.loop_config(block_dim=16)
@@ -57,7 +53,6 @@ def tiles(x: qd.template(), y: qd.template()):
             block.sync()
         y[i] = a
 
-
 @qd.kernel
 def collected(x: qd.template(), y: qd.template()):
     qd.loop_config(block_dim=16)
@@ -67,7 +62,6 @@ def collected(x: qd.template(), y: qd.template()):
         block.sync()
         y[i] = held[block.thread_idx() % 2] * held[0] * x[i]
 
-
 @qd.kernel
 def greatest(x: qd.template(), y: qd.template()):
     qd.loop_config(block_dim=16)
@@ -76,7 +70,6 @@ def greatest(x: qd.template(), y: qd.template()):
         qd.atomic_max(held[i * i % 3], x[i] * x[i])
         block.sync()
         y[i] = held[i % 2] * x[i]
-
 
 @qd.kernel
 def scanned(x: qd.template(), y: qd.template()):

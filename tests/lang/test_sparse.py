@@ -1,7 +1,5 @@
 """Pointer, bitmasked and dynamic layouts: what is active, loops over it, lists, gradients."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, make_ir
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 session = session_of(EVERYWHERE)
-
 
 RIGHT = Path(__file__).with_name("sparse_run.json")  # what the programs answer, each on a line
 
@@ -136,27 +133,22 @@ def test_what_does_not_fit_in_a_list_is_not_kept() -> None:
     x, y = qd.field(qd.i32), qd.field(qd.i32)
     qd.root.pointer(qd.i, 3).dynamic(qd.i, 4).place(x)
     qd.root.dynamic(qd.i, 4).place(y)
-
     @qd.kernel
     def fill() -> int:
         for i in range(9):
             x[2].append(i)
             y.append(i)
         return x[2].length() * 100 + y.length() * 10 + x[1].length() + qd.is_active(x.parent(2), 2) * 1000
-
     assert fill() == 1440
     assert sorted(x.to_numpy().tolist()) == sorted([0] * 8 + y.to_numpy().tolist())
     assert len(set(y.to_numpy())) == 4
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (lambda: qd.root.dynamic(qd.ij, 4), "one axis"),
-        (lambda: qd.root.pointer(qd.ij, 2**16).dense(qd.ij, 4).place(qd.field(qd.f32)), "QL2036.*256 GiB"),
-        (lambda: qd.root.quant_array(qd.i, 4, 32), "QL2028"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "says"), [
+    (lambda: qd.root.dynamic(qd.ij, 4), "one axis"),
+    (lambda: qd.root.pointer(qd.ij, 2**16).dense(qd.ij, 4).place(qd.field(qd.f32)), "QL2036.*256 GiB"),
+    (lambda: qd.root.quant_array(qd.i, 4, 32), "QL2028"),
+])
 @CPU_ALONE
 def test_wrong_layouts(wrong, says: str, session: str) -> None:
     with pytest.raises(qd.QuadrantsRuntimeError, match=says):
@@ -164,7 +156,6 @@ def test_wrong_layouts(wrong, says: str, session: str) -> None:
 
 
 # --- gradients: of what is active, against differences
-
 
 @NEEDS_F64
 def test_gradients_of_what_is_active(session: str) -> None:
@@ -308,12 +299,10 @@ def test_a_change_since_the_launch_is_warned_about(session: str) -> None:
     x, y = qd.field(qd.f32, needs_grad=True), qd.field(qd.f32, shape=8, needs_grad=True)
     cells = qd.root.bitmasked(qd.i, 8)
     cells.place(x, x.grad)
-
     @qd.kernel
     def double():
         for i in x:
             y[i] = 2 * x[i]
-
     x[3] = 1.0
     double()
     qd.deactivate_all_snodes()
@@ -405,12 +394,10 @@ def test_a_grid_of_many_cells(session: str) -> None:
 
 def test_indices_are_rescaled_between_fields_made_with_a_shape() -> None:
     fine, coarse = qd.field(qd.i32, (8, 6)), qd.field(qd.i32, (4, 2))
-
     @qd.kernel
     def count():
         for index in qd.grouped(fine):
             coarse[qd.rescale_index(fine, coarse, index)] += fine[qd.rescale_index(coarse, fine, [1, 0])]
-
     fine[2, 0] = 5
     count()
     assert (coarse.to_numpy() == 5 * 6).all()

@@ -1,7 +1,5 @@
 """Sparse matrices against numpy's, and the peer's."""
 
-from __future__ import annotations
-
 import json
 import sys
 
@@ -140,7 +138,6 @@ def test_launches_that_are_watched_and_not_differentiated(session):
 @CPU_ALONE
 def test_without_scipy(session, monkeypatch):
     from quadrants_lab.lang.sparse_matrix import _scipy
-
     monkeypatch.setitem(sys.modules, "scipy.sparse", None)
     monkeypatch.setitem(sys.modules, "scipy.io", None)
     _scipy.cache_clear()

@@ -1,7 +1,5 @@
 """Structs, struct types and fields of structs, from Python."""
 
-from __future__ import annotations
-
 from copy import copy
 
 import numpy as np
@@ -72,7 +70,6 @@ def test_types() -> None:
         with pytest.raises(ValueError, match="cannot be a member"):
             qd.types.struct(a=bad)
     with pytest.raises(QuadrantsError, match="default"):
-
         @qd.dataclass
         class Wrong:
             a: qd.f32 = 1
@@ -163,12 +160,10 @@ def test_placing() -> None:
 
 def test_members_through_templates() -> None:
     x, y = Body.field(shape=2), Body.field(shape=3)
-
     @qd.kernel
     def k(s: qd.template(), value: qd.f32):
         for i in s:
             s[i].mass = value
-
     for n, s in enumerate((x, y, x, y)):
         k(s, n)
     assert (x[1].mass, y[2].mass) == (2, 3)

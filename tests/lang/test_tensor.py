@@ -13,7 +13,6 @@ import quadrants_lab as qd
 
 BOTH = pytest.mark.parametrize("backend", list(qd.Backend))
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -21,7 +20,6 @@ session = session_of(EVERYWHERE)
 def number(x: qd.Tensor):
     for i in range(x.shape[0]):
         x[i] = i
-
 
 @qd.kernel
 def squares(x: qd.Tensor, y: qd.Tensor, scale: qd.f32):
@@ -62,16 +60,13 @@ def test_layouts_change_nothing(backend):
     assert qd.tensor(qd.f32, (2, 3), layout=(0, 1), backend=backend).layout is None
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
-    [
-        ({"layout": (0,)}, ValueError, "permutation"),
-        ({"layout": (0, 0)}, ValueError, "permutation"),
-        ({"order": "ji"}, TypeError, "layout="),
-        ({"backend": 7}, ValueError, "qd.Backend"),
-        ({"name": "x"}, TypeError, "ndarray"),
-    ],
-)
+@pytest.mark.parametrize(("options", "error", "said"), [
+    ({"layout": (0,)}, ValueError, "permutation"),
+    ({"layout": (0, 0)}, ValueError, "permutation"),
+    ({"order": "ji"}, TypeError, "layout="),
+    ({"backend": 7}, ValueError, "qd.Backend"),
+    ({"name": "x"}, TypeError, "ndarray"),
+])
 def test_what_tensor_refuses(options, error, said):
     with pytest.raises(error, match=said):
         qd.tensor(qd.f32, (2, 3), **options)
@@ -121,7 +116,6 @@ def test_kernels_write_grad_by_name(backend):
     def k(x: qd.Tensor):
         for i in range(4):
             x.grad[i] = i * 100.0
-
     x = qd.tensor(qd.f32, shape=(4,), needs_grad=True, backend=backend)
     k(x)
     assert x.grad.to_numpy().tolist() == [0, 100, 200, 300]
@@ -134,7 +128,6 @@ def test_none_is_known_at_compile_time():
             if qd.static(x is not None):
                 y[i] += x[i]
             y[i] += 1
-
     y = np.zeros(2, np.float32)
     k(None, y)
     k(np.full(2, 5, np.float32), y)
@@ -201,7 +194,6 @@ def test_copies_go_across():
 
 
 Array = qd.types.NDArray[qd.f32, 1]
-
 
 OPTIONAL = [Array | None, None | Array, qd.types.NDArray | None, qd.Tensor | None, typing.Optional[qd.Template]]  # noqa: UP045
 

@@ -1,7 +1,5 @@
 """`qd.profiler`, `qd.perf_dispatch` and `qd.tools`: what is counted, chosen and written."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -17,12 +17,10 @@ def add_squares(x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         y[i] += x[i] * x[i]
 
-
 @qd.kernel
 def total(x: qd.types.ndarray(), loss: qd.types.ndarray()):
     for i in range(x.shape[0]):
         loss[0] += x[i] * x[i]
-
 
 @qd.kernel
 def double(x: qd.types.ndarray()):
@@ -49,7 +47,6 @@ def test_bool_tensors():
     def flip(x: qd.types.ndarray(dtype=qd.u1, ndim=1)):
         for i in range(x.shape[0]):
             x[i] = not x[i]
-
     x = torch.tensor([True, False, True])
     flip(x)
     assert x.tolist() == [False, True, False]
@@ -81,7 +78,6 @@ def test_dtype_and_axes_are_checked():
     @qd.kernel
     def k(x: qd.types.ndarray(dtype=qd.f32, ndim=1)):
         x[0] = 1
-
     with pytest.raises(ValueError, match="f32.*f64"):
         k(torch.zeros(3, dtype=torch.float64))
     with pytest.raises(ValueError, match="1 axis"):
@@ -98,7 +94,6 @@ def test_elements_are_the_last_axes():
     def k(x: qd.types.ndarray(dtype=qd.math.vec3, ndim=1)):
         for i in range(x.shape[0]):
             x[i] = qd.math.vec3(i, 1, 2)
-
     x = torch.zeros(2, 3)
     k(x)
     assert x.tolist() == [[0, 1, 2], [1, 1, 2]]
@@ -110,7 +105,6 @@ def test_empty_and_zero_dimensional_tensors():
     @qd.kernel
     def k(x: qd.types.ndarray(ndim=0)):
         x[None] += 1
-
     x = torch.zeros(())
     k(x)
     k(x)
@@ -142,7 +136,6 @@ def test_tensors_numpy_arrays_and_ndarrays_in_turn():
 
 def test_nothing_is_kept_of_a_tensor_that_is_gone():
     from quadrants_lab.runtime.interop import arrays as foreign
-
     before = len(foreign._KNOWN)
     for _ in range(20):
         double(torch.ones(3))
@@ -150,7 +143,6 @@ def test_nothing_is_kept_of_a_tensor_that_is_gone():
 
 
 # --- gradients -------------------------------------------------------------------------------------------------
-
 
 def test_gradients_add_to_grad():
     x, y = torch.tensor([1.0, 2, 3], requires_grad=True), torch.zeros(3, requires_grad=True)
@@ -210,7 +202,6 @@ def test_kernels_read_and_write_grad_by_name():
     def k(x: qd.types.ndarray(needs_grad=True)):
         for i in range(x.shape[0]):
             x.grad[i] = x[i] + 1
-
     x = torch.ones(3, requires_grad=True)
     k(x)
     assert x.grad.tolist() == [2, 2, 2]
@@ -254,7 +245,6 @@ def test_torch_sees_that_a_kernel_wrote():
 
 # --- tapes -----------------------------------------------------------------------------------------------------
 
-
 def test_tapes_take_tensors():
     x, loss = torch.tensor([1.0, 2, 3], requires_grad=True), torch.full((1,), 5.0, requires_grad=True)
     with qd.ad.Tape(loss):
@@ -290,7 +280,6 @@ def test_values_of_tensors_that_a_tape_needs_are_saved():
     def square(a: qd.types.ndarray(), b: qd.types.ndarray()):
         for i in range(a.shape[0]):
             b[i] = a[i] * a[i]
-
     x, h, loss = (torch.tensor([v], requires_grad=True) for v in (1.5, 0.0, 0.0))
     with qd.ad.Tape(loss):
         square(x, h)
@@ -323,12 +312,10 @@ def test_losses_that_no_tape_takes():
 
 def test_a_chain_that_a_tensor_breaks_is_named():
     x, h, loss = torch.ones(2, requires_grad=True), torch.zeros(2), torch.zeros(1, requires_grad=True)
-
     def run():
         with qd.ad.Tape(loss):
             add_squares(x, h)
             total(h, loss)
-
     with pytest.warns(qd.QuadrantsWarning, match="gradient"):
         run()
 
@@ -342,7 +329,6 @@ def test_loop_bounds_in_tensors_are_read_at_every_launch():
             for _ in range(n[i]):
                 v = v * v
             y[i] = v
-
     n, x = torch.tensor([1, 2], dtype=torch.int32), torch.full((2,), 1.5, dtype=torch.float64, requires_grad=True)
     y = torch.zeros(2, dtype=torch.float64, requires_grad=True)
     for k in (0, 1, 3):
@@ -354,7 +340,6 @@ def test_loop_bounds_in_tensors_are_read_at_every_launch():
 
 
 # --- to and from -----------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("make", ["field", "ndarray"])
 def test_scalars_to_and_from_torch(make):
@@ -373,16 +358,13 @@ def test_scalars_to_and_from_torch(make):
         x.from_torch(torch.zeros(2, 3, dtype=torch.bfloat16))
 
 
-@pytest.mark.parametrize(
-    ("x", "shape", "kept"),
-    [
-        (lambda: qd.Vector.field(3, qd.f32, 2), (2, 3), (2, 3, 1)),
-        (lambda: qd.Matrix.field(3, 1, qd.f32, 2), (2, 3), (2, 3, 1)),
-        (lambda: qd.Matrix.field(1, 3, qd.f32, 2), (2, 1, 3), (2, 1, 3)),
-        (lambda: qd.Vector.ndarray(3, qd.f32, 2), (2, 3), None),
-        (lambda: qd.Matrix.ndarray(3, 1, qd.f32, 2), (2, 3, 1), None),
-    ],
-)
+@pytest.mark.parametrize(("x", "shape", "kept"), [
+    (lambda: qd.Vector.field(3, qd.f32, 2), (2, 3), (2, 3, 1)),
+    (lambda: qd.Matrix.field(3, 1, qd.f32, 2), (2, 3), (2, 3, 1)),
+    (lambda: qd.Matrix.field(1, 3, qd.f32, 2), (2, 1, 3), (2, 1, 3)),
+    (lambda: qd.Vector.ndarray(3, qd.f32, 2), (2, 3), None),
+    (lambda: qd.Matrix.ndarray(3, 1, qd.f32, 2), (2, 3, 1), None),
+])
 def test_elements_to_and_from_torch(x, shape, kept):
     made = x()
     assert made.to_torch().shape == made.to_numpy().shape == shape
@@ -426,7 +408,6 @@ def test_views_without_a_copy(make):
 def test_gradients_follow_what_a_view_writes():
     n, x, y = qd.field(qd.i32, ()), qd.field(qd.f64, (), needs_grad=True), qd.field(qd.f64, (), needs_grad=True)
     view = n.to_torch(copy=False)
-
     @qd.kernel
     def power():
         for _ in range(1):
@@ -434,7 +415,6 @@ def test_gradients_follow_what_a_view_writes():
             for _ in range(n[None]):
                 v = v * v
             y[None] = v
-
     for k in (1, 3, 5):
         view.fill_(k)
         x[None], x.grad[None], y.grad[None] = 1.1, 0, 1

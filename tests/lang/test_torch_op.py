@@ -11,7 +11,6 @@ import quadrants_lab as qd
 
 torch = pytest.importorskip("torch")
 
-
 session = session_of(EVERYWHERE)
 
 
@@ -20,7 +19,6 @@ def square(x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         y[i] = x[i] * x[i]
 
-
 @qd.kernel
 def mix(x: qd.types.ndarray(), w: qd.types.ndarray(), at: qd.types.ndarray(), k: float, y: qd.types.ndarray(),
         loss: qd.types.ndarray(ndim=0)):  # fmt: skip
@@ -28,12 +26,10 @@ def mix(x: qd.types.ndarray(), w: qd.types.ndarray(), at: qd.types.ndarray(), k:
         y[i] = k * qd.sin(x[at[i]]) * w[i]
         loss[None] += y[i] * x[i]
 
-
 @qd.kernel
 def double(x: qd.types.ndarray(), y: qd.types.ndarray()):
     for i in range(x.shape[0]):
         y[i] = 2 * x[i]
-
 
 @qd.kernel
 def advance(x: qd.types.ndarray(), t: qd.i32):
@@ -96,7 +92,6 @@ def scaled(factor, recompute=False, state=None):
 
 
 # --- derivatives ---------------------------------------------------------------------------------------------------
-
 
 def test_a_kernel_in_a_graph():
     x = leaf(1, 2, 3)
@@ -226,7 +221,6 @@ def test_integer_outputs_have_no_gradient():
             y[i] = x[i] * 3
             if x[i] > 0:
                 n[None] += 1
-
     op = qd.torch_op(count, outputs={"y": "x", "n": torch.empty((), dtype=torch.int32)})
     x = leaf(1, -2, 3)
     y, n = op(x)
@@ -240,7 +234,6 @@ def test_random_numbers_are_those_of_the_forward_pass():
     def noise(x: qd.types.ndarray(), y: qd.types.ndarray()):
         for i in range(x.shape[0]):
             y[i] = x[i] * qd.random(float)
-
     x = leaf(1, 1, 1)
     op = qd.torch_op(noise, outputs={"y": "x"})
     first, _ = op(x), op(x)
@@ -252,10 +245,8 @@ def test_random_numbers_are_those_of_the_forward_pass():
 
 # --- no gradients --------------------------------------------------------------------------------------------------
 
-
 def test_without_gradients_nothing_is_recorded(monkeypatch):
     from quadrants_lab.lang import torch_op as module
-
     monkeypatch.setattr(module, "Recorded", None)
     x = leaf(1, 2)
     with torch.no_grad():
@@ -268,7 +259,6 @@ def test_without_gradients_nothing_is_recorded(monkeypatch):
 
 def test_nothing_is_kept_when_the_graph_is_gone():
     from quadrants_lab.runtime.interop import arrays as foreign
-
     factor = qd.field(qd.f32, (), needs_grad=True)
     op, held = scaled(factor)
     x = leaf(1, 2)
@@ -282,7 +272,6 @@ def test_nothing_is_kept_when_the_graph_is_gone():
 
 
 # --- where it is called --------------------------------------------------------------------------------------------
-
 
 def test_training_a_module():
     class Layer(torch.nn.Module):
@@ -310,13 +299,11 @@ def test_backward_in_another_thread():
     x = leaf(1, 2)
     y = walk(x).sum()
     raised = []
-
     def run():
         try:
             y.backward()
         except BaseException as e:
             raised.append(e)
-
     thread = threading.Thread(target=run)
     thread.start()
     thread.join(60)
@@ -328,12 +315,10 @@ def test_backward_in_another_thread():
 
 def test_a_tape_does_not_see_the_backward_pass():
     x, loss = leaf(1, 2), qd.field(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def measure(x: qd.types.ndarray()):
         for i in range(x.shape[0]):
             loss[None] += x[i]
-
     y, z = squared(x).sum(), leaf(3, 4)
     with qd.ad.Tape(loss):
         measure(z)
@@ -347,7 +332,6 @@ def test_exceptions_leave_nothing_behind():
     def fails(x, y):
         square(x, y)
         raise KeyError("no")
-
     x = leaf(1, 2)
     with pytest.raises(KeyError):
         fails(x)
@@ -384,16 +368,13 @@ def pass_a_numpy_view(x, y):
 
 
 @CPU_ALONE
-@pytest.mark.parametrize(
-    ("fn", "said"),
-    [
-        (write_to_the_input, "QL2124.*write_to_the_input writes to its argument 'x'"),
-        (write_in_torch, "QL2125.*a tensor that kernels of torch_op write_in_torch use"),
-        (write_in_torch_at_the_end, "QL2125"),
-        (pass_a_view, "QL2124.*a view of 'x' as argument 'x'"),
-        (pass_a_numpy_view, "QL2124.*a view of 'x'"),
-    ],
-)
+@pytest.mark.parametrize(("fn", "said"), [
+    (write_to_the_input, "QL2124.*write_to_the_input writes to its argument 'x'"),
+    (write_in_torch, "QL2125.*a tensor that kernels of torch_op write_in_torch use"),
+    (write_in_torch_at_the_end, "QL2125"),
+    (pass_a_view, "QL2124.*a view of 'x' as argument 'x'"),
+    (pass_a_numpy_view, "QL2124.*a view of 'x'"),
+])
 def test_programs_whose_gradient_would_be_wrong(fn, said):
     with pytest.raises(qd.QuadrantsRuntimeError, match=said):
         qd.torch_op(fn, outputs={"y": "x"})(leaf(1, 2))
@@ -464,7 +445,6 @@ def test_arguments_that_make_no_operation():
 
 # --- the sample ----------------------------------------------------------------------------------------------------
 
-
 def right_step(state, force, dt):
     x, a, v, w = state.unbind(1)
     s, c, m, g = torch.sin(a), torch.cos(a), 0.2, 10.0
@@ -476,7 +456,6 @@ def right_step(state, force, dt):
 @CPU_ALONE
 def test_balanced_poles(monkeypatch):
     from quadrants_lab.kernels import balance
-
     qd.init(arch=qd.cpu, default_fp=qd.f64)
     torch.manual_seed(1)
     net = torch.nn.Linear(4, 1, dtype=torch.float64)
@@ -490,6 +469,5 @@ def test_balanced_poles(monkeypatch):
 @CPU_ALONE
 def test_poles_are_balanced():
     from quadrants_lab.kernels import balance
-
     losses = balance.main()
     assert losses[-1] < 0.1 * losses[0]

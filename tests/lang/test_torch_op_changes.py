@@ -1,6 +1,5 @@
 """Operations of torch whose memory changes between the forward pass and the backward one."""
 
-
 import pytest
 from lang.test_torch_op import double, leaf, scaled, session, square, squared, torch, walk  # noqa: F401  # fixtures
 
@@ -34,12 +33,10 @@ def test_what_no_gradient_reads_may_change():
 @pytest.mark.parametrize("recompute", [False, True])
 def test_tensors_that_are_no_arguments(recompute):
     weight = torch.tensor([2.0, 3.0])
-
     @qd.kernel
     def weigh(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
         for i in range(x.shape[0]):
             y[i] = w[i] * x[i]
-
     op = qd.torch_op(lambda x, y: weigh(x, weight, y), outputs={"y": "x"}, recompute=recompute)
     x = leaf(1, 2)
     y, z = op(x), op(x)
@@ -173,7 +170,6 @@ def test_what_torch_computes_from_constants_may_be_used():
         y.fill_(1.0)
         if x.max() > 0.5:
             multiply(x, torch.ones(2) * 3.0, y)
-
     x = leaf(1, 2)
     shifted(x).sum().backward()
     assert x.grad.tolist() == [3, 3]

@@ -1,7 +1,5 @@
 """Gradients of loops with indices of 64 bits, and arrays of 2**31 elements and more."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -19,7 +17,6 @@ from quadrants_lab.runtime.compile.compile import FORWARD, REVERSE, make_ir
 
 # --- gradients
 
-
 @qd.kernel
 def waves(n: qd.i64, x: qd.template(), y: qd.template()):
     for i in range(n, n + 40):
@@ -27,7 +24,6 @@ def waves(n: qd.i64, x: qd.template(), y: qd.template()):
         for j in range(n, n + 6, 2):
             v = qd.sin(v) * 1.5 + 0.1 * (j - n)
         y[None] += v * v
-
 
 @qd.kernel
 def segments(n: qd.i64, x: qd.template(), y: qd.template()):
@@ -37,7 +33,6 @@ def segments(n: qd.i64, x: qd.template(), y: qd.template()):
         for j in range(n, n + 9):
             v = qd.sin(v) * 1.5
         y[None] += v * v
-
 
 @qd.kernel
 def in_place(n: qd.i64, x: qd.template(), y: qd.template()):
@@ -83,7 +78,6 @@ def test_gradients(session, kernel) -> None:
 
 # --- arrays of 2**31 elements and more: pages that are never written take no memory
 
-
 @qd.kernel
 def touch(x: qd.types.ndarray(dtype=qd.u8, ndim=1), k: qd.i64, out: qd.template()):
     n = x.shape[0]
@@ -96,7 +90,6 @@ def touch(x: qd.types.ndarray(dtype=qd.u8, ndim=1), k: qd.i64, out: qd.template(
         for i in range(n - 1, n - 4, -1):
             out[3] += i * x[i]
 
-
 @qd.kernel
 def first_of(x: qd.types.ndarray(ndim=1), k: qd.i64, out: qd.template()):
     for i in range(k, x.shape[0]):
@@ -104,13 +97,11 @@ def first_of(x: qd.types.ndarray(ndim=1), k: qd.i64, out: qd.template()):
     for i in range(x.shape[0] - 1, x.shape[0]):
         out[1] = i * 65536 * 16384
 
-
 @qd.kernel
 def all_of(x: qd.types.ndarray(dtype=qd.u8, ndim=1), last: qd.template(), total: qd.template()):
     for i in x:
         qd.atomic_max(last[None], i * (x[i] >> 3))
         total[None] += x[i]
-
 
 @qd.kernel
 def ends_of(x: qd.template(), out: qd.template()):
@@ -213,7 +204,6 @@ def deep(a: qd.types.ndarray(dtype=qd.u8, ndim=1), first: qd.i64, x: qd.template
 
 # --- whole fields of 2 GB, on every backend
 
-
 def by_night(*archs):
     """The backends whose devices have as much memory: CUDA's stand-in has not."""
     found = [p for arch in archs for p in sessions(arch) if arch != "cuda" or not backend(arch).probe()]
@@ -267,7 +257,6 @@ def test_an_array_of_more_than_two_billion_elsewhere(options) -> None:
 
 
 # --- saved and watched elements of such arrays: the code alone, since an array of floats would have 8 GB
-
 
 def halved(a: qd.types.ndarray(dtype=qd.f32, ndim=1), at: qd.types.ndarray(dtype=qd.i32, ndim=1)):
     for i in a:

@@ -1,7 +1,5 @@
 """Indices, bounds and extents that 32 bits do not hold: loops of every kind, subscripts, shapes, checks, gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from frontend.rig import FakeField
@@ -22,19 +20,16 @@ from quadrants_lab.runtime.interpret.interpreter import interpret
 HUGE = 2**31 + 5
 BEGINS = (-5, 2**31 - 3, 2**32 - 1, 2**40, -(2**31) - 4, -(2**33))
 
-
 session = session_of(EVERYWHERE, autouse=False)
 ASSERTING = [pytest.param({**p.values[0], "debug": True}, id=p.id, marks=p.marks) for p in EVERYWHERE]
 
 
 # --- loops
 
-
 @qd.kernel
 def parallel(n: qd.i64, out: qd.template()):
     for i in range(n, n + 5):
         out[i - n] = i
-
 
 @qd.kernel
 def serial(n: qd.i64, out: qd.template()):
@@ -42,12 +37,10 @@ def serial(n: qd.i64, out: qd.template()):
         for i in range(n, n + 5):
             out[i - n] = i
 
-
 @qd.kernel
 def stepped(n: qd.i64, out: qd.template()):
     for i in range(n, n + 15, 3):
         out[(i - n) // 3] = i
-
 
 @qd.kernel
 def stepped_down(n: qd.i64, out: qd.template()):
@@ -57,7 +50,6 @@ def stepped_down(n: qd.i64, out: qd.template()):
             out[k] = i
             k -= 1
 
-
 @qd.kernel
 def down(n: qd.i64, out: qd.template()):
     k = 4
@@ -66,24 +58,20 @@ def down(n: qd.i64, out: qd.template()):
         out[k] = i
         k -= 1
 
-
 @qd.kernel
 def step_of_64_bits(n: qd.i64, out: qd.template()):
     for i in range(n, n + qd.i64(5 * 2**33), qd.i64(2**33)):
         out[(i - n) // qd.i64(2**33)] = i
-
 
 @qd.kernel
 def box(n: qd.i64, out: qd.template()):
     for i, j in qd.ndrange((n, n + 2), 2):
         out[(i - n) * 2 + j] = i + j
 
-
 @qd.kernel
 def box_as_a_vector(n: qd.i64, out: qd.template()):
     for at in qd.grouped(qd.ndrange((n, n + 2), 2)):
         out[(at[0] - n) * 2 + at[1]] = at.sum()
-
 
 @qd.kernel
 def box_that_is_left(n: qd.i64, out: qd.template()):
@@ -92,7 +80,6 @@ def box_that_is_left(n: qd.i64, out: qd.template()):
             if i == n + 1 and j == 2:
                 break
             out[(i - n) * 3 + j] = i + j
-
 
 @qd.kernel
 def while_loop(n: qd.i64, out: qd.template()):
@@ -135,7 +122,6 @@ def first_of_a_range(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
         out[k] = i
         k += 1
 
-
 @qd.kernel
 def downwards(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
     k = 0
@@ -145,7 +131,6 @@ def downwards(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
             break
         out[k] = i
         k += 1
-
 
 @qd.kernel
 def marks(a: qd.i32, b: qd.i32, by: qd.i32, out: qd.template()):
@@ -298,7 +283,6 @@ def test_a_number_of_iterations_beyond_64_bits_that_is_known(session) -> None:
 
 # --- the dtype of an index
 
-
 def lowered(fn, *specs):
     kernel = lower(function_source(fn), specs, CompileOptions()).kernel
     verify(kernel)
@@ -313,19 +297,15 @@ def space(text: str, **names):
     return fn
 
 
-@pytest.mark.parametrize(
-    ("text", "dtype"),
-    [
-        ("range(n)", i32), ("range(s)", i32), ("range(m)", i64), ("range(u)", i64), ("range(n, m)", i64),
-        ("range(10)", i32), ("range(2**31 - 1)", i32), ("range(2**31)", i64), ("range(-2**31, 0)", i32),
-        ("range(-2**31 - 1, 0)", i64), ("range(0, n, 2)", i32), ("range(0, m, 2)", i64), ("range(0, 9, 2**31)", i64),
-        ("range(-2**31, 2**31 - 1, 2)", i64), ("range(-2**31, 2**31 - 1, 3)", i32),
-        ("small", i32), ("large", i64), ("shifted", i64), ("qd.grouped(deep)", i64), ("qd.grouped(flat)", i32),
-        ("qd.grouped(qd.ndrange(n, m))", i64), ("qd.grouped(qd.ndrange(n, s))", i32), ("a", i32),
-        ("range(small.shape[0])", i32), ("range(large.shape[0])", i64), ("range(large.shape[0] - 6, n)", i32),
-        ("range(a.shape[0])", i32),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "dtype"), [
+    ("range(n)", i32), ("range(s)", i32), ("range(m)", i64), ("range(u)", i64), ("range(n, m)", i64),
+    ("range(10)", i32), ("range(2**31 - 1)", i32), ("range(2**31)", i64), ("range(-2**31, 0)", i32),
+    ("range(-2**31 - 1, 0)", i64), ("range(0, n, 2)", i32), ("range(0, m, 2)", i64), ("range(0, 9, 2**31)", i64),
+    ("range(-2**31, 2**31 - 1, 2)", i64), ("range(-2**31, 2**31 - 1, 3)", i32), ("small", i32), ("large", i64),
+    ("shifted", i64), ("qd.grouped(deep)", i64), ("qd.grouped(flat)", i32), ("qd.grouped(qd.ndrange(n, m))", i64),
+    ("qd.grouped(qd.ndrange(n, s))", i32), ("a", i32), ("range(small.shape[0])", i32), ("range(large.shape[0])", i64),
+    ("range(large.shape[0] - 6, n)", i32), ("range(a.shape[0])", i32),
+])  # fmt: skip
 def test_an_index_is_i32_where_the_bounds_fit(text: str, dtype) -> None:
     fields = {
         "small": FakeField(u8, 2**31 - 1), "large": FakeField(u8, HUGE), "deep": FakeField(u8, 3, HUGE),
@@ -340,7 +320,6 @@ def test_an_index_is_i32_where_the_bounds_fit(text: str, dtype) -> None:
 
 
 # --- extents, by the interpreter: such fields are declared and hardly touched
-
 
 def shapes(x: qd.template(), out: qd.template()):
     n = x.shape[0]
@@ -366,33 +345,27 @@ def test_the_shape_of_a_field() -> None:
 
 # --- subscripts
 
-
 @qd.kernel
 def at_i64(x: qd.template(), k: qd.i64):
     x[k] += 1
-
 
 @qd.kernel
 def at_u32(x: qd.template(), k: qd.u32):
     x[k] = x[k] + 1
 
-
 @qd.kernel
 def at_u64(x: qd.template(), k: qd.u64):
     qd.atomic_max(x[k], 1)
 
-
 @qd.kernel
 def in_an_array(x: qd.types.ndarray(), k: qd.i64):
     x[k] = 1
-
 
 @qd.kernel
 def in_a_vector(x: qd.template(), k: qd.i64):
     v = qd.Vector([0, 0, 0])
     v[k] += 1
     x[2] = v[0] + 10 * v[1] + 100 * v[2]
-
 
 @qd.kernel
 def in_an_element(x: qd.template(), k: qd.i64):
@@ -431,7 +404,6 @@ def test_a_place_in_a_vector_is_compared_as_it_is(session) -> None:
 
 # --- offsets
 
-
 @qd.kernel
 def over_offsets(x: qd.template(), k: qd.i64):
     for i, j in x:
@@ -452,7 +424,6 @@ def test_offsets(session) -> None:
 
 
 # --- widened integers compared with constants, which some drivers fold wrongly
-
 
 @qd.kernel
 def beside_constants(n: qd.i32, out: qd.template()):

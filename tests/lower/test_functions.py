@@ -1,7 +1,5 @@
 """The elementary functions that lowered kernels call, interpreted, against numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -36,22 +34,7 @@ def compute(made: N.Function, *args: Any) -> Any:
 
 def arguments(t: DType, name: str) -> list[Any]:
     info = np.finfo(t.numpy)
-    edge = [
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        0.5,
-        3.0,
-        np.inf,
-        -np.inf,
-        np.nan,
-        info.max,
-        info.min,
-        info.tiny,
-        info.eps,
-        -2.5,
-    ]
+    edge = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, np.inf, -np.inf, np.nan, info.max, info.min, info.tiny, info.eps, -2.5]
     rng = np.random.default_rng(7)
     some = rng.normal(size=16) * 10.0 ** rng.integers(-3, 4, 16)
     if name in ("asin", "acos"):
@@ -86,9 +69,7 @@ def test_integers() -> None:
             want = PRIMS["pow"].evaluate(u64, u64.numpy(a), u64.numpy(b))
             assert compute(power, u64.numpy(a), u64.numpy(b)) == want, (a, b)
     for state, counter in ((0, 0), (1, 2**64 - 1), (2**63, 12345)):
-        assert compute(function("mix", u64), u64.numpy(state), u64.numpy(counter)) == draws.mix(
-            state ^ counter
-        )
+        assert compute(function("mix", u64), u64.numpy(state), u64.numpy(counter)) == draws.mix(state ^ counter)
 
 
 def test_far_reduction_agrees_with_near() -> None:

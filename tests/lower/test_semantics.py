@@ -1,7 +1,5 @@
 """Lowerings keep what a kernel means: random IR, interpreted before and after each pass of each backend."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import random_ir
@@ -100,13 +98,10 @@ def everything() -> N.Kernel:
     return N.Kernel("all", (), buffers, (N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body)),), b.next_id)
 
 
-@pytest.mark.parametrize(
-    ("prim", "t", "a", "b", "want"),
-    [
-        ("quot", i32, -(2**31), -1, None), ("quot", i32, 7, 0, None), ("rem", i64, 7, 0, None), ("rem", u8, 9, 4, 1),
-        ("quot", i32, -7, 2, -3), ("rem", i32, -7, 2, -1), ("quot", u32, 2**32 - 1, 2, 2**31 - 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("prim", "t", "a", "b", "want"), [
+    ("quot", i32, -(2**31), -1, None), ("quot", i32, 7, 0, None), ("rem", i64, 7, 0, None), ("rem", u8, 9, 4, 1),
+    ("quot", i32, -7, 2, -3), ("rem", i32, -7, 2, -1), ("quot", u32, 2**32 - 1, 2, 2**31 - 1),
+])  # fmt: skip
 def test_what_devices_leave_open_is_an_error_of_the_interpreter(prim, t, a, b, want) -> None:  # type: ignore[no-untyped-def]
     if want is None:
         with pytest.raises(ArithmeticError, match="devices leave open"):

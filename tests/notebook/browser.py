@@ -3,8 +3,6 @@
 As a script: ``python tests/notebook/browser.py NOTEBOOK OUT [--dark]`` writes a screenshot of every pane.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -26,13 +24,7 @@ from playwright.sync_api import Locator, Page, sync_playwright
 
 PANES = ("Linked", "Passes", "CFG", "Stacks", "SizeExpr", "Steps", "Run", "History", "Backends")
 CHROMIUM = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), "")
-_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-sync",
-]
+_FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 
 
 def _settings(home: Path, dark: bool) -> dict[str, str]:
@@ -44,9 +36,7 @@ def _settings(home: Path, dark: bool) -> dict[str, str]:
     manager = lab.parents[1] / "@jupyter-widgets" / "jupyterlab-manager"
     manager.mkdir(parents=True)
     (manager / "plugin.jupyterlab-settings").write_text(json.dumps({"saveState": True}))
-    (lab / "notification.jupyterlab-settings").write_text(
-        json.dumps({"fetchNews": "false", "checkForUpdates": False})
-    )
+    (lab / "notification.jupyterlab-settings").write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
     folders = {
         "HOME": "home",
         "JUPYTER_CONFIG_DIR": "config",
@@ -169,15 +159,7 @@ def lab(folder: Path, out: Path, dark: bool = False, width: int = 1280, height: 
     token = secrets.token_hex(16)
     base = f"http://127.0.0.1:{port}"
     args = [
-        *(
-            sys.executable,
-            "-m",
-            "jupyterlab",
-            "--no-browser",
-            "--allow-root",
-            "--ip=127.0.0.1",
-            f"--port={port}",
-        ),
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}"),
         *(
             "--ServerApp.port_retries=0",
             f"--IdentityProvider.token={token}",

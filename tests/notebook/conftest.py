@@ -1,7 +1,5 @@
 """A shell with the extension loaded, one for each file of tests."""
 
-from __future__ import annotations
-
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 

@@ -1,7 +1,5 @@
 """A cell's view made from hand-written IR, so that panes are tested without front end, runtime or notebook."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate, values_of_parts
@@ -88,13 +86,11 @@ k_task0:
         retq
 """
 
-
 MSL = """\
 kernel void task0(device Frame& f [[buffer(0)]]) {
   v_8 = precise::sin(v_8);
 }
 """
-
 
 NO_MSL = "error[QL3001]: variable 'v' of kernel 'k' is f64, which this test does not have"
 

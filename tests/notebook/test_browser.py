@@ -1,7 +1,5 @@
 """The inspector in JupyterLab on hand-made data: the keyboard alone, and what a saved notebook shows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat
@@ -80,10 +78,8 @@ def test_the_buttons_of_the_stepper_stay_where_they_are(sample: Lab):
     (inspector,) = sample.inspectors()
     panel = sample.show(inspector, "Steps")
     button = panel.locator('[data-move="last"]')
-
     def place(x: Locator) -> float:
         return x.bounding_box()["y"] - panel.bounding_box()["y"]
-
     before = place(button)
     for _ in range(89):
         panel.locator('[data-move="+"]').click()

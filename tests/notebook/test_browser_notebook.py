@@ -1,7 +1,5 @@
 """The notebooks in JupyterLab: every cell runs, every pane opens, every stage of the code; by day in one theme each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ OUT = ROOT / "out" / "browser"
 NOTEBOOK = ROOT / "notebooks" / "03_loops_and_stacks.ipynb"
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
-
 
 BACKENDS = NOTEBOOK.with_name("07_one_kernel_on_five_backends.ipynb")
 

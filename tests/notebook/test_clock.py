@@ -1,7 +1,5 @@
 """Times in the panes come from one clock: parts add up to at most the whole."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Deep programs in cells, and indices out of bounds there: errors with their line, and the next cell runs."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A gradient that ran as two kernels, one for the iterations that push: the panes show these two."""
 
-from __future__ import annotations
-
 import pytest
 
 import quadrants_lab as qd

@@ -1,7 +1,5 @@
 """The runs of a cell leave rows: edits, times, the check of the gradient."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 
@@ -59,12 +57,10 @@ def test_of_many_runs_the_last_are_kept():
 
 def test_kernels_of_one_name_have_histories_of_their_own():
     EDITS.clear()
-
     def ran(cell: str, *texts: str) -> list[list[str]]:
         view = CellView("t", [KernelView("k", "cell", [Line(text, 1)]) for text in texts])
         remember_edit(view, (), cell)
         return [[e.source[0].text for e in kernel.edits] for kernel in view.kernels]
-
     assert ran("a", "x = 1", "y = 1") == [["x = 1"], ["y = 1"]]  # two of one cell
     assert ran("b", "z = 1") == [["z = 1"]]  # another cell
     assert ran("a", "x = 2", "y = 1") == [["x = 1", "x = 2"], ["y = 1", "y = 1"]]

@@ -1,7 +1,5 @@
 """The live inspector while answers are late, lost, or come where nobody looks, with a model of the test's own."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ Twelve lines of a kernel each multiply by a number of their own. Wherever that n
 it leads to that source line and to no other; and each of the twelve has such a line.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator

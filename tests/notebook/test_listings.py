@@ -1,7 +1,5 @@
 """What the browser draws itself: listings, differences and graphs, as the data that it gets."""
 
-from __future__ import annotations
-
 import html
 import json
 import random
@@ -60,7 +58,6 @@ def test_marks_name_the_statement_of_their_line(view):
 
 # --- differences ----------------------------------------------------------------------------------------------------
 
-
 def lines(*texts: str) -> list[Line]:
     return [Line(x, 1, n) for n, x in enumerate(texts)]
 
@@ -117,7 +114,6 @@ def test_any_two_passes_can_be_compared(view):
 
 
 # --- graphs ---------------------------------------------------------------------------------------------------------
-
 
 def test_svg_is_well_formed(view):
     for graph in (view.kernels[0].graphs[0].cfg, view.kernels[0].graphs[0].scc):

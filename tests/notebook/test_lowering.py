@@ -1,8 +1,6 @@
 """The Passes pane shows an adstack as pushes and pops, and then, for each backend, as the counter, slots and stores
 that these become; each line leads to the source."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """The magics in a shell: what a cell leaves behind, what it says when it goes wrong, and that the next one works."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
@@ -55,17 +53,11 @@ def product_of_cosines(start, steps):
     return p
 
 
-def test_grad_runs_before_the_last_expression(cell, shell):
-    ran = cell("%%qdkernel --grad y --quiet" + WAVE + "wave()\nx.grad.to_numpy()")
-    assert ran.ok
-    got = shell.user_ns["_"]
+@pytest.mark.parametrize("last", ["wave()", "wave()\nx.grad.to_numpy()"], ids=["the only launch", "an expression"])
+def test_grad_runs_before_the_last_expression_or_after_the_only_launch(cell, shell, last):
+    assert cell("%%qdkernel --grad y --quiet" + WAVE + last).ok
+    got = shell.user_ns["_"] if "grad" in last else shell.user_ns["x"].grad.to_numpy()
     np.testing.assert_allclose(got, product_of_cosines([0.1, 0.2, 0.3, 0.4], 5), rtol=1e-12)
-
-
-def test_a_cell_that_ends_with_its_only_launch_is_differentiated_too(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + WAVE + "wave()").ok
-    want = product_of_cosines([0.1, 0.2, 0.3, 0.4], 5)
-    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), want, rtol=1e-12)
 
 
 def test_running_a_cell_again_does_not_add_to_the_gradients(cell, shell):
@@ -73,12 +65,6 @@ def test_running_a_cell_again_does_not_add_to_the_gradients(cell, shell):
     first = shell.user_ns["x"].grad.to_numpy()
     assert cell("%%qdkernel --grad y --quiet\nwave()").ok
     np.testing.assert_array_equal(shell.user_ns["x"].grad.to_numpy(), first)
-
-
-def test_a_kernel_in_the_last_line_is_differentiated_after_others_too(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()").ok
-    want = 2 * np.sin([0.1, 0.2, 0.3, 0.4]) * np.cos([0.1, 0.2, 0.3, 0.4])
-    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), want, rtol=1e-12)
 
 
 def test_a_last_expression_does_not_launch_behind_the_gradients_back(cell, shell):
@@ -237,13 +223,10 @@ def cosines(a: qd.types.ndarray(dtype=qd.f64, ndim=1)):
         np.testing.assert_allclose(shell.user_ns["t"].grad.numpy(), -np.sin([0.1, 0.2]), rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("root", "says"),
-    [
-        ("x[i] - x[0]", "look  the gradient of x has elements that are NaN or infinite\n"),
-        ("x[i] - 0.2", "--check: the loss is nan"),
-    ],
-)
+@pytest.mark.parametrize(("root", "says"), [
+    ("x[i] - x[0]", "look  the gradient of x has elements that are NaN or infinite\n"),
+    ("x[i] - 0.2", "--check: the loss is nan"),
+])
 def test_check_of_what_is_not_a_number(cell, root, says):
     roots = f"\n@qd.kernel\ndef roots():\n    for i in x:\n        y[None] += qd.sqrt({root})\n\n"
     assert says in cell("%%qdkernel --grad y --check --quiet" + roots + "roots()").text
@@ -257,13 +240,11 @@ def test_a_gradient_that_differences_cannot_see_is_not_called_zero(cell):
 
 def test_check_sees_by_forward_mode_what_differences_of_f32_cannot(cell, shell, monkeypatch):
     differentiate = experiment.differentiate
-
     def a_little_wrong(target, launches):
         differentiate(target, launches)
         for field in launches.tracked.values():
             if field.grad is not None and field.name == "x":
                 field.grad.array[...] *= 1.004
-
     monkeypatch.setattr(experiment, "differentiate", a_little_wrong)
     single = SETUP.replace("qd.f64", "qd.f32") + WAVE
     assert cell(single).ok
@@ -316,25 +297,6 @@ def back():
     assert "look  the gradient of x is WRONG" in ran.text
 
 
-def test_integers_between_two_kernels_are_named_where_the_gradient_stays_zero(cell):
-    between = """
-k = qd.field(qd.i32, shape=4)
-
-@qd.kernel
-def rounds():
-    for i in x:
-        k[i] = qd.cast(x[i] * 8, qd.i32)
-
-@qd.kernel
-def uses():
-    for i in x:
-        y[None] += k[i] * 0.5
-
-"""
-    with pytest.warns(qd.QuadrantsWarning, match="QL0406"):
-        assert cell("%%qdkernel --grad y --quiet" + between + "rounds()\nuses()\nx.grad.to_numpy()").ok
-
-
 def test_nothing_but_the_loss_has_a_gradient(cell):
     plain = "x = qd.field(qd.f64, shape=4)\n"
     with pytest.warns(qd.QuadrantsWarning, match="QL0706"):
@@ -366,12 +328,11 @@ def second():
 """
 
 
-def test_launches_are_differentiated_last_first(cell, shell):
-    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()\nNone").ok
+@pytest.mark.parametrize("after", ["", "\nNone"], ids=["a launch in the last line", "launches before the last line"])
+def test_launches_are_differentiated_last_first(cell, shell, after):
+    assert cell("%%qdkernel --grad y --quiet" + CHAIN + "first()\nsecond()" + after).ok
     start = np.array([0.1, 0.2, 0.3, 0.4])
-    np.testing.assert_allclose(
-        shell.user_ns["x"].grad.to_numpy(), 2 * np.sin(start) * np.cos(start), rtol=1e-12
-    )
+    np.testing.assert_allclose(shell.user_ns["x"].grad.to_numpy(), 2 * np.sin(start) * np.cos(start), rtol=1e-12)
 
 
 def test_every_kernel_of_a_cell_has_its_view(cell):

@@ -1,7 +1,5 @@
 """Input of cells: errors in it, completions, names that are redefined."""
 
-from __future__ import annotations
-
 import linecache
 import re
 import warnings
@@ -27,21 +25,9 @@ def test_no_session_is_needed_before(cell, shell, capsys):
 
 BAD = [
     ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x\n        pass", "SyntaxError", "line 4"),
-    (
-        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        x[i] = nothing\n\nk()",
-        "'nothing'",
-        "line 5",
-    ),
-    (
-        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        import os\n\nk()",
-        "QuadrantsSyntaxError",
-        "line 5",
-    ),
-    (
-        "%%qdkernel\n@qd.kernel\ndef k():\n    for i in range(9):\n        x[i] = 1.0\n\nk()",
-        "out of bounds",
-        "line 5",
-    ),
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        x[i] = nothing\n\nk()", "'nothing'", "line 5"),
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        import os\n\nk()", "QuadrantsSyntaxError", "line 5"),
+    ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in range(9):\n        x[i] = 1.0\n\nk()", "out of bounds", "line 5"),
     ("%%qdkernel\n@qd.kernel\ndef k(a: qd.i32):\n    y[None] = a\n\nk(1.5)", "argument 'a' of k", "line 6"),
     ("%%qdkernel" + WAVE + "wave(3)", "takes 0 arguments", "line 10"),
     ("%%qdkernel" + WAVE + "wave()\nwave.grad().nothing", "AttributeError", "nothing"),
@@ -103,12 +89,7 @@ def test_release_leaves_the_checks_out(cell):
     assert cell("k(0)\nassert 'assert' not in k.ir()").ok
 
 
-def test_qdbackends_lists_what_there_is(cell):
-    assert "cpu" in cell("%qdbackends").text
-
-
 # --- pieces -------------------------------------------------------------------------------------------------------
-
 
 def test_line_numbers_are_those_of_the_editor():
     made = compile_cell("a = 1\n\nraise ValueError", "%%qdkernel", 90_001)
@@ -132,25 +113,22 @@ def test_the_last_expression_is_displayed_unless_silenced(text, shown):
     assert (compile_cell(text, "%%qdkernel", 90_004).last is not None) is shown
 
 
-@pytest.mark.parametrize(
-    "line, found",
-    [
-        ("%%qdkernel ", [o.flag for o in OPTIONS]),
-        ("%%qdkernel --g", ["--grad"]),
-        ("%%qdkernel --grad ", ["loss1", "loss2"]),
-        ("%%qdkernel --arch cpu,", ["metal"]),
-        ("%%qdkernel --arch cpu,me", ["metal"]),
-        ("%%qdkernel --quiet --q", []),
-        ("%qdinspect k", ["k1"]),
-        ("%qdstep ", ["k1"]),
-        ("%qdstep k1 ", ["--launch", "--step", "--line"]),
-        ("%qdstep k1 3 --li", ["--line"]),
-        ("%qdstep k1 --launch ", []),
-        ("%qdcheck ", ["loss1", "loss2"]),
-        ("%%time --g", []),
-        ("%%qdkernel", []),
-    ],
-)
+@pytest.mark.parametrize("line, found", [
+    ("%%qdkernel ", [o.flag for o in OPTIONS]),
+    ("%%qdkernel --g", ["--grad"]),
+    ("%%qdkernel --grad ", ["loss1", "loss2"]),
+    ("%%qdkernel --arch cpu,", ["metal"]),
+    ("%%qdkernel --arch cpu,me", ["metal"]),
+    ("%%qdkernel --quiet --q", []),
+    ("%qdinspect k", ["k1"]),
+    ("%qdstep ", ["k1"]),
+    ("%qdstep k1 ", ["--launch", "--step", "--line"]),
+    ("%qdstep k1 3 --li", ["--line"]),
+    ("%qdstep k1 --launch ", []),
+    ("%qdcheck ", ["loss1", "loss2"]),
+    ("%%time --g", []),
+    ("%%qdkernel", []),
+])
 def test_completions(line, found):
     names = {"loss": ["loss1", "loss2"], "arch": ["cpu", "metal"], "kernel": ["k1"]}
     assert candidates(line, lambda kind: names[kind]) == found
@@ -158,30 +136,19 @@ def test_completions(line, found):
 
 def test_the_shell_completes_options_and_names(shell, cell):
     assert cell(WAVE).ok
-    found = [
-        m for m in shell.Completer.custom_matchers if getattr(m, "matcher_identifier", "") == "quadrants_lab"
-    ]
+    found = [m for m in shell.Completer.custom_matchers if getattr(m, "matcher_identifier", "") == "quadrants_lab"]
     assert len(found) == 1
-    for line, want in (
-        ("%%qdkernel --grad ", "y"),
-        ("%qdinspect ", "wave"),
-        ("%%qdkernel --re", "--release"),
-    ):
-        context = CompletionContext(
-            token="", full_text=line, cursor_position=len(line), cursor_line=0, limit=None
-        )
+    for line, want in (("%%qdkernel --grad ", "y"), ("%qdinspect ", "wave"), ("%%qdkernel --re", "--release")):
+        context = CompletionContext(token="", full_text=line, cursor_position=len(line), cursor_line=0, limit=None)
         assert want in [c.text for c in found[0](context)["completions"]]
 
 
-@pytest.mark.parametrize(
-    "size, text",
-    [
-        ("max(@n[], 0)", "max(n[None], 0)"),
-        ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) for j in range(n[None])"),
-        ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
-        ("arg count + 1", "arg count + 1"),
-    ],
-)
+@pytest.mark.parametrize("size, text", [
+    ("max(@n[], 0)", "max(n[None], 0)"),
+    ("sum(j%8 in 0..@n[]: max(j%8, 0))", "sum of max(j, 0) for j in range(n[None])"),
+    ("@m[%3] * @a.shape[0]", "m[k] * a.shape[0]"),
+    ("arg count + 1", "arg count + 1"),
+])
 def test_sizes_read_as_the_user_would_write_them(size, text):
     assert readable(parse_size(size)) == text
 

@@ -1,7 +1,5 @@
 """The course in a real kernel: lessons, exercises with wrong and right answers; and Ctrl-C during a long launch."""
 
-from __future__ import annotations
-
 import os
 import re
 import time
@@ -197,7 +195,6 @@ long(1)
 print("compiled", flush=True)
 long(2000000000)
 """
-
 
 AFTER = """
 %%qdkernel --quiet

@@ -1,7 +1,5 @@
 """Cells whose kernels overwrite what their gradients need, on several backends, step by step; cells that race."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

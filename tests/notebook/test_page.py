@@ -1,7 +1,5 @@
 """The inspector as a page in a browser, on hand-made data: one browser, no server; colours in both themes."""
 
-from __future__ import annotations
-
 import html
 import json
 import random
@@ -114,11 +112,9 @@ def test_a_click_is_kept_when_its_listing_scrolls_under_it(page: Page):
     sine = column.locator('.ln[data-stmt="9"]')
     sine.hover()
     page.mouse.down()
-    column.locator(".scroller").evaluate(
-        """async (x) => { for (const by of [90, -180, 90]) {
+    column.locator(".scroller").evaluate("""async (x) => { for (const by of [90, -180, 90]) {
              x.scrollTop += by;
-             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); } }"""
-    )
+             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); } }""")
     sine.hover()
     page.mouse.up()
     assert page.locator(".say").inner_text().startswith("line 10: ")  # the pointer alone says nothing
@@ -368,7 +364,6 @@ def test_the_difference_of_random_texts_is_one(page: Page):
 def test_changed_words_are_marked(page: Page):
     def side(*lines: str) -> str:
         return listing([Line(x, 1, n) for n, x in enumerate(lines)], "ir", "t")
-
     told = in_js(page, "difference", side("%4: f32 = add %1, %2", "x < 'a'"), side("%4: f32 = sub %1, %2", "}"))
     data = json.loads(html.unescape(re.search(r'data-lines="([^"]*)"', told)[1]))
     assert re.findall("<mark>(.*?)</mark>", "".join(data["t"])) == ["add"]

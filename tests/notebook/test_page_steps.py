@@ -1,7 +1,5 @@
 """The stepper in an exported page: by keys and by mouse, in windows, with questions; colours in both themes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

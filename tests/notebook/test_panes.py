@@ -1,7 +1,5 @@
 """The panes on hand-made data: each says what it must, its requests answer, and every tie leads to a source line."""
 
-from __future__ import annotations
-
 import html
 import random
 import re
@@ -32,36 +30,28 @@ def text_of(markup: str) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", whole)).replace('\\"', '"')
 
 
-@pytest.mark.parametrize(
-    "pane, says",
-    [
-        ("source", ["v = qd.sin(v) + 0.1", "stack v: depth 50", "w: no stack"]),
-        ("passes", ["lower", "simplify", "no change"]),
-        ("passes/gradient", ["reverse", "determine ad stack size", "compared with"]),
-        ("passes/gradient/2/ir", ["adstack_push $40, %8"]),
-        ("cfg", ["entry", "for line 9", "adstack_push $40, %8", "back"]),
-        (
-            "stacks",
-            [
-                "operand of sin at line 10",
-                "evaluated before the launch",
-                "every use of it in the loop is linear",
-                "200 B",
-            ],
-        ),
-        ("stacks", ["for line 9: max(n[None], 0) trips = 50", "pushes v +1"]),
-        ("sizes", ["max(n[None], 0) = 50", "n[None] = 50"]),
-        ("code/forward/0", ["7 instructions", "42 bytes of code", "sinf@PLT"]),
-        ("code/forward/1", ["metal · 3 lines", "2 instructions", "1 phis", "precise::sin"]),
-        ("code/forward/sizes", ["asm", "msl", "phis", "bytes of code"]),
-        ("code/gradient/1", ["variable 'v' of kernel 'k' is f64"]),
-        ("code/gradient/sizes", ["msl: error[QL3001]: variable 'v'"]),
-        ("run", ["forward 12 µs on cpu", "n = 50", "0.4301"]),
-        ("run", ["metal, simulated", "200 µs", "3e-08 in y", "3e-08 of 0.43", "metal, simulated: a simulation"]),
-        ("run", ["did not run: no device: this is a test", "12.5 KB"]),
-        ("stacks", ["stack heap", "metal, simulated", "12.5 KB"]),
-    ],
-)
+@pytest.mark.parametrize("pane, says", [
+    ("source", ["v = qd.sin(v) + 0.1", "stack v: depth 50", "w: no stack"]),
+    ("passes", ["lower", "simplify", "no change"]),
+    ("passes/gradient", ["reverse", "determine ad stack size", "compared with"]),
+    ("passes/gradient/2/ir", ["adstack_push $40, %8"]),
+    ("cfg", ["entry", "for line 9", "adstack_push $40, %8", "back"]),
+    (
+        "stacks",
+        ["operand of sin at line 10", "evaluated before the launch", "every use of it in the loop is linear", "200 B"],
+    ),
+    ("stacks", ["for line 9: max(n[None], 0) trips = 50", "pushes v +1"]),
+    ("sizes", ["max(n[None], 0) = 50", "n[None] = 50"]),
+    ("code/forward/0", ["7 instructions", "42 bytes of code", "sinf@PLT"]),
+    ("code/forward/1", ["metal · 3 lines", "2 instructions", "1 phis", "precise::sin"]),
+    ("code/forward/sizes", ["asm", "msl", "phis", "bytes of code"]),
+    ("code/gradient/1", ["variable 'v' of kernel 'k' is f64"]),
+    ("code/gradient/sizes", ["msl: error[QL3001]: variable 'v'"]),
+    ("run", ["forward 12 µs on cpu", "n = 50", "0.4301"]),
+    ("run", ["metal, simulated", "200 µs", "3e-08 in y", "3e-08 of 0.43", "metal, simulated: a simulation"]),
+    ("run", ["did not run: no device: this is a test", "12.5 KB"]),
+    ("stacks", ["stack heap", "metal, simulated", "12.5 KB"]),
+])
 def test_panes_say_what_the_trace_holds(view, pane, says):
     text = text_of(render(view, f"0/{pane}"))
     for part in says:
@@ -108,9 +98,7 @@ def test_the_front_end_is_not_counted_as_a_pass(view):
     assert ">3 passes, " in render(cell, "0/passes/gradient")
 
 
-@pytest.mark.parametrize(
-    "request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"]
-)
+@pytest.mark.parametrize("request_", ["", "7/source", "0/nonsense", "x/y", "0/passes/gradient/99", "0/code/forward/9"])
 def test_a_request_for_nothing_gets_a_sentence(view, request_):
     assert 'class="none"' in render(view, request_)
 

@@ -1,7 +1,5 @@
 """The least work of a launch, counted from its IR, and how the Run pane shows it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import sessions
@@ -82,14 +80,12 @@ def test_a_gradient_has_stacks_and_atomics(arch):
 
 def test_several_tasks_and_data_too_large_to_copy(arch):
     x, y = qd.field(qd.f32, 1 << 22), qd.field(qd.f32, 1 << 22)
-
     @qd.kernel
     def two():
         for i in x:
             x[i] = 1.0 + i
         for i in x:
             y[i] = x[i] * 2.0
-
     _, (work,) = counted(two)
     assert work.written == pytest.approx({"x": 4 << 22, "y": 4 << 22})
     assert work.read == pytest.approx({"x": 4 << 22})
@@ -98,13 +94,11 @@ def test_several_tasks_and_data_too_large_to_copy(arch):
 def test_uncountable_work_is_reported():
     qd.init(arch=qd.cpu)
     x = qd.field(qd.f32, 4)
-
     @qd.kernel
     def long():
         for i in x:
             for _ in range(MOST_STEPS):
                 x[i] += 1.0
-
     (record,) = counted_records(long)
     view = roofline(launch_data(record), sizes_of(record), 1.0, record.plan.session)
     assert "steps, which are not counted" in view.problem

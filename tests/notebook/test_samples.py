@@ -1,22 +1,9 @@
 """The inspector on the sample kernels: every pane of each answers, with and without recorded launches."""
 
-from __future__ import annotations
-
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.kernels import (
-    arm,
-    billiards,
-    chain,
-    crawler,
-    kepler,
-    lorenz,
-    mpm,
-    nbody,
-    raymarch,
-    ripple,
-)
+from quadrants_lab.kernels import arm, billiards, chain, crawler, kepler, lorenz, mpm, nbody, raymarch, ripple
 from quadrants_lab.notebook.collect import cell_view, last_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.runtime.record.records import recording
@@ -36,7 +23,6 @@ RUNS = {
     "raymarch": (lambda: raymarch.main(4, 3, 1), raymarch.draw),
     "ripple": (lambda: ripple.main(16, 3, 1), ripple.Pond.step),
 }
-
 
 BY_DAY = {"chain", "kepler", "ripple"}
 

@@ -1,7 +1,5 @@
 """Inspectors in files: pages for a browser, and files that `qd.inspect` opens without the program."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import html
@@ -54,15 +52,12 @@ def test_a_file_is_inspected_without_the_kernel(wave, tmp_path):
     assert unpack(held(seen.export(tmp_path / "k.html").read_text())["answers"]) == seen.answers
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("none.json", None, "No such file or directory"),
-        ("other.json", "[1]", "it is not what the export of a kernel wrote"),
-        ("binary.json", "\x00\x01", "it is not what the export of a kernel wrote"),
-        ("old.json", '{"format": 0}', "it is of format 0"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("none.json", None, "No such file or directory"),
+    ("other.json", "[1]", "it is not what the export of a kernel wrote"),
+    ("binary.json", "\x00\x01", "it is not what the export of a kernel wrote"),
+    ("old.json", '{"format": 0}', "it is of format 0"),
+])
 def test_other_files_are_refused_with_a_reason(tmp_path, name, text, says):
     if text is not None:
         (tmp_path / name).write_text(text)

@@ -1,7 +1,5 @@
 """What the panes say about sizes is what the launch took, in words of the reader's own program."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

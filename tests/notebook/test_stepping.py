@@ -1,7 +1,5 @@
 """The Steps pane and `%qdstep`: what they show is what the iteration did."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -69,8 +67,7 @@ def test_the_pane_hands_the_script_what_it_draws(wave):
 
 
 @pytest.mark.parametrize(
-    ("lane", "says"),
-    [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")],
+    ("lane", "says"), [("9", "has no iteration 9 here: there are 0 .. 3"), ("a", "is not an iteration")]
 )
 def test_an_iteration_that_there_is_not_is_a_sentence(wave, lane, says):
     assert says in html.unescape(render(wave, f"0/steps/1/0/{lane}"))
@@ -84,15 +81,12 @@ def test_the_magic_in_a_terminal(cell, wave):
     assert "adstack_push" in ran.text
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("", "takes the name of a kernel"),
-        ("wav", "no such name"),
-        ("wave 77", "there are 0 .. 3"),
-        ("wave one", "is not an iteration"),
-    ],
-)
+@pytest.mark.parametrize(("line", "says"), [
+    ("", "takes the name of a kernel"),
+    ("wav", "no such name"),
+    ("wave 77", "there are 0 .. 3"),
+    ("wave one", "is not an iteration"),
+])
 def test_bad_requests_are_errors(cell, wave, line, says):
     ran = cell(f"%qdstep {line}")
     assert not ran.ok

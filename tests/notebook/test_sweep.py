@@ -1,7 +1,5 @@
 """The picture of a check's sweep: what it draws is what the check measured."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64decode
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Long work in a cell says what it is doing and can be stopped."""
 
-from __future__ import annotations
-
 import queue
 import signal
 import threading
@@ -22,13 +20,10 @@ from quadrants_lab.widgets.panes import render
 
 def test_an_interrupted_compile_is_one_line_and_the_next_cell_works(cell, monkeypatch):
     run = pipeline.run
-
     def interrupted(kernel, passes, verify=False):
         def pressed(kernel):
             raise KeyboardInterrupt
-
         return run(kernel, (*tuple(passes)[:1], pressed), verify)
-
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "run", interrupted)
         ran = cell("%%qdkernel --grad y --quiet" + WAVE + "wave()")
@@ -47,7 +42,6 @@ def test_an_interrupt_names_the_line_that_was_interrupted(cell):
 def test_an_interrupt_while_the_inspector_is_made_is_one_line(cell, monkeypatch):
     def pressed(*_):
         raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
         patched.setattr("quadrants_lab.notebook.magic.cell_view", pressed)
         ran = cell("%%qdkernel --grad y" + WAVE + "wave()")
@@ -58,13 +52,11 @@ def test_an_interrupt_while_the_inspector_is_made_is_one_line(cell, monkeypatch)
 
 def test_ctrl_c_does_not_wait_for_a_compiler():
     going, may_end = threading.Event(), threading.Event()
-
     def compiler():
         going.set()
         signal.raise_signal(signal.SIGINT)
         may_end.wait(ANSWER)
         return 1
-
     with pytest.raises(KeyboardInterrupt):
         interruptible(compiler)
     assert going.is_set()
@@ -152,7 +144,6 @@ def test_the_widget_says_what_it_waits_for_and_goes_on_meanwhile(monkeypatch):
 def test_the_widget_passes_a_stop_on():
     pytest.importorskip("anywidget")
     from quadrants_lab.widgets.inspector import Inspector
-
     stopped = []
     widget = Inspector({}, {}, str, stop=lambda: stopped.append(1))
     widget._take(None, {"kind": "stop", "request": "code"}, [])
@@ -176,7 +167,6 @@ def test_a_cell_makes_code_on_demand(cell, shell):
 def test_code_of_several_small_kernels_is_made_with_the_cell():
     """They stopped together at the limit of one, so a saved notebook had no code of the later ones."""
     made = []
-
     def kernel(name: str, statements: int) -> KernelView:
         stages = [
             StageView(stage, "cpu", lambda: made.append(name) or CodeView([], []), statements=statements)
@@ -184,7 +174,6 @@ def test_code_of_several_small_kernels_is_made_with_the_cell():
         ]
         other = StageView("msl", "metal", lambda: made.append("metal") or CodeView([], []), statements=statements)
         return KernelView(name, "cell", [], code={"forward": [*stages, other]})
-
     sizes = {"large": collect.MOST_STATEMENTS + 1, "a": 200, "b": 250, "c": 30}
     collect._make_small(CellView("cell", [kernel(name, n) for name, n in sizes.items()]))
     assert made == ["c", "c", "a", "a", "b", "b"]

@@ -1,7 +1,5 @@
 """The disk cache: hits, misses, eviction, damage and access rights. `test_disk` has the same on every backend."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pwd
@@ -20,14 +18,7 @@ from child import Child
 import quadrants_lab as qd
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.backends.cpu import tasks
-from quadrants_lab.backends.disk_cache import (
-    BEGIN,
-    SUFFIX,
-    TEMPORARY,
-    DiskCache,
-    default_path,
-    key,
-)
+from quadrants_lab.backends.disk_cache import BEGIN, SUFFIX, TEMPORARY, DiskCache, default_path, key
 from quadrants_lab.errors import QuadrantsWarning
 
 ROOM = 1 << 20
@@ -51,7 +42,6 @@ def file_of(store: DiskCache, name: str) -> Path:
 
 
 # --- entries ------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("below", ["", "below"])
 def test_content_comes_back(store: DiskCache, below: str) -> None:
@@ -259,7 +249,6 @@ def test_without_a_working_folder_relative_paths_are_not_used(tmp_path: Path, mo
 
 # --- what the user is told ----------------------------------------------------------------------------------------
 
-
 def told(store: DiskCache) -> str:
     """The one warning of a process that uses the store."""
     disk_cache._warned.clear()
@@ -320,7 +309,6 @@ def test_a_cache_folder_that_is_removed_meanwhile(store: DiskCache, monkeypatch:
     def urandom(n: int) -> bytes:
         shutil.rmtree(file_of(store, A).parent)
         return bytes(n)
-
     with monkeypatch.context() as m, warnings.catch_warnings():
         warnings.simplefilter("error")
         m.setattr(os, "urandom", urandom)
@@ -343,17 +331,13 @@ def test_the_cache_folder_may_be_a_link_and_those_below_may_not(tmp_path: Path) 
 
 # --- where it is --------------------------------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    "environment, want",
-    [
-        ({"QD_OFFLINE_CACHE_FILE_PATH": "{here}/asked", "XDG_CACHE_HOME": "{here}"}, "{here}/asked"),
-        ({"QD_OFFLINE_CACHE_FILE_PATH": "~/asked"}, "{here}/asked"),
-        ({"XDG_CACHE_HOME": "{here}/shared"}, "{here}/shared/quadrants_lab"),
-        ({"XDG_CACHE_HOME": "not absolute"}, "{here}/.cache/quadrants_lab"),
-        ({}, "{here}/.cache/quadrants_lab"),
-    ],
-)
+@pytest.mark.parametrize("environment, want", [
+    ({"QD_OFFLINE_CACHE_FILE_PATH": "{here}/asked", "XDG_CACHE_HOME": "{here}"}, "{here}/asked"),
+    ({"QD_OFFLINE_CACHE_FILE_PATH": "~/asked"}, "{here}/asked"),
+    ({"XDG_CACHE_HOME": "{here}/shared"}, "{here}/shared/quadrants_lab"),
+    ({"XDG_CACHE_HOME": "not absolute"}, "{here}/.cache/quadrants_lab"),
+    ({}, "{here}/.cache/quadrants_lab"),
+])
 def test_the_environment_names_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], want: str
 ) -> None:
@@ -395,7 +379,6 @@ def test_processes_write_read_and_evict_at_the_same_time(tmp_path: Path) -> None
 
 
 # --- kernels ------------------------------------------------------------------------------------------------------
-
 
 @qd.kernel
 def kernel(x: qd.template(), n: qd.i32):

@@ -1,12 +1,11 @@
 """`python -m quadrants_lab`."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
 
 import pytest
+from sessions import ended  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab.__main__ import main
@@ -34,12 +33,6 @@ def other():
 waves(3)
 waves.grad(3)
 """
-
-
-@pytest.fixture(autouse=True)
-def no_session():
-    yield
-    qd.reset()
 
 
 @pytest.fixture
@@ -84,16 +77,17 @@ def test_inspect_compares_backends(program, capsys) -> None:
     assert re.search(r"times\s+say\s+nothing\s+of\s+a\s+GPU", out)
 
 
-def test_inspect_knows_the_backends(program, capsys) -> None:
-    assert main(["inspect", program, "--arch", "cpu,abacus"]) == 1
-    assert "no backend 'abacus': there are cpu" in capsys.readouterr().err
-
-
-def test_inspect_says_what_is_there(program, capsys) -> None:
-    assert main(["inspect", program, "--kernel", "nothing"]) == 1
-    assert "there are waves, other" in capsys.readouterr().err
-    assert main(["inspect", program, "--stage", "nothing"]) == 1
-    assert "there are front end" in capsys.readouterr().err
+@pytest.mark.parametrize(("command", "option", "says"), [
+    ("inspect", "--arch=cpu,abacus", "no backend 'abacus': there are cpu"),
+    ("inspect", "--kernel=nothing", "there are waves, other"),
+    ("inspect", "--stage=nothing", "there are front end"),
+    ("check", "--grad=z", "no such name"),
+    ("check", "--grad=x", "a loss is one"),
+    ("check", "--grad=waves", "not a field"),
+])
+def test_what_there_is_not_is_named(program, capsys, command, option, says) -> None:
+    assert main([command, program, option]) == 1
+    assert says in capsys.readouterr().err
 
 
 def test_no_command_is_an_error(capsys) -> None:
@@ -148,21 +142,12 @@ def test_check_of_a_program_that_ends_itself_says_so(program, capsys) -> None:
     assert "ended itself (sys.exit(0))" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("name", "says"), [("z", "no such name"), ("x", "a loss is one"), ("waves", "not a field")])
-def test_check_wants_a_loss(program, capsys, name, says) -> None:
-    assert main(["check", program, "--grad", name]) == 1
-    assert says in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", [["inspect"], ["check", "--grad", "y"]])
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("1 / 0\n", '  File "{file}", line 1, in <module>\n    1 / 0\n'),
-        ("def (\n", '  File "{file}", line 1\n    def (\n'),
-        ("\0", "{file}: "),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("1 / 0\n", '  File "{file}", line 1, in <module>\n    1 / 0\n'),
+    ("def (\n", '  File "{file}", line 1\n    def (\n'),
+    ("\0", "{file}: "),
+])
 def test_a_file_that_fails_is_told_without_our_frames(tmp_path, capsys, command, text, says) -> None:
     file = tmp_path / "fails.py"
     file.write_text(text)

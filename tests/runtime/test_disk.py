@@ -1,8 +1,6 @@
 """The disk cache of every backend between processes: swapped, damaged or foreign entries and a full disk only cost a
 compilation. `test_cache` has the cases one by one."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Forked children can launch whatever other threads of the parent were doing; using what they cannot is an error."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

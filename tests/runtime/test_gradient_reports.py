@@ -1,7 +1,5 @@
 """What a gradient reports of its stacks, the memory that they take, and its arguments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from runtime.test_gradient import Array, by_array, by_field, make, session, sines, start  # noqa: F401  # fixtures
@@ -9,7 +7,6 @@ from runtime.test_gradient import Array, by_array, by_field, make, session, sine
 import quadrants_lab as qd
 
 # --- reports and memory
-
 
 @qd.kernel
 def linear(x: qd.template(), n: qd.template(), y: qd.template()):
@@ -34,7 +31,6 @@ def test_a_linear_update_needs_no_stack_and_the_report_says_why() -> None:
 
 def test_memory_does_not_grow_after_the_largest_launch() -> None:
     from quadrants_lab.runtime import session as S
-
     x, y = make(16)
     n = qd.field(qd.i32, ())
     heaps = []
@@ -56,7 +52,6 @@ def test_sizes_belong_to_the_last_launch() -> None:
 
 # --- arguments
 
-
 @qd.kernel
 def squares(a: Array, y: qd.template()):
     for i in a:
@@ -75,16 +70,13 @@ def test_arrays_with_and_without_gradient_meet_different_code() -> None:
     assert with_grad.grad.to_numpy().tolist() == [24, 24]
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ((np.ones((2, 2)), np.ones(2, np.int32)), "must have 1 axis"),
-        ((np.ones(2), np.ones(2)), "argument 'counts' of by_array must have dtype i32"),
-        ((np.ones(2), np.ones((2, 2), np.int32)), "must have 1 axis"),
-        ((np.ones(2), [1, 2]), "must be a numpy array"),
-        ((None, np.ones(2, np.int32)), "must be a numpy array"),
-    ],
-)
+@pytest.mark.parametrize(("args", "message"), [
+    ((np.ones((2, 2)), np.ones(2, np.int32)), "must have 1 axis"),
+    ((np.ones(2), np.ones(2)), "argument 'counts' of by_array must have dtype i32"),
+    ((np.ones(2), np.ones((2, 2), np.int32)), "must have 1 axis"),
+    ((np.ones(2), [1, 2]), "must be a numpy array"),
+    ((None, np.ones(2, np.int32)), "must be a numpy array"),
+])
 def test_wrong_arguments_of_a_gradient(args, message) -> None:
     _, y = make()
     x = qd.ndarray(qd.f64, 2, needs_grad=True)

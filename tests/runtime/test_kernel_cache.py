@@ -1,7 +1,5 @@
 """The disk cache of IR: which changes of a program make another kernel, and which kernels come from the cache."""
 
-from __future__ import annotations
-
 import linecache
 import sys
 import warnings
@@ -193,16 +191,14 @@ CASES = {
         of("a.shape[0] + len(a.shape)", "", "a: qd.types.ndarray()", "np.ones(CHANGE)"), "3", "(3, 4)", (4, 5)),
     "the dtype of a value": Case(of("T(x)", "T = CHANGE", "x: qd.f64", "2.5"), "qd.i32", "qd.f64", (2, 2.5)),
     "the dtype of what is returned": Case(of("2.5", "T = CHANGE", ret="T"), "qd.i32", "qd.f64", (2, 2.5)),
-    "a type of vectors": Case(
-        of("V(2.5, 1.0)[0]", "V = qd.types.vector(2, CHANGE)"), "qd.i32", "qd.f64", (2, 2.5)),
+    "a type of vectors": Case(of("V(2.5, 1.0)[0]", "V = qd.types.vector(2, CHANGE)"), "qd.i32", "qd.f64", (2, 2.5)),
     "a type of structs": Case(of("S(a=2.5).a", "S = qd.types.struct(a=CHANGE)"), "qd.i32", "qd.f64", (2, 2.5)),
     "a method of a dataclass": Case(
         of("S(a=2.0).f()", "@qd.dataclass\nclass S:\n    a: qd.f64\n    @qd.func\n    def f(self):\n"
            "        return self.a * CHANGE")),
     # fields
     "the shape of a field": Case(of_field("qd.f64, CHANGE", "x.shape[0] * 2")),
-    "the dtype of a field": Case(
-        of_field("CHANGE, 3", "x[0]", f"x[0] = {LONG}"), "qd.f32", "qd.f64", (LONG - 1, LONG)),
+    "the dtype of a field": Case(of_field("CHANGE, 3", "x[0]", f"x[0] = {LONG}"), "qd.f32", "qd.f64", (LONG - 1, LONG)),
     "the placement of a field": Case(
         of_field("qd.f64", "x[0] + x.shape[0] * 2", head="qd.root.dense(qd.i, CHANGE).place(x)")),
     "a sparse layout": Case(
@@ -295,13 +291,11 @@ def test_gradients_and_what_is_shown_are_the_same(program: Program) -> None:
     assert program(GRADIENT) == first
     assert not program.compiled
     x, step = np.arange(8) / 8, 1e-6
-
     def loss(x: Any) -> Any:
         v = x * 2.0
         for j in range(2):
             v = np.where(j < np.arange(8) % 3, np.sin(v) + np.arange(8.0), v)
         return v * v
-
     np.testing.assert_allclose(first[0], (loss(x + step) - loss(x - step)) / (2 * step), rtol=1e-6)
 
 
@@ -376,7 +370,6 @@ def pickled(raw: bytes) -> bool:
 def test_a_record_makes_nothing_but_data() -> None:
     import os
     import pickle
-
     for harm in (os.system, eval, kernel_cache.import_module, qd.init):
         with pytest.raises(pickle.UnpicklingError, match="no data of ours"):
             kernel_cache._Reader(pickle.dumps(harm), []).load()

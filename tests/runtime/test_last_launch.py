@@ -1,22 +1,15 @@
 """The gradient of a kernel by hand is that of its last launch, in whatever mode that was."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 
-
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, default_fp=qd.f64, offline_cache=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    qd.reset()
+session = session_of(sessions("cpu"), default_fp=qd.f64)
+pytestmark = pytest.mark.filterwarnings("error")  # what is not expected
 
 
 def numbers(*shape: int) -> qd.Field:
@@ -82,12 +75,10 @@ def weighing():
 def test_the_last_launch_was_repeated_for_a_checkpoint() -> None:
     k, x, y = in_place()
     x.fill(0.5)
-
     @qd.ad.checkpoint
     def twice():
         k()
         k()
-
     with qd.ad.Tape(y):
         twice()
     assert slope(k, x, y) == pytest.approx(at(0.25))
@@ -125,12 +116,10 @@ def test_the_last_launch_is_not_one_of_a_check_of_gradients() -> None:
 def test_no_gradient_ran_under_the_tape() -> None:
     k, x, y = in_place()
     x.fill(0.5)
-
     def fails() -> None:
         with qd.ad.Tape(y):
             k()
             raise ZeroDivisionError
-
     with pytest.raises(ZeroDivisionError):
         fails()
     assert slope(k, x, y) == pytest.approx(at(0.5))
@@ -152,12 +141,10 @@ def test_forward_mode_keeps_nothing_and_an_error_says_so() -> None:
 @pytest.mark.parametrize("by", ["FwdMode", "Tape"])
 def test_no_warning_where_the_last_launch_read_what_is_there(by: str) -> None:
     x, y = numbers(3), numbers()
-
     @qd.kernel
     def cubes():
         for i in x:
             y[None] += x[i] ** 3
-
     x.fill(2.0)
     cubes()
     x.fill(0.5)
@@ -182,12 +169,10 @@ def test_random_draws_are_those_of_the_last_launch(by: str) -> None:
 
 def test_the_last_launch_was_that_of_value_and_grad() -> None:
     x, y = numbers(3), numbers()
-
     @qd.kernel
     def squares():
         for i in x:
             y[None] += x[i] * x[i]
-
     x.fill(0.5)
     squares()
     x.fill(0.7)

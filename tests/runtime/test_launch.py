@@ -1,7 +1,5 @@
 """Launches and their failures: asserts, bounds, prints, interrupts, threads."""
 
-from __future__ import annotations
-
 import os
 import signal
 
@@ -21,21 +19,17 @@ session = session_of(EVERYWHERE)
 def checked(a: qd.i32):
     assert a > 3, f"a is {a}"
 
-
 @qd.kernel
 def read_at(x: qd.template(), i: qd.i32) -> qd.f32:
     return x[i]
-
 
 @qd.kernel
 def divide(a: qd.i32, b: qd.i32) -> qd.i32:
     return a // b
 
-
 @qd.kernel
 def say(a: qd.i32):
     print("a is", a)
-
 
 @qd.kernel
 def spin(x: qd.template(), n: qd.i32):
@@ -62,9 +56,7 @@ def test_bounds(options) -> None:
     qd.init(arch=qd.cpu, offline_cache=False, **options)
     x = qd.field(qd.f32, 4, name="x")
     for bad in (4, -1, 2**31 - 1):
-        with pytest.raises(
-            AssertionError, match=rf"index {bad} is out of bounds for axis 0 of x with extent 4"
-        ):
+        with pytest.raises(AssertionError, match=rf"index {bad} is out of bounds for axis 0 of x with extent 4"):
             read_at(x, bad)
         assert read_at(x, 3) == 0.0
 
@@ -76,24 +68,20 @@ def in_a_stepped_loop(x: qd.types.ndarray()) -> None:
             for j in range(9, 3, -2):
                 x[i, j] = 1.0
 
-
 @qd.kernel
 def over_vectors(x: qd.types.ndarray()) -> None:
     for at in qd.grouped(qd.ndrange(1, (4, 5))):
         x[at + 1] = 2.0
-
 
 @qd.kernel
 def in_parallel_steps(x: qd.types.ndarray()) -> None:
     for s in range(3, 5, 3):
         x[0, s + 4] = 1.0
 
-
 @qd.kernel
 def of_an_entry(x: qd.types.ndarray()) -> None:
     for s in range(2, 3):
         x[0, 0] = qd.Vector([1.0, 2.0])[s]
-
 
 @qd.kernel
 def divides(x: qd.types.ndarray()) -> None:
@@ -167,12 +155,10 @@ def test_an_interrupt_stops_a_launch_and_leaves_things_usable() -> None:
 
 def test_launches_from_several_threads() -> None:
     total = qd.field(qd.i32, ())
-
     @qd.kernel
     def count(n: qd.i32):
         for _ in range(n):
             total[None] += 1
-
     together(*[lambda: [count(10) for _ in range(50)]] * 4)
     assert total[None] == 2000
 

@@ -1,7 +1,5 @@
 """The launch guard: a gradient launch takes the fast path exactly if nothing has changed on which it depends."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator
@@ -108,14 +106,12 @@ def test_no_seed(sines: Sines) -> None:
 
 def test_a_seed_that_one_of_several_iterations_takes(sines: Sines) -> None:
     x, y, z = (qd.field(qd.f64, 4, needs_grad=True) for _ in range(3))
-
     @qd.kernel
     def swapped():
         for i in x:
             y[i] = 2.0 * x[i]
         for i, j in qd.ndrange(2, 2):
             z[2 * i + j] = y[2 * i + 1 - j]
-
     swapped()
     for seed in (1.0, 0.0):
         x.grad.fill(0.0)
@@ -127,7 +123,6 @@ def test_a_seed_that_one_of_several_iterations_takes(sines: Sines) -> None:
 
 def test_no_seed_in_an_array(sines: Sines) -> None:
     x, y, n = sines.x, qd.field(qd.f64, 4, needs_grad=True), sines.n
-
     @qd.kernel
     def apart():
         for i in x:
@@ -135,7 +130,6 @@ def test_no_seed_in_an_array(sines: Sines) -> None:
             for _ in range(n[None]):
                 v = qd.sin(v)
             y[i] = v
-
     apart()
     y.grad.fill(1.0)
     apart.grad()
@@ -158,10 +152,8 @@ def test_a_tape_sizes_stacks_for_itself(sines: Sines) -> None:
 
 def test_an_interrupt_between_depths(sines: Sines, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an interrupt the depths are evaluated again, even if all dependencies equal those of an earlier launch."""
-
     def interrupted() -> None:
         raise KeyboardInterrupt
-
     sines.n[None] = 9
     sines.sine(1.0)
     with monkeypatch.context() as patch:

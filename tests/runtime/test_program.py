@@ -1,7 +1,5 @@
 """`qd.ad.program`: launches that are recorded once and made again, alone and under a Tape."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import suppress
 from threading import Event, Thread
@@ -14,7 +12,6 @@ from sessions import session_of, sessions
 import quadrants_lab as qd
 
 N, STEPS = 8, 6
-
 
 session = session_of(sessions("cpu", "cuda", "vulkan", "metal"))
 
@@ -342,12 +339,10 @@ def test_gradients_by_hand_after_a_program():
 
 def test_a_gradient_that_another_array_takes():
     a, loss = qd.ndarray(qd.f32, (3,), needs_grad=True), qd.ndarray(qd.f32, (), needs_grad=True)
-
     @qd.kernel
     def square(a: qd.types.ndarray(), loss: qd.types.ndarray()):
         for i in range(3):
             loss[None] += a[i] ** 2
-
     for n in range(9):
         a.fill(n)
         if n in (6, 7):

@@ -1,7 +1,5 @@
 """What a recorded program reads around its function: numbers, objects, fields."""
 
-from __future__ import annotations
-
 from array import array
 from collections import ChainMap, UserList, deque
 from ctypes import c_double

@@ -1,7 +1,5 @@
 """Launch records: their contents; outside of a recording nothing is recorded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sessions import EVERYWHERE, session_of
@@ -17,7 +15,6 @@ session = session_of(EVERYWHERE)
 def square(x: qd.template(), y: qd.template(), by: qd.f32):
     for i in x:
         y[None] += by * x[i] * x[i]
-
 
 @qd.kernel
 def shift(a: qd.types.ndarray(dtype=qd.f32, ndim=1)):
@@ -105,11 +102,9 @@ def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.Monke
 
 def test_a_failed_launch_is_recorded_as_such() -> None:
     qd.init(arch=qd.cpu, debug=True, offline_cache=False)
-
     @qd.kernel
     def fail(n: qd.i32):
         assert n > 3
-
     with recording() as records, pytest.raises(AssertionError):
         fail(1)
     (record,) = records.records()

@@ -1,7 +1,5 @@
 """Boxes of indices against the sets of their elements."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 

@@ -1,9 +1,8 @@
 """A replay of a recorded launch gives its results on every backend and leaves the recorded session alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from sessions import session_of, sessions
 
 import quadrants_lab as qd
 from quadrants_lab.ir.sizeexpr import SizeConst
@@ -13,13 +12,7 @@ from quadrants_lab.runtime.record.records import recording
 from quadrants_lab.runtime.record.replay import replay, shadow
 
 HERE = [name for name in names() if available(name).runs]
-
-
-@pytest.fixture(autouse=True)
-def session():
-    qd.init(arch=qd.cpu, offline_cache=False)
-    yield
-    qd.reset()
+session = session_of(sessions("cpu"))
 
 
 @pytest.fixture(params=HERE)
@@ -34,7 +27,6 @@ def mixed(a: qd.types.ndarray(dtype=qd.f32, ndim=1), by: qd.f32, out: qd.templat
         out[None] += a[i]
     return 7
 
-
 @qd.kernel
 def halved(x: qd.template(), y: qd.template()):
     for i in x:
@@ -42,7 +34,6 @@ def halved(x: qd.template(), y: qd.template()):
         while v > 0.1:
             v = qd.sin(v) * 0.5
         y[None] += v
-
 
 @qd.kernel
 def product(a: qd.types.ndarray(dtype=qd.f32, ndim=1), n: qd.i32, y: qd.template()):

@@ -1,7 +1,5 @@
 """The division of recomputed steps into segments, against the optimum by brute force."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from quadrants_lab.runtime.tape.segments import lengths

@@ -1,7 +1,5 @@
 """A gradient starts from the first stages of its forward kernel, whatever names mean by then."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 from collections.abc import Iterator
@@ -47,20 +45,6 @@ def scalars(n: int) -> list[Any]:
     return [qd.field(qd.f32, shape=(), needs_grad=True) for _ in range(n)]
 
 
-def test_a_source_is_lowered_once(fronts: list[str]) -> None:
-    x, y = scalars(2)
-
-    @qd.kernel
-    def times() -> None:
-        y[None] = x[None] * FACTOR * x[None]
-
-    x[None], y.grad[None] = 2.0, 1.0
-    times()
-    times.grad()
-    assert x.grad[None] == 12.0
-    assert fronts == ["times"]
-
-
 def gradient(kernel: Any) -> None:
     kernel.grad()
 
@@ -78,15 +62,11 @@ WAYS = pytest.mark.parametrize("way", [gradient, under_a_tape, value_and_gradien
 
 
 @WAYS
-def test_a_name_that_means_another_number_by_then(
-    fronts: list[str], monkeypatch: pytest.MonkeyPatch, way: Any
-) -> None:
+def test_a_name_that_means_another_number_by_then(fronts: list[str], monkeypatch: pytest.MonkeyPatch, way: Any) -> None:
     x, y = scalars(2)
-
     @qd.kernel
     def times() -> None:
         y[None] = x[None] * FACTOR
-
     times.loss = y
     x[None] = 1.0
     times()
@@ -150,11 +130,9 @@ def test_numbers_of_other_modes_and_checks(monkeypatch: pytest.MonkeyPatch, way:
 def test_a_name_that_means_another_field_of_the_same_kind(fronts: list[str], way: Any) -> None:
     a, b, y = scalars(3)
     held = Holder(a)
-
     @qd.kernel
     def add() -> None:
         y[None] += held.x[None]
-
     add.loss = y
     add()
     held.x = b
@@ -190,11 +168,9 @@ def test_another_number_after_a_launch_from_the_disk_cache(monkeypatch: pytest.M
 def test_a_vector_of_numbers(fronts: list[str]) -> None:
     x, y = scalars(2)
     factors = qd.Vector([2.0, 3.0])
-
     @qd.kernel
     def times() -> None:
         y[None] = x[None] * factors[1]
-
     times()
     y.grad[None] = 1.0
     times.grad()
@@ -205,11 +181,9 @@ def test_a_vector_of_numbers(fronts: list[str]) -> None:
 def test_a_kernel_keeps_no_captured_object_alive() -> None:
     x, y = scalars(2)
     held = Holder(2.0)
-
     @qd.kernel
     def times() -> None:
         y[None] = x[None] * held.x
-
     times()
     y.grad[None] = 1.0
     times.grad()
@@ -224,11 +198,9 @@ def test_a_kernel_keeps_no_captured_object_alive() -> None:
 def test_a_kernel_keeps_no_object_in_a_captured_list_alive(kind: Any) -> None:
     x, y = scalars(2)
     held = kind([Holder(2.0)])
-
     @qd.kernel
     def times() -> None:
         y[None] = x[None] * qd.static(held[0].x)
-
     times()
     gone = ref(held[0])
     held = kind([Holder(3.0)])
@@ -243,11 +215,9 @@ def test_a_captured_list_is_one_object() -> None:
     held: list[Any] = [2.0]
     held.append(held)
     same = held
-
     @qd.kernel
     def times() -> None:
         y[None] = x[None] * (qd.static(held[0]) if qd.static(held is held and held is same) else 0.0)
-
     x[None] = 1.0
     for way in (lambda _: times(), without_derivatives):
         times.loss = y
@@ -258,11 +228,9 @@ def test_a_captured_list_is_one_object() -> None:
 def test_a_large_captured_array_is_not_copied() -> None:
     x, y = scalars(2)
     large = np.zeros(1 << 24, np.float32)
-
     @qd.kernel
     def times() -> None:
         y[None] = x[None] * qd.static(large.shape[0])
-
     tracemalloc.start()
     times()
     most = tracemalloc.get_traced_memory()[1]
@@ -273,11 +241,9 @@ def test_a_large_captured_array_is_not_copied() -> None:
 def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:
     """Stages are shared only between kernels with the same options."""
     x, y = scalars(2)
-
     @qd.kernel
     def double() -> None:
         y[None] = 2.0 * x[None]
-
     double()
     qd.reset()
     qd.init(arch=qd.cpu, debug=True)
@@ -291,13 +257,11 @@ def test_a_kernel_in_another_mode_of_checks(fronts: list[str]) -> None:
 
 def test_warnings_of_the_launch_are_repeated_by_the_gradient() -> None:
     x, y = scalars(2)
-
     @qd.kernel
     def rounded() -> None:
         n = 1
         n = x[None] * 0.5
         y[None] = x[None] * n
-
     with pytest.warns(qd.QuadrantsWarning) as launched:
         rounded()
     with pytest.warns(qd.QuadrantsWarning) as of_gradient:

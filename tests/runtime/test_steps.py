@@ -1,7 +1,5 @@
 """Iterations that the stepper walks through: together they do what the launch did; bad requests are errors."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from typing import Any
@@ -181,8 +179,7 @@ def test_only_the_needed_iterations_of_a_large_launch_run(monkeypatch: pytest.Mo
     changed, forward, back = recorder.records()
     assert changed.inputs is forward.inputs is back.inputs is None
     for record, name, want in (
-        (forward, "y", data[700] * np.exp(data[700])),
-        (back, "x.grad", np.exp(data[700]) * data[700]),
+        (forward, "y", data[700] * np.exp(data[700])), (back, "x.grad", np.exp(data[700]) * data[700])
     ):
         walk = trace_iteration(launch_data(record), 1, (700,))
         (write,) = (e for e in walk.events if isinstance(e.stmt, N.Atomic) and e.stmt.buffer == name)
@@ -224,12 +221,10 @@ def test_a_walk_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_random_numbers_are_those_of_the_launch() -> None:
     qd.init(arch=qd.cpu, random_seed=7)
     x = qd.field(qd.f32, shape=6)
-
     @qd.kernel
     def draw():
         for i in x:
             x[i] = qd.random() + qd.random()
-
     (record,) = recorded(draw, draw)
     for i in range(6):
         (store,) = (e for e in walked(record, 0, (i,)).events if isinstance(e.stmt, N.Store))

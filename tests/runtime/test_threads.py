@@ -1,7 +1,5 @@
 """If the system cannot start threads, work continues without them."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path
@@ -64,11 +62,9 @@ def test_a_session_without_threads(arch: str, tmp_path: Path) -> None:
 def test_warming_up_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: Any) -> None:
         raise RuntimeError("can't start new thread")
-
     monkeypatch.setattr(threading.Thread, "start", refused)
     from quadrants_lab.backends.cuda import warmup
     from quadrants_lab.lang.config import _load_compiler as load_compiler
-
     load_compiler.__wrapped__()
     warmup.begin.__wrapped__()
     warmup.start.__wrapped__(None)

@@ -1,6 +1,5 @@
 """A shock tube in two dimensions: Euler's equations by finite volumes with Rusanov's flux, states as vectors."""
 
-
 NX, NY, GAMMA, DT, DX = 40, 6, 1.4, 0.008, 1.0 / 40
 
 

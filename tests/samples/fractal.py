@@ -1,6 +1,5 @@
 """Two Julia sets: how many times a complex number is squared before it escapes, with numbers as vectors."""
 
-
 SIZE, ROUNDS = 20, 40
 
 

@@ -1,6 +1,5 @@
 """A plant grows by a grammar: symbols are rewritten at places that a running sum finds, then a turtle draws them."""
 
-
 F, LEFT, RIGHT, PUSH, POP = range(5)
 RULE = (F, PUSH, LEFT, F, POP, F, PUSH, RIGHT, F, POP)
 GROWTH = len(RULE)

@@ -1,6 +1,5 @@
 """Flow past a cylinder: the lattice Boltzmann method with nine speeds, tables as compile-time tuples."""
 
-
 NX, NY, OMEGA, SPEED = 32, 12, 1.2, 0.08
 WAYS = ((0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1))
 WEIGHTS = (4 / 9, *[1 / 9] * 4, *[1 / 36] * 4)

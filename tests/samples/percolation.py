@@ -1,6 +1,5 @@
 """Does water get through a wall of random stones: labels spread by atomics until nothing changes, on a deep tree."""
 
-
 N, CHANCE = 24, 0.62
 
 

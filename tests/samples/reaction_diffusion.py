@@ -1,6 +1,5 @@
 """Gray and Scott's reaction on a torus: two chemicals in a field of pairs with a leading axis of two times."""
 
-
 N, FEED, KILL, STEPS = 24, 0.06, 0.062, 50
 
 

@@ -1,6 +1,5 @@
 """Rings on a pond: heights and speeds of the water between walls, and the light that its slopes reflect."""
 
-
 N, DT, SPEED, DAMPING = 24, 0.1, 4.0, 0.999
 
 

@@ -6,18 +6,15 @@ def first_program():
             v = v * 0.95 + 0.01
         y[None] += v
 
-
 def bounds():
     for i in range(2, 10):
         z[i] = i
-
 
 def steps():
     for i in range(1, 10, 3):
         z[i] = 1
     for i in range(9, -1, -1):
         z[i] = 2
-
 
 def steps_inside():
     for i in range(2):
@@ -28,7 +25,6 @@ def steps_inside():
         for j in range(n[None], 0, -3):
             z[j] = i
 
-
 def boxes():
     for i, j in qd.ndrange((1, 3), 4):
         g[i, j] = i * j
@@ -37,12 +33,10 @@ def boxes():
     for p, q, r, s in deep:
         deep[p, q, r, s] = p
 
-
 @kernel(array(qd.f32, 2))
 def array_loop(m):
     for i, j in m:
         m[i, j] = m.shape[1]
-
 
 def nested_box():
     for i in range(2):
@@ -53,14 +47,12 @@ def nested_box():
             s += g[p, q]
         z[i] = s
 
-
 def break_from_box():
     for i in range(2):
         for p, q in qd.ndrange((1, 3), 4):
             if g[p, q] > 1:
                 break
             z[i] += g[p, q]
-
 
 def exits():
     for i in x:
@@ -75,7 +67,6 @@ def exits():
             v = v * 2
         y[None] += v
 
-
 def both_arms_leave():
     for i in range(4):
         for j in range(4):
@@ -85,13 +76,11 @@ def both_arms_leave():
                 continue
             z[i] = 1
 
-
 def continue_in_task():
     for i in x:
         if i == 3:
             continue
         z[i] = x[i]
-
 
 def serialized():
     s = 1.0
@@ -102,7 +91,6 @@ def serialized():
             break
     y[None] = s
 
-
 def reduction():
     s = 0.0
     low = 100
@@ -112,13 +100,11 @@ def reduction():
         qd.atomic_min(low, a[i])
     y[None] = s * 2 + low
 
-
 def while_at_top():
     i = 0
     while i < n[None]:
         i += 1
     n[None] = i
-
 
 def unrolled():
     for i in qd.static(range(3)):
@@ -131,7 +117,6 @@ def unrolled():
     for c in qd.static(range(2)):
         for i in x:
             x[i] += c
-
 
 def static_break():
     for k in qd.static(range(10)):

@@ -6,11 +6,9 @@ def constructed():
         p[i] = v * w + [1, 2, 3]
         m[i] = qd.Matrix([[v.x, v.y], [w.x, 1.0]])
 
-
 def one_element_is_read():
     for i in p:
         x[i] = p[i][1] + p[i].z + m[i][1, 0]
-
 
 def elementwise():
     v = qd.Vector([x[0], x[1]])
@@ -19,7 +17,6 @@ def elementwise():
     w = qd.select(v < 0.0, w, max(v, 1.0))
     w /= 2
     z[0] = w[0] + w[1]
-
 
 def parts_of_locals():
     v = qd.Vector([x[0], x[1], x[2]])
@@ -30,7 +27,6 @@ def parts_of_locals():
     v.zy[0] *= 3.0
     p[0] = v
 
-
 def parts_in_memory():
     for i in p:
         p[i] = 0.0
@@ -40,7 +36,6 @@ def parts_in_memory():
         p[i].x -= x[i]
         m[i][0, n[None]] *= 2.0
         qd.atomic_max(p[i].xy, p[0].zx)
-
 
 def carried():
     for i in p:
@@ -53,7 +48,6 @@ def carried():
                 t += v[j % 3]
         p[i] = v * t
 
-
 def reduced():
     total = vec3(0.0)
     for i in p:
@@ -61,23 +55,19 @@ def reduced():
         total[i % 3] += x[i]
     y[None] = total.x + total.y * total.z
 
-
 @qd.func
 def turned(v: vec3, by=1.0):
     v.x += by
     return v, v.x
 
-
 @qd.func
 def twice(v) -> vec3:
     return v * 2
-
 
 @kernel(matrix(f32, (3,)), scalar(f32))
 def arguments(v, s) -> (vec3, f32):
     w, k = turned(v)
     return twice(w) if k > s else v, k
-
 
 @qd.func
 def grown(self, by):
@@ -99,17 +89,14 @@ def structs():
         balls[i].hits += 1
         z[i] = balls[i].pos.y + s.grown(0.5)
 
-
 def captured():
     for i in range(2):
         z[i] = gravity[1] * gravity[i]
         p[i] = gravity
 
-
 def from_an_offset():
     for i in shifted:
         shifted[i] = shifted[-2] + i
-
 
 @qd.func
 def hit(self, by):
@@ -118,7 +105,6 @@ def hit(self, by):
         return self.pos.x
     self.mass -= by
     return 0.0
-
 
 @qd.func
 def moved(self):
@@ -136,14 +122,12 @@ def methods_change_their_struct():
         balls[i].moved()
         x[i] = s.pos.x
 
-
 def methods_in_loops():
     for i in balls:
         s = balls[i]
         for j in range(3):
             s.moved()
         x[i] = s.pos.x
-
 
 @kernel(
     struct(Ball, (("pos", array(f32, 1, True, (3,))), ("mass", scalar(f32)), ("hits", const(a)))),
@@ -153,7 +137,6 @@ def arrays_in_a_struct(s, w):
     for i in s.pos:
         s.pos[i].x += s.mass * s.hits[i]
         w[i, 0][1, 1] = s.pos.shape[0] + w.shape[1]
-
 
 def declared_and_unnamed():
     v: vec3 = [1, x[0], 3]

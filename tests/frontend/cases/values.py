@@ -16,7 +16,6 @@ def arithmetic():
     d[5] = -i + ~i + +i
     d[6] = (i << 3) | (i >> 1) & (i ^ 5)
 
-
 def dtypes():
     w: qd.f64 = 1
     k = qd.i64(3000000000)
@@ -28,14 +27,12 @@ def dtypes():
     d[4] = int(w) + float(k) + bool(k)
     u[0] = u[1] - 1
 
-
 def constants():
     d[0] = CAP * 2 + 1
     d[1] = math.pi
     d[2] = WIDE
     d[3] = math.sin(1.0) + abs(-2) + max(1, 2.5)
     d[4] = (2 + 3) * 4 - 7 // 2
-
 
 def comparisons():
     i = n[None]
@@ -47,13 +44,11 @@ def comparisons():
     a[1] = i and 5
     b[5] = a[0] < a[1] < a[2]
 
-
 def choices():
     i = n[None]
     d[0] = 1 if i == 0 else 2.5
     d[1] = 1.0 / i if i != 0 else 5
     d[2] = qd.select(i, 1, 2)
-
 
 def operations():
     r = x[0]
@@ -68,19 +63,16 @@ def operations():
     d[6] = qd.random() + qd.random(qd.i32)
     d[7] = qd.pow(r, 2) + pow(r, 0.5)
 
-
 def library():
     r = x[0]
     d[0] = qd.math.smoothstep(0.0, 5.0, r)
     d[1] = qd.math.sign(a[0]) + qd.math.clamp(a[1], 0, 3)
     d[2] = qd.math.log2(r) + qd.math.fract(r)
 
-
 def tuples():
     s = g.shape
     t = (1, 2.5)
     d[0] = s[0] * s[1] + t[0] + t[-1]
-
 
 def assignments():
     p, q = 1, 2.0
@@ -94,7 +86,6 @@ def assignments():
     t = s
     h, w = g.shape
     a[3] = h * w + len(g.shape)
-
 
 def updates():
     x[0] += 1
@@ -113,7 +104,6 @@ def updates():
     a[6] = e * f
     qd.atomic_exchange(a[6], 1)
 
-
 def branches():
     v = 0.0
     i = n[None]
@@ -131,12 +121,10 @@ def branches():
     else:
         y[None] = undefined_name
 
-
 def gradients():
     for i in x:
         x.grad[i] = 1
     y.grad[None] += x.grad[0]
-
 
 def prints():
     """A docstring."""
@@ -146,12 +134,10 @@ def prints():
     pass
     ...
 
-
 @kernel(debug=True)
 def asserts():
     assert n[None] > 0
     assert n[None] < 5, f"n is {n[None]} {{here}}"
-
 
 def asserts_in_release():
     assert n[None] > 0

@@ -1,11 +1,11 @@
-"""Which adstacks have slots that are indexed by the trips of loops instead of a counter."""
-
-from __future__ import annotations
+"""Which adstacks have slots that trips of loops index instead of a counter, and which are pushed and popped in
+lockstep, so that they can share one."""
 
 import pytest
 from conformance_tasks import IN_STEP, by_trips, nested, seven, stacked
 
 from quadrants_lab.backends.lower.adstacks import loops as trips
+from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, chunks, in_lockstep
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
@@ -38,25 +38,22 @@ def test_a_depth_is_counted() -> None:
     assert not found(stacked("f32", 4).replace("{OP}", "add %9, %9"))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "left"),
-    [
-        ("%30: i32 = load @count[%3]", "%30: i32 = const 5", "w"),
-        ("%30: i32 = load @count[%3]", "%30: i32 = load @count[%5]", "w"),
-        ("%30: i32 = load @count[%3]", "%30: i32 = add %6, %15", "w"),
-        ("%31: i32 in %16..%30", "%31: i32 in %15..%30", "w"),
-        ("for reversed %31", "for %31", "w"),
-        ("for %8", "for reversed %8", "w"),
-        ("adstack_pop $4\n", "adstack_pop $4\n%40: f32 = adstack_load_top $4\n", "w"),
-        ("adstack_pop $4\n", "adstack_pop $4\nadstack_pop $4\n", "w"),
-        ("adstack_push $4, %9\n", "adstack_push $4, %9\nadstack_push $4, %9\n", "w"),
-        ("adstack_push $4, %9\n", "if %17 {\nadstack_push $4, %9\nyield\n} else {\nyield\n}\n", "w"),
-        ("%24: i32 = add %22, %15", "%24: i32 = add %22, %16", "v"),
-        ("%24: i32 = add %22, %15", "%24: i32 = mul %22, %15", "v"),
-        ("%33: i32 in %5..%27", "%33: i32 in %15..%27", "v"),
-        ("%33: i32 in %5..%27", "%33: i32 in %5..%6", "v"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "left"), [
+    ("%30: i32 = load @count[%3]", "%30: i32 = const 5", "w"),
+    ("%30: i32 = load @count[%3]", "%30: i32 = load @count[%5]", "w"),
+    ("%30: i32 = load @count[%3]", "%30: i32 = add %6, %15", "w"),
+    ("%31: i32 in %16..%30", "%31: i32 in %15..%30", "w"),
+    ("for reversed %31", "for %31", "w"),
+    ("for %8", "for reversed %8", "w"),
+    ("adstack_pop $4\n", "adstack_pop $4\n%40: f32 = adstack_load_top $4\n", "w"),
+    ("adstack_pop $4\n", "adstack_pop $4\nadstack_pop $4\n", "w"),
+    ("adstack_push $4, %9\n", "adstack_push $4, %9\nadstack_push $4, %9\n", "w"),
+    ("adstack_push $4, %9\n", "if %17 {\nadstack_push $4, %9\nyield\n} else {\nyield\n}\n", "w"),
+    ("%24: i32 = add %22, %15", "%24: i32 = add %22, %16", "v"),
+    ("%24: i32 = add %22, %15", "%24: i32 = mul %22, %15", "v"),
+    ("%33: i32 in %5..%27", "%33: i32 in %15..%27", "v"),
+    ("%33: i32 in %5..%27", "%33: i32 in %5..%6", "v"),
+])
 def test_what_is_counted(old: str, new: str, left: str) -> None:
     assert PLAIN.count(old) == 1
     assert set(found(PLAIN.replace(old, new))) == {left}
@@ -75,15 +72,12 @@ def test_trips_of_inner_loops_are_numbered_through() -> None:
     assert (both["v"].inner(), both["w"].inner()) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("%14: i32 in %6..%7", "%14: i32 in %6..%8"),
-        ("%22: i32 in %6..%7", "%22: i32 in %7..%7"),
-        ("for %14", "for reversed %14"),
-        ("for reversed %22", "for %22"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), [
+    ("%14: i32 in %6..%7", "%14: i32 in %6..%8"),
+    ("%22: i32 in %6..%7", "%22: i32 in %7..%7"),
+    ("for %14", "for reversed %14"),
+    ("for reversed %22", "for %22"),
+])
 def test_which_inner_loops_are_counted(old: str, new: str) -> None:
     assert nested(10).count(old) == 1
     assert set(found(nested(10).replace(old, new))) == {"v"}
@@ -112,3 +106,40 @@ def test_equal_ranges_may_be_computed_again() -> None:
     ahead = ahead.replace("%8: i32 in %16..%6", "%8: i32 in %16..%50")
     back = "%51: i32 = load @count[%3]\n%52: i32 = const 2\n%30: i32 = mul %51, %52"
     assert set(found(ahead.replace("%30: i32 = load @count[%3]", back))) == {"v", "w"}
+
+
+def steps(source: str) -> tuple[Lockstep, list[N.Stmt]]:
+    task = parse_kernel(source).body[0]
+    assert isinstance(task, N.Offload)
+    return in_lockstep(task.body), list(walk(task.body))
+
+
+def test_groups_are_what_is_pushed_and_popped_at_the_same_places() -> None:
+    found, _ = steps(IN_STEP)
+    assert {"".join(sorted(a.name for a in group)) for group in found.groups} == {"abcdi", "js"}
+
+
+def test_a_stack_alone_is_in_no_group() -> None:
+    found, _ = steps(stacked("f32", 4).replace("{OP}", "add %9, %9"))
+    assert found == Lockstep((), {})
+
+
+def test_every_statement_of_a_group_has_its_segment() -> None:
+    found, statements = steps(IN_STEP)
+    grouped = {a.id for group in found.groups for a in group}
+    kinds = {N.AdStackPush: "p", N.AdStackPop: "o"}
+    for s in statements:
+        if isinstance(s, (N.AdStackPush, N.AdStackPop, N.AdStackLoadTop)):
+            assert (s.id in found.segments) == (s.stack in grouped)
+            if s.stack in grouped and type(s) in kinds:
+                assert found.segments[s.id].kind == kinds[type(s)]
+
+
+def test_chunks_are_up_to_four_of_one_dtype() -> None:
+    kernel = parse_kernel(IN_STEP)
+    allocas = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca)]
+    f32, f64, i32 = allocas[0], allocas[3], allocas[1]
+    group = (f32,) * 7 + (f64,) * 3 + (i32,)
+    assert [(c[0].type.name, len(c)) for c in chunks(group)] == [
+        ("f32", 4), ("f32", 2), ("f32", 1), ("f64", 2), ("f64", 1), ("i32", 1)
+    ]  # fmt: skip
