@@ -74,7 +74,7 @@ def load(
     with importing():
         from quadrants_lab.backends.cpu import tasks
 
-    widths = [0] * len(kernel.body) if compiled else tasks.widths_of(kernel)
+    widths = [0] * len(kernel.body) if compiled else tasks.widths_of(kernel, options)
     lanes = max([1, *(tasks.lanes_at_once(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
     releases_gil = not tasks.brief(kernel)
     obj = compiled() if compiled else tasks.machine_code(kernel, options, widths)

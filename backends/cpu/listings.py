@@ -12,7 +12,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    widths = tasks.widths_of(kernel)
+    widths = tasks.widths_of(kernel, options)
 
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:

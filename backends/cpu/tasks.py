@@ -14,7 +14,7 @@ from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function, large
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import vector_loops
-from quadrants_lab.backends.cpu.lanes.choose import lanes_of
+from quadrants_lab.backends.cpu.lanes.choose import is_math, lanes_of
 from quadrants_lab.backends.cpu.rows import rows
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
@@ -220,7 +220,7 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
     found: list[int] = []
 
     def layouts(kernel: N.Kernel) -> list[Layout]:
-        found[:] = widths_of(kernel) if widths is None else widths
+        found[:] = widths_of(kernel, options) if widths is None else widths
         return [Layout(u64, lanes=width > 0) for width in found]
 
     def lower_lanes(kernel: N.Kernel) -> N.Kernel:
@@ -231,10 +231,15 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
     return (lower_adstacks(layouts), lower_lanes, lower_math(), *roots, *LOWERING)
 
 
-def widths_of(kernel: N.Kernel) -> list[int]:
+def widths_of(kernel: N.Kernel, options: CompileOptions) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
     size, found = jit.vector_bytes(), coloured(kernel)
-    return [0 if n in found.steps else lanes_of(kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
+
+    def alone(number: int, task: N.Offload) -> bool:
+        # elementary functions round otherwise in lanes, which another kernel's task may not have
+        return number in found.steps or (options.reproducible and any(map(is_math, walk(task.body))))
+
+    return [0 if alone(n, t) else lanes_of(kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
 
 
 def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:

@@ -9,6 +9,8 @@ class CompileOptions:
     """``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped arithmetic. ``fast_math`` permits
     contraction, reassociation and approximate functions, but assumes neither the absence of NaN nor of infinities.
 
+    ``reproducible``, without fast_math: all kernels that compute a value get the same bits.
+
     ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (evaluate the user's asserts),
     ``check_out_of_bound`` (check indices) and ``check_races`` (iterations of parallel loops leave marks where they read
     and write); with ``suspect_races`` small marks first tell whether there may be a race.
@@ -22,6 +24,7 @@ class CompileOptions:
     default_ip: DType = i32
     default_fp: DType = f32
     fast_math: bool = True
+    reproducible: bool = False
     debug: bool = False
     check_out_of_bound: bool = False
     check_races: bool = False

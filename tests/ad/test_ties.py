@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from sessions import EVERYWHERE, session_of
+import pytest
+from sessions import EVERYWHERE, WITH_F64, session_of
 
 import quadrants_lab as qd
 
@@ -168,3 +169,25 @@ def test_an_extreme_beside_a_stack_that_is_counted() -> None:
     x.from_numpy(np.array([0.1, 0.2, 0.3, 0.7], np.float32))
     found = gradient(counted_stack_and_extreme, x, y, n)
     np.testing.assert_allclose(found, [0.0, 0.0, 0.0, 3.0 * np.cos(np.sin(0.7)) * np.cos(0.7)], rtol=1e-5)
+
+
+@qd.kernel
+def least_sine(x: qd.template(), y: qd.template(), at: qd.template()):
+    for i in x:
+        qd.atomic_min(y[at[i]], 0.9 * qd.sin(x[i] + x[i] + x[i % 2000]))
+
+
+@pytest.mark.parametrize("session", WITH_F64, indirect=True)
+def test_winners_are_found_though_lanes_pay_for_one_of_launch_and_gradient_only(session) -> None:
+    n = 2000
+    x, y = (qd.field(qd.f64, n, needs_grad=True) for _ in range(2))
+    at = qd.field(qd.i32, n)
+    at.from_numpy(np.arange(n, dtype=np.int32))
+    a = np.random.default_rng(1).uniform(-1, 1, n)
+    x.from_numpy(a)
+    y.fill(9.0)
+    least_sine(x, y, at)
+    y.grad.fill(1.0)
+    least_sine.grad(x, y, at)
+    assert not y.grad.to_numpy().any()  # each element has a winner
+    np.testing.assert_allclose(x.grad.to_numpy(), 2.7 * np.cos(3 * a), atol=1e-6)

@@ -28,7 +28,7 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
         return 0
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
     in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
-    if not any((isinstance(s, N.Loop) and not in_rows) or _is_math(s) or _reaches(s) for s in walk(task.body)):
+    if not any((isinstance(s, N.Loop) and not in_rows) or is_math(s) or _reaches(s) for s in walk(task.body)):
         return 0
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:
@@ -66,7 +66,8 @@ def _shortest_row(task: N.Offload) -> int:
     return known[end] - known[begin] if outer and begin in known and end in known else 1 << 30
 
 
-def _is_math(s: N.Stmt) -> bool:
+def is_math(s: N.Stmt) -> bool:
+    """Whether the statement is an elementary function of real numbers."""
     return isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm and s.type.is_float
 
 
@@ -133,7 +134,7 @@ class _Prices:
                 return cost, cost * w
             if s.type.is_float and s.prim in ("div", "sqrt", "rsqrt"):
                 return cost, cost * max(1.0, w * _DIVIDER[s.type.nbytes])
-            return cost, cost * (2.0 if _is_math(s) else 1.0)
+            return cost, cost * (2.0 if is_math(s) else 1.0)
         if isinstance(s, (N.Load, N.Store)):
             if divergent.isdisjoint(s.index):
                 return 2, 2

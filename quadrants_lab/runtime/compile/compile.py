@@ -193,13 +193,13 @@ def with_checked_bounds(compiled: C.Compiled, session: Session) -> C.Compiled:
 
 
 def reproducible(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
-    """The options, without fast_math where the kernel has a differentiable atomic min or max: the gradient finds the
-    element that won by computing its value again, so both kernels must round alike."""
-    if options.fast_math and any(
+    """The options; those of `CompileOptions.reproducible` where the kernel has a differentiable atomic min or max: the
+    gradient finds the element that won by computing its value again, so both kernels must round alike."""
+    if any(
         isinstance(s, N.Atomic)
         and s.op in N.MINMAX
         and (kernel.buffers[s.buffer].grad or kernel.buffers[s.buffer].dual)
         for s in walk(kernel.body)
     ):
-        return replace(options, fast_math=False)
+        return replace(options, fast_math=False, reproducible=True)
     return options
