@@ -8,8 +8,9 @@ can fail. Other launches are asynchronous: reading memory waits for them.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,6 @@ from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 # the oversubscription factor of a reducing task with long iterations: with a factor of 1 all groups would run the same
 # code at the same time, and wait for the same function unit
