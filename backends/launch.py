@@ -33,8 +33,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from quadrants_lab.backends import forks
-from quadrants_lab.backends import layout as L
+from quadrants_lab.backends import forks, layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.show import show

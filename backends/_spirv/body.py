@@ -5,8 +5,7 @@ from typing import Any
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends._spirv import control, memory, ops, outline
-from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv import control, memory, opcodes as C, ops, outline
 from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.ir import nodes as N

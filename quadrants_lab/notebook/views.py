@@ -10,8 +10,7 @@ from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.text import statement_lines

@@ -15,8 +15,7 @@ from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import FieldAccessHook
-from quadrants_lab.ir import deep_recursion
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions

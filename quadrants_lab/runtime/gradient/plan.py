@@ -13,8 +13,7 @@ from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as SE
+from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
