@@ -183,7 +183,7 @@ class SimtFrame(GpuFrame):
                 device.send()
             start()
             device.launches += 1
-            self._number = self._replay or device.launches
+            self.launch_number = self._replay or device.launches
             return 0
 
         return again
@@ -267,7 +267,7 @@ class SimtFrame(GpuFrame):
 
     def _most_groups(self, program: Program, function: Any) -> int:
         if self.exe.stacked[program.number]:
-            return max(1, self._stack_threads // int(function.block))
+            return max(1, self.stack_threads // int(function.block))
         chosen = self.device.chosen_threads
         if chosen:
             return max(1, chosen // int(function.block))
