@@ -33,8 +33,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from quadrants_lab.backends import forks
-from quadrants_lab.backends import layout as L
+from quadrants_lab.backends import forks, layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.show import show
@@ -182,7 +181,8 @@ class Frame(ABC):
 
     ``view`` is the memory of its words as programs see it, or what is copied to them and back around a launch;
     ``words`` says where in it everything is. ``forms`` are the formats of `struct` for a scalar of each dtype, and
-    ``failed_at`` is where the words of a failure begin.
+    ``failed_at`` is where the words of a failure begin. ``launch_number``: that of the last launch on its device;
+    random draws depend on it and on the device's seed.
     """
 
     forms: ClassVar[Mapping[str, str]] = {
@@ -190,6 +190,7 @@ class Frame(ABC):
         "u64": "=Q", "f16": "=e", "f32": "=f", "f64": "=d",
     }  # fmt: skip
     failed_at: ClassVar[int]
+    launch_number: int
 
     def __init__(self, exe: Any, device: Any, words: L.FrameLayout, view: memoryview) -> None:
         self.exe = exe
@@ -250,15 +251,6 @@ class Frame(ABC):
     @abstractmethod
     def stack_threads(self) -> int:
         """How many iterations in flight the heap has room for."""
-
-    @property
-    @abstractmethod
-    def launch_number(self) -> int:
-        """The number of the last launch on its device. Random draws depend on it and on the device's seed."""
-
-    @launch_number.setter
-    @abstractmethod
-    def launch_number(self, number: int) -> None: ...
 
     @abstractmethod
     def replay(self, launch_number: int) -> None:

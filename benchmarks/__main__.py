@@ -19,13 +19,13 @@ from benchmarks import (
     code,
     document,
     native,
+    race as R,
     relaunch,
     sizes,
     stacks,
     stencils,
     tapes,
 )
-from benchmarks import race as R
 from benchmarks.document import Table
 
 LOOPS = ("linear", "sin", "8 carried")

@@ -9,8 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import document
-from benchmarks import race as R
+from benchmarks import document, race as R
 
 BEGIN, END = "<!-- the race writes from here -->", "<!-- to here -->"
 GROUPS = ("start", "cold compile", "compile from disk cache", "launch", "throughput", "reverse")

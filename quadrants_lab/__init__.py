@@ -29,8 +29,12 @@ with _importing():
         QuadrantsTypeError,
         QuadrantsWarning,
     )
-    from quadrants_lab.lang import copying as _copying  # noqa: F401  # sets Dense.copy_by_launch
-    from quadrants_lab.lang import graph, misc, types  # noqa: F401  # misc: as qd.lang.misc
+    from quadrants_lab.lang import (  # noqa: F401  # misc: as qd.lang.misc
+        copying as _copying,  # sets Dense.copy_by_launch
+        graph,
+        misc,
+        types,
+    )
     from quadrants_lab.lang.annotations import Template, ref, template
     from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
     from quadrants_lab.lang.buffer_view import BufferView
@@ -48,17 +52,26 @@ with _importing():
     from quadrants_lab.lang.dtypes import __all__ as _dtypes
     from quadrants_lab.lang.elements import MatrixField, MatrixNdarray, VectorNdarray
     from quadrants_lab.lang.fields import field, ndarray
-    from quadrants_lab.lang.graph import GraphStatus, checkpoint
-    from quadrants_lab.lang.graph import do_while as graph_do_while
-    from quadrants_lab.lang.graph import parallel as graph_parallel
-    from quadrants_lab.lang.graph import parallel_context as graph_parallel_context
+    from quadrants_lab.lang.graph import (
+        GraphStatus,
+        checkpoint,
+        do_while as graph_do_while,
+        parallel as graph_parallel,
+        parallel_context as graph_parallel_context,
+    )
     from quadrants_lab.lang.impl import cfg, dump_compile_config
     from quadrants_lab.lang.kernel import func, kernel, pure, pyfunc, real_func
     from quadrants_lab.lang.matrix import Matrix, Vector
     from quadrants_lab.lang.missing import missing_attribute
     from quadrants_lab.lang.shapes import Layout
-    from quadrants_lab.lang.snode import NAMED_AXES as _axes
-    from quadrants_lab.lang.snode import FieldsBuilder, SNode, axes, deactivate_all_snodes, root
+    from quadrants_lab.lang.snode import (
+        NAMED_AXES as _axes,
+        FieldsBuilder,
+        SNode,
+        axes,
+        deactivate_all_snodes,
+        root,
+    )
     from quadrants_lab.lang.streams import Event, Stream, create_event, create_stream, stream_parallel
     from quadrants_lab.lang.struct import Struct, dataclass
     from quadrants_lab.lang.struct_field import StructField

@@ -14,8 +14,7 @@ exec("".join(sys.argv[2:]))
 import quadrants_lab as qd  # noqa: E402
 from quadrants_lab.backends.c import compiler as c  # noqa: E402
 from quadrants_lab.backends.cpu import tasks as cpu  # noqa: E402
-from quadrants_lab.backends.metal import executable as metal  # noqa: E402
-from quadrants_lab.backends.metal import simulator  # noqa: E402
+from quadrants_lab.backends.metal import executable as metal, simulator  # noqa: E402
 
 compiled = [0]
 

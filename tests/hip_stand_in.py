@@ -8,8 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from cuda_stand_in import Host
-from cuda_stand_in import StandIn as Cuda
+from cuda_stand_in import Host, StandIn as Cuda
 from gcn_machine import Machine
 
 from quadrants_lab.backends._simt.target import Target

@@ -3,8 +3,7 @@
 import types
 from collections.abc import Callable, Mapping
 
-from oracle_vectors import Vec, of_shape
-from oracle_vectors import copied as copied_vector
+from oracle_vectors import Vec, copied as copied_vector, of_shape
 
 
 class Rec:

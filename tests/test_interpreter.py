@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir import draws
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.types import f32, f64, i32, u1
 from quadrants_lab.runtime.interpret.interpreter import OutOfBounds, interpret

@@ -37,6 +37,7 @@ class GpuFrame(Frame):
 
     forms: ClassVar[Mapping[str, str]] = {**Frame.forms, "u1": "=I"}
     failed_at = L.FAILED
+    stack_threads = 0  # a plain attribute here
     exe: GpuExecutable
     device: GpuDevice
 
@@ -46,12 +47,12 @@ class GpuFrame(Frame):
         self._zero = slice(layout.zero_at, layout.zero_at + layout.zero_bytes)
         self._zeros = bytes(layout.zero_bytes)
         self._head_zeros = bytes(L.FAIL_VALUES)
-        self._replay = self._number = 0
+        self._replay = self.launch_number = 0
         self._has_stacks = bool(layout.stacks)
         self._stacks_key: tuple[Any, ...] | None = None
         self._copies: dict[str, tuple[tuple[int, ...], Memory]] = {}  # device copies of the host's arrays, by buffer
         self._heap_bytes = self._lane_bytes = 0
-        self._stack_threads = device.threads
+        self.stack_threads = device.threads
         self._grid_is_old = True
         self.cost = Cost()
         WORD_FORM.pack_into(view, L.LANES, device.threads)
@@ -115,25 +116,13 @@ class GpuFrame(Frame):
         for s, cap in zip(self.words.stacks, caps, strict=True):
             self.place_stack(s, cap, plan.at[s.id])
         WORD_FORM.pack_into(self.view, L.THREADS, plan.threads)
-        self._stack_threads = plan.threads
+        self.stack_threads = plan.threads
         self._heap_bytes, self._lane_bytes = plan.heap_bytes, plan.lane_bytes
         self._grid_is_old = True
 
     def stack_bytes(self) -> int:
         """The bytes of adstacks of one thread in flight; the heap has room for `stack_threads` threads."""
         return self._lane_bytes
-
-    @property
-    def stack_threads(self) -> int:
-        return self._stack_threads
-
-    @property
-    def launch_number(self) -> int:
-        return self._number
-
-    @launch_number.setter
-    def launch_number(self, number: int) -> None:
-        self._number = number
 
     def replay(self, launch_number: int) -> None:
         self._replay = launch_number
@@ -144,9 +133,9 @@ class GpuFrame(Frame):
         """Numbers the launch and sets the words that differ from launch to launch."""
         device, view = self.device, self.view
         device.launches += 1
-        self._number = self._replay or device.launches
+        self.launch_number = self._replay or device.launches
         if self.exe.draws:
-            _DRAWS.pack_into(view, L.SEED, device.seed, self._number)
+            _DRAWS.pack_into(view, L.SEED, device.seed, self.launch_number)
         if self._has_stacks:
             WORD_FORM.pack_into(view, L.HEAP, device.heap_address)
 
@@ -170,7 +159,7 @@ class GpuFrame(Frame):
         """The largest group count of a task."""
         exe, device = self.exe, self.device
         if exe.stacked[number]:
-            return self._stack_threads // GROUP
+            return self.stack_threads // GROUP
         few = exe.reducing[number] and not device.loop_limit
         return (device.reducing_threads if few else device.threads) // GROUP
 

@@ -9,8 +9,7 @@ from quadrants_lab.backends._clike import body, control
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import chunks
-from quadrants_lab.backends._msl import expr as X
-from quadrants_lab.backends._msl import memory, ops, stacks
+from quadrants_lab.backends._msl import expr as X, memory, ops, stacks
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
 from quadrants_lab.backends._msl.helpers import Helper, Library

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._msl import atomics, stacks
-from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl import atomics, expr as X, stacks
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import stored
 from quadrants_lab.ir import nodes as N

@@ -8,8 +8,9 @@ can fail. Other launches are asynchronous: reading memory waits for them.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,6 @@ from quadrants_lab.backends.launch import Param
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 # the oversubscription factor of a reducing task with long iterations: with a factor of 1 all groups would run the same
 # code at the same time, and wait for the same function unit
@@ -185,7 +183,7 @@ class SimtFrame(GpuFrame):
                 device.send()
             start()
             device.launches += 1
-            self._number = self._replay or device.launches
+            self.launch_number = self._replay or device.launches
             return 0
 
         return again
@@ -269,7 +267,7 @@ class SimtFrame(GpuFrame):
 
     def _most_groups(self, program: Program, function: Any) -> int:
         if self.exe.stacked[program.number]:
-            return max(1, self._stack_threads // int(function.block))
+            return max(1, self.stack_threads // int(function.block))
         chosen = self.device.chosen_threads
         if chosen:
             return max(1, chosen // int(function.block))

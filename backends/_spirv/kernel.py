@@ -2,8 +2,7 @@
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
-from quadrants_lab.backends._spirv import memory
-from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv import memory, opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._spirv import heap
-from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv import heap, opcodes as C
 from quadrants_lab.backends._spirv.frame import stored
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir import nodes as N

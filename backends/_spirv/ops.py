@@ -4,14 +4,12 @@
 or ``@name`` for a row of `SEQUENCES`. The passes of `lowering` replace every other primitive.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrants_lab.backends._gpu.failures import lower_failures
-from quadrants_lab.backends._spirv.assembler import UNSIGNED
+from quadrants_lab.backends._spirv.assembler import UNSIGNED, Function
 from quadrants_lab.backends._spirv.target import GENERIC, Target
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
@@ -29,9 +27,6 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f32, i32, i64, u32, u64
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._spirv.assembler import Function
 
 
 def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, ...]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from quadrants_lab.backends._clike import body, control
-from quadrants_lab.backends._clike import expr as X
+from quadrants_lab.backends._clike import body, control, expr as X
 from quadrants_lab.backends._clike.expr import Expr
 from quadrants_lab.backends._clike.names import WORDS, Names
 from quadrants_lab.backends._clike.source import Source, commented, struct

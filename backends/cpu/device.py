@@ -12,8 +12,7 @@ from _signal import SIG_SETMASK  # type: ignore[import-not-found]  # importing `
 from typing import Any
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu import jit, layout as L
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.host import Block, HostMemory
 from quadrants_lab.backends.launch import Device

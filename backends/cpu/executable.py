@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends.cpu import fast, jit
-from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu import fast, jit, layout as L
 from quadrants_lab.backends.cpu.device import CpuDevice
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.host import Block

@@ -3,8 +3,15 @@
 runtime/runtime.h has the same words as struct Frame and struct Device, in this order, and says what each of them is.
 """
 
-from quadrants_lab.backends.layout import STACK_AT, STACK_CAPACITY, STACK_LAST, VALUES, WORD, FrameLayout
-from quadrants_lab.backends.layout import frame_layout as make
+from quadrants_lab.backends.layout import (
+    STACK_AT,
+    STACK_CAPACITY,
+    STACK_LAST,
+    VALUES,
+    WORD,
+    FrameLayout,
+    frame_layout as make,
+)
 from quadrants_lab.ir import nodes as N
 
 __all__ = ["STACK_AT", "STACK_CAPACITY", "STACK_LAST", "VALUES", "WORD", "FrameLayout"]

@@ -9,8 +9,7 @@ from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.text import Function, Module, ty
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import colours, copies, jit, shares
-from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function, large
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import vector_loops

@@ -4,8 +4,7 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.backends._simt.device import SimtDevice, SimtMemory
-from quadrants_lab.backends.cuda import driver as D
-from quadrants_lab.backends.cuda import warmup
+from quadrants_lab.backends.cuda import driver as D, warmup
 from quadrants_lab.backends.cuda.shape import FEW, LARGE_HEAP
 
 

@@ -11,8 +11,7 @@ from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.cuda import toolkit, warmup
-from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS
-from quadrants_lab.backends.cuda.graph import Graph
+from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS, Graph
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions

@@ -111,13 +111,7 @@ class MetalFrame(GpuFrame):
     def __init__(self, exe: Executable, device: Device) -> None:
         self._pipelines = exe.pipelines(device)
         self._buffer = device.make_buffer(exe.layout.size)
-        self._addresses: dict[str, int] = {}
         super().__init__(exe, device, contents(self._buffer, exe.layout.size))
-
-    def set_buffer(self, name: str, address: int) -> None:
-        """Sets the device address of the first element of a field or ndarray buffer."""
-        super().set_buffer(name, address)
-        self._addresses[name] = address
 
     def launch(self) -> int:
         """Runs the kernel and waits for it; returns the status."""
@@ -157,7 +151,8 @@ class MetalFrame(GpuFrame):
     def _resources(self) -> list[Any]:
         """The MTLBuffers that the kernel accesses through addresses in its frame, which Metal must be told."""
         device = self.device
-        used = dict(self._addresses)
+        buffers = self.exe.kernel.buffers.values()
+        used = {b.name: self.buffer(b.name) for b in buffers if b.kind in ("field", "ndarray", "scratch")}
         if device.heap_address and self.exe.layout.frame.stacks:
             used["the adstack heap"] = device.heap_address
         if self.exe.layout.frame.prints:

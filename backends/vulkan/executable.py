@@ -14,9 +14,7 @@ from quadrants_lab.backends._gpu.frame import GpuFrame
 from quadrants_lab.backends._gpu.programs import Program, returns_or_fails
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.disk_cache import Keep, forget
-from quadrants_lab.backends.vulkan import api
-from quadrants_lab.backends.vulkan import logical as V
-from quadrants_lab.backends.vulkan import queue as Q
+from quadrants_lab.backends.vulkan import api, logical as V, queue as Q
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 

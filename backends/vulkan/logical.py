@@ -1,18 +1,14 @@
 """The logical device: memory types, command buffers, and the pipeline cache on disk."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget, key
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.memory import DEVICE_LOCAL, HOST_CACHED, HOST_VISIBLE, Kind
 from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LAST_WAIT = 1_000_000_000  # nanoseconds to wait for running launches when the device is destroyed
 _SIMULTANEOUS_USE = 4

@@ -4,24 +4,18 @@ Uploads go through staging memory, so that the host need not wait for the device
 few of them in flight at a time.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.flight import LEAST, Cost
 from quadrants_lab.backends.vulkan import api
-from quadrants_lab.backends.vulkan.logical import barrier
-from quadrants_lab.backends.vulkan.memory import STAGING, Pool
+from quadrants_lab.backends.vulkan.logical import Logical, barrier
+from quadrants_lab.backends.vulkan.memory import STAGING, Piece, Pool
 from quadrants_lab.backends.vulkan.queue import Ring
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends.vulkan.logical import Logical
-    from quadrants_lab.backends.vulkan.memory import Piece
 
 _SMALL, _LARGE = (1 << 16, 64), (1 << 23, 4)  # bytes of a chunk, and the most of them in flight
 

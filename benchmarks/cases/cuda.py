@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.cases import Case, Timed
-from benchmarks.cases import launch as L
-from benchmarks.cases import throughput as T
+from benchmarks.cases import Case, Timed, launch as L, throughput as T
 from benchmarks.cases.loops import Loop, one
 from benchmarks.cases.reverse import both, loops
 from benchmarks.cases.vulkan import ROUND, in_a_row

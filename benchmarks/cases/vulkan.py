@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.cases import Case, Timed
-from benchmarks.cases import launch as L
+from benchmarks.cases import Case, Timed, launch as L
 from benchmarks.cases.reverse import ALL, loops
 from benchmarks.engine import qd, synced
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from quadrants_lab.analysis.algebra import INT64_MAX, is_open, subexpressions
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f64, i32, i64, u1

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from quadrants_lab.analysis.algebra import subexpressions
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.source import Span

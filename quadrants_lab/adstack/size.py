@@ -11,8 +11,7 @@ from dataclasses import replace
 from quadrants_lab.analysis import algebra as A
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.symbols import Symbols
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.walk import map_offloads, walk
 
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from quadrants_lab.adstack.counting import computes_temporaries
 from quadrants_lab.analysis.algebra import ONE, binary, trips
 from quadrants_lab.analysis.symbols import Symbols
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, u1

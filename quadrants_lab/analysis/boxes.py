@@ -5,8 +5,7 @@ from functools import reduce
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form
 from quadrants_lab.analysis.algebra import ONE, ZERO, binary
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64

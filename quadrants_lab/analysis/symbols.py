@@ -1,11 +1,9 @@
 """IR values as SizeExpr: loop bounds that can be evaluated on the host before a launch."""
 
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 
 from quadrants_lab.analysis.algebra import TWO, binary, larger
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.walk import walk
 
 MOST_PARTS = 100  # of a size expression; counting pushes is no slower than evaluating a longer one

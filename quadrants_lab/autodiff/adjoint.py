@@ -8,8 +8,7 @@ memory, until they are added to the gradient of a buffer.
 from collections.abc import Callable
 from dataclasses import field, replace
 
-from quadrants_lab.autodiff import recursive_checkpointing as R
-from quadrants_lab.autodiff import rules
+from quadrants_lab.autodiff import recursive_checkpointing as R, rules
 from quadrants_lab.autodiff.checkpointing import StashPlan
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics
 from quadrants_lab.autodiff.refusals import of_atomic

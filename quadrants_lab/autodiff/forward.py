@@ -1,7 +1,6 @@
 """The pass `forward`: an offloaded kernel to one that computes tangents beside its values."""
 
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Set as AbstractSet
 from dataclasses import field, replace
 from functools import wraps
 

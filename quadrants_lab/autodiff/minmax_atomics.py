@@ -10,8 +10,7 @@ then `settled` clears it where an iteration won; where the old value won it stay
 `settled` clears the tangent where an iteration won, and then the winners' shares are added.
 """
 
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from itertools import product

@@ -1,8 +1,7 @@
 """The forward slice of a task: its statements without side effects, with the pushes of stashed values. `dce` removes
 those that the reverse does not need."""
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import replace
 
 from quadrants_lab.autodiff.recursive_checkpointing import first_and_length, index_at, lengths

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from quadrants_lab.distributed import shards as S
-from quadrants_lab.distributed import worker as W
+from quadrants_lab.distributed import shards as S, worker as W
 from quadrants_lab.distributed.cluster import dask_client
 from quadrants_lab.distributed.sending import packed
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning

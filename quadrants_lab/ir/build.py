@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import prims
+from quadrants_lab.ir import nodes as N, prims
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import DType, u1
 

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.forms import FORMS, Piece
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.source import Span

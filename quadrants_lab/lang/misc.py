@@ -3,8 +3,7 @@
 import importlib
 from typing import Any
 
-from quadrants_lab.lang.arch import Arch
-from quadrants_lab.lang.arch import cpu as _cpu
+from quadrants_lab.lang.arch import Arch, cpu as _cpu
 from quadrants_lab.lang.config import why_not as _why_not
 
 

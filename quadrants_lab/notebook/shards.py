@@ -14,8 +14,7 @@ from threading import Thread
 from time import perf_counter
 from typing import Any
 
-from quadrants_lab.distributed import shards as S
-from quadrants_lab.distributed import worker as W
+from quadrants_lab.distributed import shards as S, worker as W
 from quadrants_lab.distributed.cluster import dask_client
 from quadrants_lab.distributed.gradients import Gradients, job_of, map_gradients, raise_error
 from quadrants_lab.notebook.collect import cell_view

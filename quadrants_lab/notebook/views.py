@@ -1,29 +1,23 @@
 """Pure functions from the compiler's objects to what the panes show: graphs, size trees, code."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.analysis.algebra import subexpressions, trips
 from quadrants_lab.analysis.symbols import Symbols
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.text import statement_lines
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.pipeline import Step
+from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.widgets import model as V
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.backend import Backend
 
 LANGUAGES = {
     "llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "spirv": "spirv", "msl": "cpp", "ptx": "ptx", "isa": "gas",

@@ -5,8 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from running import WAYS, Arrays, Bench, Interpreted, Job, define, f64, interpreted
 
 from quadrants_lab.ir.types import DType

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from quadrants_lab.adstack.evaluate import evaluate, reads
 from quadrants_lab.analysis.algebra import INT64_MAX, TWO, binary, over_range, trips

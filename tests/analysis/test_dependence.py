@@ -9,8 +9,7 @@ import pytest
 from quadrants_lab.analysis.accesses import Accesses
 from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow, other_iterations
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.text import print_kernel

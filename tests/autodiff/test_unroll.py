@@ -11,8 +11,7 @@ from running import Bench, differences, each, f64, job_of
 from seeded import SEEDED
 from sessions import skips
 from strategies import kernels
-from test_hypothesis import BENCHES
-from test_hypothesis import check as check_random
+from test_hypothesis import BENCHES, check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.autodiff import unroll

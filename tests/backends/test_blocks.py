@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from hip_stand_in import Chip
-from lang import test_simt as programs
-from lang import test_simt_gradients as gradients
+from lang import test_simt as programs, test_simt_gradients as gradients
 from sessions import skips
 
 import quadrants_lab as qd

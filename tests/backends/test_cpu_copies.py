@@ -7,8 +7,7 @@ import pytest
 from cpu_rig import load
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cpu import copies, jit
-from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu import copies, jit, layout as L
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime import session

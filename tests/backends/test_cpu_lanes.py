@@ -16,8 +16,7 @@ from programs import PROGRAMS
 from running import Bench, differences, each, f32, f64, job_of
 from seeded import SEEDED
 from strategies import kernels
-from test_hypothesis import BENCHES
-from test_hypothesis import check as check_random
+from test_hypothesis import BENCHES, check as check_random
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import jit, tasks

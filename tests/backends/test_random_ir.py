@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import random_ir
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rigs import EXACT
 from sessions import skips
 

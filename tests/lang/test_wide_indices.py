@@ -14,7 +14,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DTYPES, i32, i64, u8
 from quadrants_lab.ir.verify import verify
-from quadrants_lab.runtime.compile.compile import FORWARD, make_ir
+from quadrants_lab.runtime.compile.compile import make_ir
+from quadrants_lab.runtime.compile.compiled import FORWARD
 from quadrants_lab.runtime.interpret.interpreter import interpret
 
 HUGE = 2**31 + 5

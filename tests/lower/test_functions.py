@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from quadrants_lab.backends.lower.functions import FUNCTIONS, function
-from quadrants_lab.ir import draws
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, f32, f64, u64

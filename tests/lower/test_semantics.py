@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import random_ir
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from quadrants_lab.backends.lower.casts import lower_formulas
 from quadrants_lab.backends.lower.math import MATH

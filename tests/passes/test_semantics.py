@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from random_ir import arrays, random_kernel
 
 from quadrants_lab.ir import nodes as N

@@ -17,8 +17,7 @@ import quadrants_lab as qd
 from quadrants_lab.backends import sources
 from quadrants_lab.backends.disk_cache import BEGIN
 from quadrants_lab.passes import pipeline
-from quadrants_lab.runtime.compile import compile as compiler
-from quadrants_lab.runtime.compile import kernel_cache
+from quadrants_lab.runtime.compile import compile as compiler, kernel_cache
 
 OF_IR = sources.of_ir  # `conftest.compiled_each_time` replaces it
 

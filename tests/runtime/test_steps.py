@@ -10,8 +10,7 @@ import pytest
 import quadrants_lab as qd
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.runtime.interpret import interpreter_trace as steps
-from quadrants_lab.runtime.interpret import partial
+from quadrants_lab.runtime.interpret import interpreter_trace as steps, partial
 from quadrants_lab.runtime.interpret.interpreter_trace import PastState, TraceWindow, trace_iteration
 from quadrants_lab.runtime.record import records
 from quadrants_lab.runtime.record.launch_data import launch_data

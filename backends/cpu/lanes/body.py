@@ -4,8 +4,7 @@ grows by one from lane to lane, the scalar of the first lane until somebody need
 from collections.abc import Callable
 from typing import Any
 
-from quadrants_lab.backends._llvm import control as scalar_control
-from quadrants_lab.backends._llvm import ops
+from quadrants_lab.backends._llvm import control as scalar_control, ops
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
 from quadrants_lab.backends.cpu.body import HANDLERS, CpuBody

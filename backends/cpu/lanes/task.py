@@ -5,8 +5,7 @@ from functools import partial
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.memory import Partial
 from quadrants_lab.backends._llvm.text import Function, ty
-from quadrants_lab.backends.cpu import copies, shares
-from quadrants_lab.backends.cpu import layout as L
+from quadrants_lab.backends.cpu import copies, layout as L, shares
 from quadrants_lab.backends.cpu.body import large
 from quadrants_lab.backends.cpu.lanes import memory
 from quadrants_lab.backends.cpu.lanes.body import LaneBody

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from quadrants_lab.frontend.library.core import helper, ops, static
-from quadrants_lab.ir.types import i32 as _i32
-from quadrants_lab.ir.types import u32 as _u32
-from quadrants_lab.ir.types import u64 as _u64
+from quadrants_lab.ir.types import i32 as _i32, u32 as _u32, u64 as _u64
 
 # simt.shared: shared memory that holds the value of each thread
 _sync, _thread, _threads, _shared, _half = ops("block.sync block.thread_idx simt.threads simt.shared simt.half")

@@ -6,9 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.values import leaves as L
-from quadrants_lab.frontend.values import update as U
-from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values import leaves as L, update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context

@@ -13,8 +13,7 @@ from quadrants_lab.frontend.source import FunctionSource, note_unknown
 from quadrants_lab.frontend.syntax import funcs, plain
 from quadrants_lab.frontend.syntax.byref import References, refer, templates
 from quadrants_lab.frontend.syntax.unroll import STRUCTURAL, iterate, unpacked
-from quadrants_lab.frontend.values import matrix
-from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values import matrix, values as V
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node

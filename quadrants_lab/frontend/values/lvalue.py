@@ -13,8 +13,7 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import containers, matrix
-from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values import containers, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.leaves import describe, is_local, name_of, parts_of
 from quadrants_lab.frontend.values.sparse import node_of

@@ -7,9 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
-from quadrants_lab.frontend.values import containers, matrix
-from quadrants_lab.frontend.values import leaves as L
-from quadrants_lab.frontend.values import values as V
+from quadrants_lab.frontend.values import containers, leaves as L, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, all_cells, candidates
 from quadrants_lab.frontend.values.sparse import activate_element

@@ -1,7 +1,6 @@
 """Buffers of a launch that share memory."""
 
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from itertools import combinations, product
 from typing import Any
 

@@ -4,32 +4,27 @@ The launches are repeated on the CPU, in a second session, by kernels that compu
 buffer with a gradient. With the gradients they share the table of derivatives, and nothing else.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.autodiff.second import with_tangents
 from quadrants_lab.backends import DEFAULT
+from quadrants_lab.backends.launch import Executable
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.check.dot_product import opaque_steps
 from quadrants_lab.runtime.compile.compile import make_ir
-from quadrants_lab.runtime.compile.compiled import DUAL, load_cached
+from quadrants_lab.runtime.compile.compiled import DUAL, Compiled, load_cached
+from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import add_scratch, frame_of, launch, shadow
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends.launch import Executable
-    from quadrants_lab.runtime.compile.compiled import Compiled
-    from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.tape.recorder import Launches
-    from quadrants_lab.runtime.tape.step import Step
+from quadrants_lab.runtime.tape.recorder import Launches
+from quadrants_lab.runtime.tape.step import Step
 
 
 class Tangents:

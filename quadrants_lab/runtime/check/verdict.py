@@ -21,9 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
-from quadrants_lab.runtime.check import SECONDS
-from quadrants_lab.runtime.check import differences as D
-from quadrants_lab.runtime.check import dot_product as DP
+from quadrants_lab.runtime.check import SECONDS, differences as D, dot_product as DP
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.elements import wrong_elements
 from quadrants_lab.runtime.check.flow import follow, follow_one

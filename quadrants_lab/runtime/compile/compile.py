@@ -1,14 +1,11 @@
 """From a function's source to loaded machine code: front end, passes, derivative, sizes, backend, disk cache."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from quadrants_lab.analysis.lost_reads import may_lose_reads
 from quadrants_lab.analysis.races import check_races
@@ -18,8 +15,7 @@ from quadrants_lab.frontend.source import FINGERPRINT, FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.values.context import FieldAccessHook
-from quadrants_lab.ir import deep_recursion
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
@@ -28,12 +24,9 @@ from quadrants_lab.passes import pipeline
 from quadrants_lab.passes.check_bounds import check_bounds
 from quadrants_lab.passes.over_cells import counts_cells
 from quadrants_lab.pipelines.launch import ON_HOST, TASKS, front, primal
+from quadrants_lab.runtime.backend import Backend
 from quadrants_lab.runtime.compile import compiled as C
 from quadrants_lab.runtime.session import Session, compile_options
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.backend import Backend
-
 
 # a launch that keeps nothing for a gradient does not import what makes gradients
 _in_derivative_mode = lazily("runtime.compile.derivatives", "in_mode")

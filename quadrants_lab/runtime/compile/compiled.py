@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.specs import Lowered, Spec
-from quadrants_lab.ir import deep_recursion
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime.session import Session

@@ -20,8 +20,7 @@ from quadrants_lab.autodiff.reverse import forward_slices
 from quadrants_lab.autodiff.warned import warn
 from quadrants_lab.errors import QuadrantsCompilationError
 from quadrants_lab.frontend.specs import Lowered
-from quadrants_lab.ir import deep_recursion
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes import pipeline

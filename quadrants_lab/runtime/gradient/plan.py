@@ -1,21 +1,19 @@
 """Plans of gradient launches, which size the adstacks for the current data before they launch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ref
 
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warn
+from quadrants_lab.backends.launch import Frame
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as SE
+from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
@@ -34,9 +32,6 @@ from quadrants_lab.runtime.launch.scratch import KeptBuffers
 from quadrants_lab.runtime.lint.stale import Suspect, suspects
 from quadrants_lab.runtime.lint.zero_seed import SeedCheck
 from quadrants_lab.runtime.memory.memory import Memory, allocate
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends.launch import Frame
 
 
 class GradientPlan(Plan):

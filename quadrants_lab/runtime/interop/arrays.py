@@ -5,13 +5,11 @@ one such ndarray, so that a Tape recognises it. Anything else that exports its m
 interface) becomes a numpy array for one launch. None of these libraries is imported here.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +19,7 @@ from quadrants_lab.runtime.arguments.aliases import same_memory
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, no_dtype
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.memory.memory import Imported, Memory, allocate
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.session import Session
+from quadrants_lab.runtime.session import Session
 
 _HOST = {1, 3, 11, 13}  # DLPack's numbers of devices whose memory the CPU can access
 NOT_TORCH: Any = ()  # isinstance(x, ()) is False

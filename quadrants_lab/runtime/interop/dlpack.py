@@ -4,22 +4,18 @@ Each launch waits, on the device, for the work in the current stream of the arra
 launch. The host waits for neither.
 """
 
-from __future__ import annotations
-
 import ctypes as C
 import math
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from quadrants_lab.ir.types import from_numpy
 from quadrants_lab.runtime.arguments.signature import ArgumentError, no_dtype
 from quadrants_lab.runtime.memory.memory import Imported, Memory
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.session import Session
+from quadrants_lab.runtime.session import Session
 
 _CUDA = 2  # DLPack's kDLCUDA
 _KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # from DLPack's type codes to numpy's kinds

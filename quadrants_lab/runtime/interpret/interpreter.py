@@ -18,8 +18,7 @@ import numpy as np
 
 from quadrants_lab.adstack.evaluate import evaluate
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsRuntimeError
-from quadrants_lab.ir import draws
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.deep_recursion import check_depth, deeply_recursive, depth_of_block
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.show import fill, show

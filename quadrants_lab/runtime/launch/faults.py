@@ -1,17 +1,9 @@
 """Exceptions of failed launches, which name kernel, line, values and cause."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from quadrants_lab.analysis.races import RACE_CURE
-from quadrants_lab.backends.launch import AssertFailed, Overflow, Status
+from quadrants_lab.backends.launch import AssertFailed, Frame, Overflow, Status
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir.show import fill
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends.launch import Frame
-
 
 # kind of the check: its label, and what to do
 _CHECKED = {

@@ -1,21 +1,16 @@
 """Launch frames: they hold the memory and the arguments of a launch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam
+from quadrants_lab.backends.launch import ArrayParam, Frame, Param, ScalarParam
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, ScalarSlot, Slot, memory_of
 from quadrants_lab.runtime.compile.compiled import Compiled
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session, wrong_session
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends.launch import Frame
 
 
 def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:

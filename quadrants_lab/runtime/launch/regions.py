@@ -16,8 +16,7 @@ from quadrants_lab.adstack.evaluate import Live, evaluated, reads
 from quadrants_lab.analysis.accesses import Access, Accesses
 from quadrants_lab.analysis.algebra import fold
 from quadrants_lab.analysis.boxes import Box, box_of
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.runtime.arguments.signature import memory_of
 
 if TYPE_CHECKING:

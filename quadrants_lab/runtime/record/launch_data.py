@@ -1,20 +1,16 @@
 """The data of a recorded launch, for repeating some of its iterations: the copies in its record if they are small, else
 the memory itself, read element by element as long as nothing writes to it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, first_elements
-
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.memory.memory import Memory
 
 MOST_BYTES = 16 << 20  # of copies that are kept alive
 
