@@ -23,8 +23,7 @@ os.environ.setdefault("QL_ENGINE", "quadrants_lab")
 import llvmlite.binding as llvm
 from rich.console import Console
 
-from benchmarks import document, engine
-from benchmarks import race as R
+from benchmarks import document, engine, race as R
 from quadrants_lab.backends._msl.kernel import module as msl
 from quadrants_lab.backends.amdgpu import gcn, listings
 from quadrants_lab.backends.cuda import listings as cuda
