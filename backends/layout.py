@@ -57,7 +57,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
         return at - words * WORD
 
     for b in kernel.buffers.values():
-        if b.kind not in ("temp", "ret", "heap", "local", "frame", "words"):
+        if b.kind not in ("temp", "ret", "heap", "local", "private", "frame", "words"):
             out.buffers[b.name] = take(1)
         if b.shape is None and b.kind not in ("heap", "words"):
             out.extents[b.name] = take(b.ndim)

@@ -127,6 +127,8 @@ class Body(ABC):
     def _address(self, b: N.Buffer) -> str:
         if b.kind == "local":
             return self.local(b)
+        if b.kind == "private":
+            return self.fn.alloca(f"[{prod(b.shape or ())} x {memory_type(b.dtype)}]")
         if b.kind == "shared":
             return self.of_block(b)
         at, whole = self.frame.buffers[b.of or b.name], self.kernel.buffers[b.of or b.name]

@@ -81,7 +81,7 @@ class Scopes:
 
     def __init__(self, kernel: N.Kernel) -> None:
         shared = shared_arrays(kernel)
-        memory = [b.name for b in kernel.buffers.values() if b.kind != "local"]
+        memory = [b.name for b in kernel.buffers.values() if b.kind not in ("local", "private")]
         self.of = {name: "ndarrays" if name in shared else f"@{name}" for name in memory}
         self.numbers = {name: n for n, name in enumerate(dict.fromkeys(self.of.values()))}
 

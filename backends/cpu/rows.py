@@ -3,12 +3,18 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from quadrants_lab.backends._llvm.text import ty
+from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.ir import nodes as N
 
 B = TypeVar("B", bound=CpuBody)
+
+
+def saturated_product(fn: Function, a: str, b: str) -> str:
+    """The product of two i64 that are not negative, or the greatest i64: a loop that would end after centuries must not
+    wrap to one that runs nothing."""
+    return fn.call("i64", "llvm.smul.fix.sat.i64", ("i64", a), ("i64", b), ("i32", "0"))
 
 
 def rows(

@@ -14,7 +14,7 @@ from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_functi
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.backends.cpu.lanes.choose import is_math, lanes_of
-from quadrants_lab.backends.cpu.rows import rows
+from quadrants_lab.backends.cpu.rows import rows, saturated_product
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
@@ -27,12 +27,14 @@ from quadrants_lab.ir.types import f16, u64
 from quadrants_lab.ir.walk import walk
 
 _emit_in_lanes, _groups = lazily("backends.cpu.lanes.task", "emit"), lazily("backends.cpu.lanes.task", "groups")
+_arrays = lazily("backends.lower.local_arrays", "lower_local_arrays")
 _lower_divergent_math = lazily("backends.cpu.lanes.functions", "lower_divergent_math")
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
 BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
+FEWEST_SELECTS = 7  # of a kernel with an array that `lower.local_arrays` puts in memory
 SHORT = 200  # the most statements of a task that gets one function with plain sums and one with atomic sums
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
@@ -139,14 +141,12 @@ class _Maker:
         total = "1"
         for axis, (_, *ends) in enumerate(task.box()):
             begin, end = (memory.widen(body, i) for i in ends)
-            # Both saturate: a loop that would end after centuries must not wrap to one that runs nothing.
             extent = fn.call("i64", "llvm.ssub.sat.i64", ("i64", end), ("i64", begin))
             extent = fn.call("i64", "llvm.smax.i64", ("i64", extent), ("i64", "0"))
             at = self.unit.frame.bounds[number] + axis * 2 * L.WORD
             fn.put(f"store i64 {begin}, ptr {body.at(at)}")
             fn.put(f"store i64 {extent}, ptr {body.at(at + L.WORD)}")
-            factors = [("i64", total), ("i64", extent), ("i32", "0")]
-            total = extent if axis == 0 else fn.call("i64", "llvm.smul.fix.sat.i64", *factors)
+            total = saturated_product(fn, total, extent) if axis else extent
         return body, total
 
     def _chunk(self, number: int, way: str = "") -> Function:
@@ -227,18 +227,24 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
         return _lower_divergent_math(kernel, found) if any(found) else kernel
 
     roots = (lower_formulas(own=ESTIMATED),) if options.fast_math else ()
-    return (lower_adstacks(layouts), lower_lanes, lower_math(), *roots, *LOWERING)
+    return (lower_local_arrays, lower_adstacks(layouts), lower_lanes, lower_math(), *roots, *LOWERING)
+
+
+def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:
+    """See `lower.local_arrays`, which most kernels need not import."""
+    selects = sum(isinstance(s, N.Op) and s.prim == "select" for s in walk(kernel.body))
+    return _arrays(kernel) if selects >= FEWEST_SELECTS else kernel
 
 
 def widths_of(kernel: N.Kernel, options: CompileOptions) -> list[int]:
     """Lanes of each task, 0 where its iterations run by themselves."""
-    size, found = jit.vector_bytes(), coloured(kernel)
+    size, found = jit.vector_bytes(), coloured(lower_local_arrays(kernel))
 
     def alone(number: int, task: N.Offload) -> bool:
         # elementary functions round otherwise in lanes, which another kernel's task may not have
         return number in found.steps or (options.reproducible and any(map(is_math, walk(task.body))))
 
-    return [0 if alone(n, t) else lanes_of(kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
+    return [0 if alone(n, t) else lanes_of(found.kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
 
 
 def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:

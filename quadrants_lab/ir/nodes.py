@@ -391,9 +391,7 @@ UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose ext
 
 @dataclass(slots=True)
 class Buffer:
-    """Memory that a kernel reads or writes, dense and row-major. Indices count from 0 in the IR.
-
-    ``kind``:
+    """Memory that a kernel reads or writes, dense and row-major. Indices count from 0 in the IR. ``kind``:
 
     - "field" (static ``shape``)
     - "ndarray" (a kernel argument; ``ndim`` is known, and the extents of its last axes, those of an ``element``)
@@ -401,8 +399,9 @@ class Buffer:
     - "ret" (the 0-d slot of a returned scalar)
     - "scratch" (memory that the runtime provides; ``extents`` has the size of each axis, a negative one standing for 0)
     - "heap" (the slots of an adstack, as many as a launch finds that it needs)
-    - "local" (a 0-d variable: an unsigned count of the running iteration, below half of what its dtype holds; or, with
-      ``role`` "share", the running thread's part of a reduction)
+    - "local" (0-d: an unsigned count of the running iteration, below half of what its dtype holds; or, with ``role``
+      "share", the running thread's part of a reduction)
+    - "private" (an array of static ``shape`` of the running iteration, which writes before it reads)
     - "shared" (memory of each block of a task, of static ``shape``, zero when the block begins)
     - "frame" (words of the head of a GPU's launch frame, or, with ``role`` "prints", the print block that it points to)
     - "words" (the memory of the buffer ``of`` as words of ``dtype``, with one axis)

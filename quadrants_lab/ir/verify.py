@@ -18,7 +18,7 @@ from quadrants_lab.ir.text import print_stmt
 from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u1, u32, u64
 from quadrants_lab.ir.verify_stacks import check_stacks
 
-BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "shared", "frame", "words")
+BUFFER_KINDS = ("field", "ndarray", "temp", "ret", "scratch", "heap", "local", "private", "shared", "frame", "words")
 ROLES = {
     "scratch": ("kept", "work", "marks", "block"), "heap": ("", "flags"), "local": ("", "share"),
     "field": ("", "activity"), "frame": ("", "prints"),

@@ -234,6 +234,14 @@ def not_compare(f: Facts, s: Op) -> Rewritten:
     return op(s, _OPPOSITE[inner.prim], *inner.args)
 
 
+def two_values(f: Facts, s: Op) -> Rewritten:
+    """x == c and x == d = False, where the constants differ."""
+    known = [(i.args[0], f.const(i.args[1])) for a in s.args if (i := f.op(a, "eq")) is not None]
+    if len(known) < 2 or known[0][0] != known[1][0] or None in (known[0][1], known[1][1]):
+        return None
+    return const(s, False) if known[0][1] != known[1][1] else None
+
+
 _ROUNDING = ("floor", "ceil", "trunc", "round")
 _round: tuple[Rule, ...] = (idempotent(*_ROUNDING), round_integer)
 
@@ -260,7 +268,7 @@ _RULES: dict[str, tuple[Rule | str, ...]] = {
     "ceil": _round,
     "trunc": _round,
     "round": _round,
-    "and": ("and_(x, -1) = x", "and_(_, 0) = 0", "and_(x, x) = x"),
+    "and": ("and_(x, -1) = x", "and_(_, 0) = 0", "and_(x, x) = x", two_values),
     "or": ("or_(x, 0) = x", "or_(_, -1) = -1", "or_(x, x) = x"),
     "xor": ("xor(x, 0) = x", "xor(x, x) = 0", "xor(x, -1) = not_(x)"),
     "not": ("not_(not_(x)) = x", not_compare),

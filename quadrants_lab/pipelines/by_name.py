@@ -20,6 +20,7 @@ from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
@@ -84,8 +85,8 @@ PASSES: dict[str, Pass] = {
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
         split_pushing, put_back, lower_blocks(64), lower_long_sums(32), lower_atomics({u32: INTEGER, f32: ("add",)}),
         lower_casts(), lower_failures, lower_counts, lower_division(),
-        lower_formulas(*FORMULAS), lower_integers, lower_math("exp", "log1p"), lower_near_sines, lower_orders,
-        lower_random, lower_tasks(),
+        lower_formulas(*FORMULAS), lower_integers, lower_local_arrays, lower_math("exp", "log1p"), lower_near_sines,
+        lower_orders, lower_random, lower_tasks(),
     )
 } | {
     "lower_casts calls": lower_casts(calls=True),

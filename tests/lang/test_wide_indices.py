@@ -260,8 +260,14 @@ def endless_row(n: qd.i64, out: qd.template()):
         assert i & 1 == 2, "it runs"
 
 
+@qd.kernel
+def endless_in_lanes(n: qd.i64, out: qd.template()):
+    for i, j, k in qd.ndrange(n, n // 2, n // 2):
+        assert qd.sin(qd.cos(qd.cast(i + j + k, qd.f32))) > 2.0, "it runs"
+
+
 @pytest.mark.parametrize("session", ASSERTING, indirect=True)
-@pytest.mark.parametrize("kernel", [endless, endless_by_data, endless_row])
+@pytest.mark.parametrize("kernel", [endless, endless_by_data, endless_row, endless_in_lanes])
 def test_a_number_of_iterations_beyond_64_bits_does_not_wrap_to_none(session, kernel) -> None:
     out = qd.field(qd.i64, shape=5)
     out.from_numpy(np.array([2**22, 2**21, 0, 0, 0]))

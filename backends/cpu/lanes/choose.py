@@ -26,6 +26,8 @@ def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
     without elementary functions, unless it sums into neighbours' elements, which LLVM does not vectorise."""
     if not vector_bytes or not can(task):
         return 0
+    if any(isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private" for s in walk(task.body)):
+        return 0
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
     in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
     if not any((isinstance(s, N.Loop) and not in_rows) or is_math(s) or _reaches(s) for s in walk(task.body)):

@@ -10,7 +10,7 @@ from quadrants_lab.backends.cpu.body import large
 from quadrants_lab.backends.cpu.lanes import memory
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
-from quadrants_lab.backends.cpu.rows import rows
+from quadrants_lab.backends.cpu.rows import rows, saturated_product
 from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.ir import nodes as N
@@ -46,7 +46,7 @@ def emit(
     total = "1"
     for axis in range(len(task.indices)):
         extent = body.word(body.bounds_at + (2 * axis + 1) * L.WORD)
-        total = fn.let(f"mul i64 {total}, {extent}") if axis else extent
+        total = saturated_product(fn, total, extent) if axis else extent
     body.stride = group(fn, kernel, task, total, width)
     begin, end = "%begin", "%end"
     if not whole:

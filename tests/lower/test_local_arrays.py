@@ -1,0 +1,199 @@
+"""Random programs over local vectors and matrices at indices of the run time, which may be out of them: in memory they
+give what they give in SSA, by the interpreter and on the CPU, gradients included."""
+
+import linecache
+import os
+import random
+
+import numpy as np
+import pytest
+
+import quadrants_lab as qd
+from quadrants_lab.backends.cpu import tasks
+from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.ir.verify import verify
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.interpret.interpreter import interpret
+from quadrants_lab.runtime.record.inspect import compiled_plan
+
+N = 13
+SEEDS = range(400 if os.environ.get("QL_NIGHTLY") else 16)
+
+
+class Text:
+    """A kernel over x (integers) and f (reals), which writes y and z."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.whole = ["u", "i"]
+        self.lines = ["@qd.kernel", "def k():", "    for i in x:", "        u, v = x[i], f[i]"]
+        self.arrays: dict[str, tuple[str, tuple[int, ...]]] = {}
+        for name in ("a", "b", "m")[: self.r.choice((1, 2, 2, 3))]:
+            t = self.r.choice("if")
+            shape = self.r.choice(((3, 3), (2, 5), (4, 2)) if name == "m" else ((8,), (9,), (16,)))
+            self.arrays[name] = t, shape
+            rows = [[self.literal(t) for _ in range(shape[-1])] for _ in range(shape[0])]
+            made = f"qd.Matrix({rows})" if name == "m" else f"qd.Vector({rows[0]})"
+            self.lines.append(f"        {name} = {made}")
+        self.block(2, 8, 2)
+        ends = " + ".join(f"{self.element(name)} * 1.0" for name in self.arrays for _ in range(2))
+        self.lines += [f"        y[i] = v + {ends}", "        z[i] = u"]
+
+    def literal(self, t: str) -> float:
+        return self.r.randint(-3, 9) if t == "i" else self.r.randint(-6, 6) / 4
+
+    def element(self, name: str) -> str:
+        def at(n: int) -> str:
+            u = self.r.choice(self.whole)
+            return self.r.choice((str(self.r.randrange(n)), f"{u} % {n}", u, f"qd.min(qd.max({u}, 0), {n - 1})"))
+
+        return f"{name}[{', '.join(at(n) for n in self.arrays[name][1])}]"
+
+    def value(self, t: str) -> str:
+        known = [name for name, (dtype, _) in self.arrays.items() if dtype == t]
+        u = self.r.choice(self.whole)
+        others = [f"({u} * 3 + 1) % 17", f"{u} - 2"] if t == "i" else ["v * 0.5 + 0.25"]
+        if known and self.r.random() < 0.6:
+            return self.element(self.r.choice(known))
+        return str(self.r.choice([*others, self.literal(t)]))
+
+    def block(self, depth: int, most: int, indent: int) -> None:
+        r, pad = self.r, "    " * indent
+        self.lines.append(f"{pad}v = v * 1.0")
+        for _ in range(r.randint(2, most)):
+            name = r.choice(list(self.arrays))
+            t, _ = self.arrays[name]
+            same = [b for b in self.arrays if b != name and self.arrays[b] == self.arrays[name]]
+            match r.choice(("write", "write", "write", "u", "v", "swap", "copy", "if", "for", "for", "while")):
+                case "write":
+                    self.lines.append(f"{pad}{self.element(name)} {r.choice(('=', '+='))} {self.value(t)}")
+                case "u":
+                    self.lines.append(f"{pad}u = ({self.value('i')}) % 23")
+                case "v":
+                    self.lines.append(f"{pad}v = {self.value('f')}")
+                case "swap":
+                    parts = [self.element(name) for _ in range(4)]
+                    self.lines.append(f"{pad}{parts[0]}, {parts[1]} = {parts[2]}, {parts[3]}")
+                case "copy" if same:
+                    self.lines.append(f"{pad}{name} = {r.choice(same)}")
+                case "if" if depth:
+                    self.lines.append(f"{pad}if {self.value('i')} > {r.randint(-1, 6)}:")
+                    self.block(depth - 1, 4, indent + 1)
+                    self.lines.append(f"{pad}else:")
+                    self.block(depth - 1, 4, indent + 1)
+                case "for" | "while" as kind if depth:
+                    j = f"j{len(self.lines)}"
+                    if kind == "for":
+                        self.lines.append(f"{pad}for {j} in range({r.choice(('u % 5', '3', 'i % 4'))}):")
+                    else:
+                        self.lines += [f"{pad}{j} = 0", f"{pad}while {j} < 3 and u < 19:", f"{pad}    {j} += 1"]
+                    self.whole.append(j)
+                    self.block(depth - 1, 5, indent + 1)
+                    self.whole.remove(j)
+                    if r.random() < 0.3:
+                        self.lines.append(f"{pad}    if {self.value('i')} > 5: {r.choice(('break', 'continue'))}")
+
+
+def kernel_of(seed: int, **names):
+    lines = [f"{line}\n" for line in Text(seed).lines]
+    file = f"local_arrays_{seed}.py"
+    linecache.cache[file] = len(lines), None, lines, file
+    space = {"qd": qd, **names}
+    exec(compile("".join(lines), file, "exec"), space)
+    return space["k"]
+
+
+@pytest.fixture(autouse=True)
+def session():
+    qd.init(arch=qd.cpu, offline_cache=False, fast_math=False)
+    yield
+    qd.reset()
+
+
+def fields():
+    x, z = (qd.field(qd.i32, shape=N) for _ in range(2))
+    f, y = (qd.field(qd.f32, shape=N, needs_grad=True) for _ in range(2))
+    rng = np.random.default_rng(1)
+    x.from_numpy(rng.integers(-3, 20, N).astype(np.int32))
+    f.from_numpy((rng.integers(-8, 8, N) / 4).astype(np.float32))
+    return {"x": x, "f": f, "y": y, "z": z}
+
+
+@pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
+@pytest.mark.parametrize("part", range(4))
+def test_memory_gives_what_selects_give(part, monkeypatch) -> None:
+    used = fields()
+    given = {name: field.to_numpy() for name, field in used.items()}
+    put_in_memory = 0
+    for seed in SEEDS[part::4]:
+        found = []
+        for fewest in (tasks.FEWEST_SELECTS, 1 << 30):
+            monkeypatch.setattr(tasks, "FEWEST_SELECTS", fewest)
+            for name, field in used.items():
+                field.from_numpy(given[name])
+            k = kernel_of(seed, **used)
+            k()
+            values = [used[name].to_numpy() for name in ("y", "z")]
+            used["f"].grad.fill(0)
+            used["y"].grad.fill(1)
+            k.grad()
+            found.append([*values, used["f"].grad.to_numpy()])
+        kernel = compiled_plan(k.dispatcher).kernel
+        lowered = lower_local_arrays(kernel)
+        verify(lowered)
+        put_in_memory += lowered is not kernel
+        arrays = {name: array.copy() for name, array in given.items()}
+        interpret(lowered, None, arrays)
+        for as_memory, as_values in zip((*found[0], arrays["y"], arrays["z"]), (*found[1], *found[1][:2]), strict=True):
+            np.testing.assert_array_equal(as_memory, as_values, f"seed {seed}")
+    assert put_in_memory >= len(SEEDS) // 16
+
+
+def lowered_by_rule(k):
+    k()
+    return lower_local_arrays(compiled_plan(k.dispatcher).kernel)
+
+
+def test_a_stack_and_an_elimination_carry_no_elements() -> None:
+    x = qd.field(qd.i32, shape=N)
+
+    @qd.kernel
+    def stack():
+        for i in x:
+            kept = qd.Vector([0 for _ in range(64)])
+            top = 1
+            while top > 0:
+                top -= 1
+                x[i] += kept[top]
+                if x[i] < 5:
+                    kept[top] = x[i] + 1
+                    top += 1
+
+    @qd.kernel
+    def elimination():
+        for i in x:
+            a = qd.Matrix([[1.0 / (r + c + 1) for c in range(6)] for r in range(6)])
+            for p in range(6):
+                for r in range(p + 1, 6):
+                    by = a[r, p] / a[p, p]
+                    for c in range(p, 6):
+                        a[r, c] -= by * a[p, c]
+            x[i] = qd.cast(a[5, 5], qd.i32)
+
+    for k in (stack, elimination):
+        kernel = lowered_by_rule(k)
+        assert max(len(s.carried) for s in walk(kernel.body) if hasattr(s, "carried")) <= 1
+
+
+def test_few_elements_stay_values() -> None:
+    x = qd.field(qd.i32, shape=N)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = qd.Vector([i, 1, 2, 3])
+            for j in range(x[i]):
+                v[j % 4] += v[x[j] % 4]
+            x[i] = v[0]
+
+    assert not any(b.kind == "private" for b in lowered_by_rule(k).buffers.values())
