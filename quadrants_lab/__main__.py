@@ -8,6 +8,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.lang.kernel import Kernel, Launchable
+from quadrants_lab.runtime.backend import names
+from quadrants_lab.runtime.launch.observe import unwatched, watch
+
 
 def backends() -> int:
     """Prints each backend with its devices, or why it cannot be used here; returns 1 if none can."""
@@ -22,10 +27,7 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
     """Runs ``file`` and prints what its kernels and the gradients that it launched were compiled to. With ``arches`` it
     repeats their last launches on these backends and compares the results. ``page``: writes all of it to this file
     instead."""
-    from quadrants_lab.errors import QuadrantsError
-    from quadrants_lab.lang.kernel import Kernel, Launchable
     from quadrants_lab.notebook.compare import compare, tables
-    from quadrants_lab.runtime.backend import names
     from quadrants_lab.runtime.record.records import recording
 
     for name in arches:
@@ -60,7 +62,6 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
 
 def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page: str) -> int:
     """Writes the inspector of the kernels; returns 1 if ``page`` has no suitable suffix or no kernel was launched."""
-    from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.notebook.collect import cell_view
     from quadrants_lab.notebook.compare import compare
     from quadrants_lab.notebook.saved import export
@@ -77,11 +78,9 @@ def _write(kernels: list[Any], recorder: Any, arches: list[str], file: str, page
 def check(file: str, grad: str) -> int:
     """Runs ``file``, differentiates the field that it calls ``grad`` through all its launches, and compares the
     gradients with finite differences and forward mode; returns 1 if one of them disagrees."""
-    from quadrants_lab.errors import QuadrantsError
     from quadrants_lab.lang.doctor import showing
     from quadrants_lab.notebook import experiment
     from quadrants_lab.runtime.check.recording import Forward
-    from quadrants_lab.runtime.launch.observe import unwatched, watch
 
     launches = Forward(repeatable=True)
     try:
@@ -107,8 +106,6 @@ class _FileError(Exception):
 def _run(file: str) -> dict[str, Any]:
     """Runs a Python file as the main program and returns its global names. _FileError has an exception that it raised,
     without our frames around the file's."""
-    from quadrants_lab.errors import QuadrantsError
-
     sys.path.insert(0, str(Path(file).resolve().parent))
     try:
         return runpy.run_path(file, run_name="__main__")

@@ -142,15 +142,8 @@ def _builtin(b: Body, s: N.Builtin) -> None:
 
 
 Body.handlers = control.HANDLERS | {
-    N.Const: _const,
-    N.Op: _op,
-    N.Call: _call,
-    N.ArgLoad: _arg,
-    N.ShapeOf: _shape,
-    N.Builtin: _builtin,
-    N.Load: memory.load,
-    N.Store: memory.store,
-    N.Atomic: memory.atomic,
+    N.Const: _const, N.Op: _op, N.Call: _call, N.ArgLoad: _arg, N.ShapeOf: _shape, N.Builtin: _builtin,
+    N.Load: memory.load, N.Store: memory.store, N.Atomic: memory.atomic,
     N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
     N.ThreadExit: lambda b, s: b.out.put("return;"),
-}
+}  # fmt: skip

@@ -18,13 +18,9 @@ WORD = words.WORD
 LOCK = L.STATUS + 4  # a u32 in the unused half of the status word, 0 when a launch begins
 
 _HEAD: dict[int, tuple[str, int]] = {
-    LOCK: ("atomic_uint lock", 4),
-    L.SEED: ("ulong seed", 8),
-    L.LAUNCH: ("ulong launch", 8),
-    L.THREADS: ("uint stride", 4),
-    L.LANES: ("uint most_lanes", 4),
-    L.HEAP: ("device uchar *heap", 8),
-}
+    LOCK: ("atomic_uint lock", 4), L.SEED: ("ulong seed", 8), L.LAUNCH: ("ulong launch", 8),
+    L.THREADS: ("uint stride", 4), L.LANES: ("uint most_lanes", 4), L.HEAP: ("device uchar *heap", 8),
+}  # fmt: skip
 _HEAD_NAMES = {offset: text.split()[-1].lstrip("*").partition("[")[0] for offset, (text, _) in _HEAD.items()}
 assert (words.STACK_CAPACITY, words.STACK_LAST, words.STACK_AT) == (0, 8, 16)
 _STACK_BYTES = words.STACK_WORDS * WORD

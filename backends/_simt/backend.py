@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget
+from quadrants_lab.errors import QuadrantsRuntimeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,8 +48,6 @@ class SimtBackend:
 
         Raises QuadrantsRuntimeError where there is no device.
         """
-        from quadrants_lab.errors import QuadrantsRuntimeError
-
         why_not = self.probe()
         if why_not and self.probe_simulation():
             raise QuadrantsRuntimeError(why_not, code="QL3010")

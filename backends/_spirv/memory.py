@@ -110,15 +110,11 @@ def store(b: Body, s: N.Store) -> None:
 
 # instructions for (signed, unsigned); `lower.atomics` replaces every other operation by a loop
 _NATIVE: dict[str, tuple[str, str]] = {
-    "add": ("AtomicIAdd", "AtomicIAdd"),
-    "sub": ("AtomicISub", "AtomicISub"),
-    "min": ("AtomicSMin", "AtomicUMin"),
-    "max": ("AtomicSMax", "AtomicUMax"),
-    "and": ("AtomicAnd", "AtomicAnd"),
-    "or": ("AtomicOr", "AtomicOr"),
-    "xor": ("AtomicXor", "AtomicXor"),
+    "add": ("AtomicIAdd", "AtomicIAdd"), "sub": ("AtomicISub", "AtomicISub"),
+    "min": ("AtomicSMin", "AtomicUMin"), "max": ("AtomicSMax", "AtomicUMax"),
+    "and": ("AtomicAnd", "AtomicAnd"), "or": ("AtomicOr", "AtomicOr"), "xor": ("AtomicXor", "AtomicXor"),
     "exchange": ("AtomicExchange", "AtomicExchange"),
-}
+}  # fmt: skip
 
 
 def atomic(b: Body, s: N.Atomic) -> None:

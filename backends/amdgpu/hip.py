@@ -29,17 +29,13 @@ class Driver(simt.Driver):
     api = "HIP"
     prefix = "hip"
     names = {
-        "DriverGetVersion": "hipRuntimeGetVersion",
-        "DeviceGetCount": "hipGetDeviceCount",
-        "MemAlloc": "hipMalloc",
-        "MemFree": "hipFree",
-        "MemHostAlloc": "hipHostMalloc",
-        "MemFreeHost": "hipHostFree",
-        "StreamCreate": "hipStreamCreateWithFlags",
+        "DriverGetVersion": "hipRuntimeGetVersion", "DeviceGetCount": "hipGetDeviceCount",
+        "MemAlloc": "hipMalloc", "MemFree": "hipFree", "MemHostAlloc": "hipHostMalloc",
+        "MemFreeHost": "hipHostFree", "StreamCreate": "hipStreamCreateWithFlags",
         "EventCreate": "hipEventCreateWithFlags",
         "OccupancyMaxActiveBlocksPerMultiprocessor": "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
         "LaunchKernel": "hipModuleLaunchKernel",
-    }
+    }  # fmt: skip
     more = {
         "hipSetDevice": (C.c_int,),
         "hipModuleLoadData": (C.c_void_p, C.c_void_p),

@@ -25,17 +25,12 @@ _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _SECOND = ("DeviceTotalMem", "MemGetInfo", "MemAlloc", "MemFree", "MemcpyHtoDAsync", "MemcpyDtoHAsync",
            "MemcpyDtoDAsync", "EventDestroy")  # fmt: skip  # functions of which we use the second version
 _CALLS: dict[str, tuple[Any, ...]] = {
-    "cuDeviceGet": (_p, C.c_int),
-    "cuDevicePrimaryCtxRetain": (_p, C.c_int),
-    "cuCtxSetCurrent": (_p,),
-    "cuMemcpyHtoD_v2": (C.c_uint64, _p, _z),
-    "cuMemcpyDtoH_v2": (_p, C.c_uint64, _z),
-    "cuStreamWaitEvent": (_p, _p, _u),
-    "cuPointerGetAttribute": (_p, C.c_int, C.c_uint64),
-    "cuModuleLoadDataEx": (_p, _p, _u, _p, _p),
-    "cuGetErrorName": (C.c_int, _p),
+    "cuDeviceGet": (_p, C.c_int), "cuDevicePrimaryCtxRetain": (_p, C.c_int), "cuCtxSetCurrent": (_p,),
+    "cuMemcpyHtoD_v2": (C.c_uint64, _p, _z), "cuMemcpyDtoH_v2": (_p, C.c_uint64, _z),
+    "cuStreamWaitEvent": (_p, _p, _u), "cuPointerGetAttribute": (_p, C.c_int, C.c_uint64),
+    "cuModuleLoadDataEx": (_p, _p, _u, _p, _p), "cuGetErrorName": (C.c_int, _p),
     "cuGetErrorString": (C.c_int, _p),
-}
+}  # fmt: skip
 
 
 @cache

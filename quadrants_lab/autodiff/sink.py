@@ -7,7 +7,7 @@ from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.analysis.effects import written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.walk import map_blocks, rename, same_or, uses, walk
+from quadrants_lab.ir.walk import map_blocks, reached, rename, same_or, uses, walk
 
 _OF_FIRST = ("neg", "cast", "div")  # primitives that are 0 where their first operand is
 _OF_ALL = ("add", "sub")  # those that are 0 where all operands are
@@ -102,14 +102,7 @@ def _closure(
     s: N.Stmt, made: dict[int, N.Stmt], changed: set[str], classes: dict[str, str]
 ) -> set[int] | None:
     """Ids of the statements of the tail that the statement depends on, or None where one of them may not move."""
-    found: set[int] = set()
-    todo = list(s.operands())
-    while todo:
-        t = made.get(todo.pop())
-        if t is None or t.id in found:
-            continue
-        if not isinstance(t, N.Pure) and not (isinstance(t, N.Load) and classes[t.buffer] not in changed):
-            return None
-        found.add(t.id)
-        todo += t.operands()
-    return found
+    found = reached(s.operands(), lambda v: made[v].operands() if v in made else ())
+    needed = [made[v] for v in found if v in made]
+    may = all(isinstance(t, N.Pure) or (isinstance(t, N.Load) and classes[t.buffer] not in changed) for t in needed)
+    return {t.id for t in needed} if may else None

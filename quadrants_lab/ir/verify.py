@@ -361,11 +361,8 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
 
 # The checks of structured statements, which also get their place, and those of other classes and traits.
 _STRUCTURED: dict[type, Callable[..., None]] = {
-    N.If: _Verifier.if_,
-    N.For: _Verifier.for_,
-    N.While: _Verifier.while_,
-    N.AdStackGuard: _Verifier.guard,
-}
+    N.If: _Verifier.if_, N.For: _Verifier.for_, N.While: _Verifier.while_, N.AdStackGuard: _Verifier.guard,
+}  # fmt: skip
 _RULE_OF: dict[type, Callable[..., None]] = {
     N.Const: _Verifier.const,
     N.Op: _Verifier.op,

@@ -268,12 +268,6 @@ def _subnormal(value: Any) -> bool:
 
 
 _FOLD: dict[type, Any] = {
-    N.Const: _Folder.const_,
-    N.Op: _Folder.op_,
-    N.Assert: _Folder.assert_,
-    N.If: _Folder.if_,
-    N.For: _Folder.for_,
-    N.While: _Folder.while_,
-    N.AdStackGuard: _Folder.owner,
-    N.Offload: _Folder.owner,
-}
+    N.Const: _Folder.const_, N.Op: _Folder.op_, N.Assert: _Folder.assert_, N.If: _Folder.if_,
+    N.For: _Folder.for_, N.While: _Folder.while_, N.AdStackGuard: _Folder.owner, N.Offload: _Folder.owner,
+}  # fmt: skip

@@ -172,15 +172,10 @@ def store(b: LaneBody, s: N.Store) -> None:
 
 # llvm.vector.reduce's name for (float, signed, unsigned)
 _REDUCE: dict[str, tuple[str, str, str]] = {
-    "add": ("fadd", "add", "add"),
-    "sub": ("fadd", "add", "add"),
-    "mul": ("fmul", "mul", "mul"),
-    "min": ("fmin", "smin", "umin"),
-    "max": ("fmax", "smax", "umax"),
-    "and": ("", "and", "and"),
-    "or": ("", "or", "or"),
-    "xor": ("", "xor", "xor"),
-}
+    "add": ("fadd", "add", "add"), "sub": ("fadd", "add", "add"), "mul": ("fmul", "mul", "mul"),
+    "min": ("fmin", "smin", "umin"), "max": ("fmax", "smax", "umax"), "and": ("", "and", "and"),
+    "or": ("", "or", "or"), "xor": ("", "xor", "xor"),
+}  # fmt: skip
 
 
 def reduced(b: LaneBody, op: str, t: DType, value: str) -> str:

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 46f2e46371993fdf
+; made by scripts/cpu_runtime.py from the sources 204040c13244c48d
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }

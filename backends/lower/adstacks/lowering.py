@@ -167,9 +167,6 @@ def _flag(t: Task, words: str, slot: int, s: N.AdStackLoadTop) -> None:
 
 
 _RULES: dict[type, Callable[[Task, Any], None]] = {
-    N.AdStackAlloca: depths.alloca,
-    N.AdStackPush: _push,
-    N.AdStackPop: depths.pop,
-    N.AdStackLoadTop: _load_top,
-    N.AdStackDepth: depths.depth,
-}
+    N.AdStackAlloca: depths.alloca, N.AdStackPush: _push, N.AdStackPop: depths.pop,
+    N.AdStackLoadTop: _load_top, N.AdStackDepth: depths.depth,
+}  # fmt: skip

@@ -58,13 +58,9 @@ def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
 MOST_THREADS = 1024  # of a block
 # the options of qd.loop_config, with the types of their values
 _CONFIG: dict[str, tuple[type, ...]] = {
-    "block_dim": (int,),
-    "serialize": (bool, int),
-    "parallelize": (int,),
-    "checkpoint": (bool,),
-    "bit_vectorize": (bool,),
-    "name": (str,),
-}
+    "block_dim": (int,), "serialize": (bool, int), "parallelize": (int,), "checkpoint": (bool,),
+    "bit_vectorize": (bool,), "name": (str,),
+}  # fmt: skip
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:

@@ -22,13 +22,9 @@ from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, N
 from quadrants_lab.ir.types import promote, u1
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Lt: ("lt", operator.lt),
-    ast.LtE: ("le", operator.le),
-    ast.Gt: ("gt", operator.gt),
-    ast.GtE: ("ge", operator.ge),
-    ast.Eq: ("eq", operator.eq),
-    ast.NotEq: ("ne", operator.ne),
-}
+    ast.Lt: ("lt", operator.lt), ast.LtE: ("le", operator.le), ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge), ast.Eq: ("eq", operator.eq), ast.NotEq: ("ne", operator.ne),
+}  # fmt: skip
 
 _STATIC_ONLY: dict[type, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ast.Is: ("is", "compare numbers with ==", operator.is_),

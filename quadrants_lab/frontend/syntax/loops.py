@@ -454,8 +454,5 @@ def _exit(cx: Context, node: ast.Break | ast.Continue) -> None:
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {
-    ast.For: _for,
-    ast.While: _while,
-    ast.Break: _exit,
-    ast.Continue: _exit,
-}
+    ast.For: _for, ast.While: _while, ast.Break: _exit, ast.Continue: _exit,
+}  # fmt: skip

@@ -80,10 +80,6 @@ def _with(cx: Context, node: ast.With) -> None:
 
 
 STATEMENTS: dict[type, Callable[..., None]] = {
-    ast.If: _if,
-    ast.Expr: _expression,
-    ast.Assert: _assert,
-    ast.Return: _return,
-    ast.With: _with,
+    ast.If: _if, ast.Expr: _expression, ast.Assert: _assert, ast.Return: _return, ast.With: _with,
     ast.Pass: lambda cx, node: None,
-}
+}  # fmt: skip

@@ -479,14 +479,9 @@ def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
 
 
 _MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
-    "shape": _shape,
-    "grad": _grad,
-    "dual": _grad,
-    "fill": _method,
-    "snode": _snode,
-    "parent": _method,
+    "shape": _shape, "grad": _grad, "dual": _grad, "fill": _method, "snode": _snode, "parent": _method,
     "dtype": lambda cx, base, node: V.Obj(base.buffer.dtype, f"{base.text}.dtype"),
-}
+}  # fmt: skip
 _STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Value]] = {
     "shape": lambda cx, base, node: _shape(cx, base.fields[0], node),
     "grad": _struct_grad,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quadrants_lab.adstack.evaluate import Live, evaluate
 from quadrants_lab.adstack.report import START, stack_allocas
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.analysis.algebra import subexpressions
-from quadrants_lab.autodiff.unreduced import unreduced
+from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.checkpointing import demands, reversed_statements
+from quadrants_lab.autodiff.prepare import prepared
+from quadrants_lab.autodiff.scopes import scopes_of
+from quadrants_lab.autodiff.slice import Slicer
 from quadrants_lab.autodiff.unroll import unrolled_loops
-from quadrants_lab.ir import sizeexpr as S
+from quadrants_lab.ir import nodes as N, sizeexpr as S
+from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
+from quadrants_lab.ir.walk import types_of
 from quadrants_lab.runtime.compile.compile import forward_ir
 
 if TYPE_CHECKING:
@@ -25,17 +32,17 @@ def bytes_before(plan: GradientPlan, live: Live) -> int | None:
     counted."""
     compiled = plan.compiled
     forward = forward_ir(compiled.lowered.kernel, compiled.options)
-    naive = unreduced(forward)
+    naive, home = _unreduced(forward)
     allocas = stack_allocas(plan.kernel)
-    known = {naive.home.get(s.primal): depth for s, depth in zip(allocas, plan.depths, strict=True)}
+    known = {home.get(s.primal): depth for s, depth in zip(allocas, plan.depths, strict=True)}
     for loop in unrolled_loops(forward, compiled.options.ad_unroll):
         known.pop((loop, 0), None)  # a slot holds values of several trips
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):
         known = {}  # forced depths, and those of segments, are no trip counts
     total = 0
-    for s in stack_allocas(determine_ad_stack_size(naive.kernel)):
+    for s in stack_allocas(determine_ad_stack_size(naive)):
         assert s.size is not None
-        depth = known.get(naive.home[s.primal])
+        depth = known.get(home[s.primal])
         if depth is None:
             if any(isinstance(part, S.SizeCounted) for part in subexpressions(s.size)):
                 return None
@@ -45,3 +52,26 @@ def bytes_before(plan: GradientPlan, live: Live) -> int | None:
                 return None
         total += depth * s.type.nbytes
     return total
+
+
+def _unreduced(forward: N.Kernel) -> tuple[N.Kernel, dict[int, tuple[int, int]]]:
+    """The forward slices of an offloaded forward kernel, with a stack for each value in a loop that the reverse needs,
+    but without reverse code; and for each value the key of its scope. Loop indices, constants and arguments need no
+    stacks."""
+    kernel = prepared(forward)
+    active = active_values(kernel)
+    with_grad = {b.name for b in kernel.buffers.values() if b.grad}
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    tasks: list[N.Stmt] = []
+    home: dict[int, tuple[int, int]] = {}
+    for task in kernel.tasks:
+        scopes = scopes_of(task)
+        home.update((v, scope.key) for v, scope in scopes.of.items())
+        rev = reversed_statements(task.body, active, with_grad)
+        needed = dict.fromkeys(d.value for d in demands(task.body, rev, active))
+        kept = [v for v in needed if scopes.of[v].loops and not scopes.is_available(v)]
+        allocas = [N.AdStackAlloca(b.fresh(), scopes.types[v], name=scopes.names[v], primal=v) for v in kept]
+        slicer = Slicer(b, {a.primal: a.id for a in allocas}, {}, {})
+        ahead = slicer.block(task.body[:-1], None, N.NO_ID)
+        tasks.append(replace(task, body=(*allocas, *ahead, N.Yield(b.fresh(), ()))))
+    return replace(kernel, body=tuple(tasks), next_id=b.next_id), home
