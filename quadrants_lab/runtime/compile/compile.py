@@ -31,6 +31,7 @@ from quadrants_lab.runtime.session import Session, compile_options
 # a launch that keeps nothing for a gradient does not import what makes gradients
 _in_derivative_mode = lazily("runtime.compile.derivatives", "in_mode")
 _counting_ir = lazily("runtime.compile.derivatives", "counting_ir")
+_decided_alike = lazily("runtime.compile.derivatives", "decided_alike")
 _depth_counter = lazily("runtime.compile.derivatives", "depth_counter")
 _to_be_second = lazily("runtime.compile.derivatives", "to_be_second")
 
@@ -155,6 +156,8 @@ def compile_kernel(
             snapshot = None if fingerprint is None else fingerprint.snapshot()
             shared = C.SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
         kernel = _in_mode(tasks, mode, options)
+        if mode in (C.REVERSE, C.BOTH):
+            options = _decided_alike(kernel, options)
         counting = _counting_ir(kernel, tasks, options) if mode == C.REVERSE else None
         at.append(perf_counter())
         with pipeline.unrecorded("machine code"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from quadrants_lab.adstack import sparse_iterations as SI
 from quadrants_lab.adstack.counting import DEPTH, counting_kernel
 from quadrants_lab.adstack.evaluate import reads
+from quadrants_lab.adstack.repeated_decisions import decides_again, decides_by_arithmetic
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.size import counted_stacks, pushed_in_reverse
 from quadrants_lab.analysis.effects import touched
@@ -132,6 +133,11 @@ def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N
     return pipeline.run(counting, chosen, options.verify)
 
 
+def decided_alike(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:
+    """The options for a gradient: without fast_math where a decision is taken twice and has to be the same."""
+    return replace(options, fast_math=False) if options.fast_math and decides_again(kernel) else options
+
+
 def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session) -> C.Counter:
     """The kernel of `counting_ir`, loaded."""
     return _counter(counting, DEPTH, options, session)
@@ -150,8 +156,11 @@ def compile_sparse(compiled: C.Compiled, session: Session) -> tuple[SI.SparseIte
     found = replace(found, lists=made[0], split=made[1])
     if not SI.is_cheap(found.lists):
         return None
-    counter = _counter(found.lists, SI.ACTIVE_COUNT, compiled.options, session)
-    return found, counter, C.load_cached(found.split, compiled.options, session)
+    options = compiled.options
+    if decides_by_arithmetic(found.lists.body):  # an iteration is on the list, or else among the others
+        options = replace(options, fast_math=False)
+    counter = _counter(found.lists, SI.ACTIVE_COUNT, options, session)
+    return found, counter, C.load_cached(found.split, options, session)
 
 
 def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> C.Counter:

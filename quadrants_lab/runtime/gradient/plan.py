@@ -12,7 +12,6 @@ from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
-from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
@@ -78,12 +77,6 @@ class GradientPlan(Plan):
             self.entry = lambda *args: self.current(*args)
         self.last_dependencies: tuple[Any, ...] | None = None  # when depths were last evaluated
         self.checked = False  # whether the current arguments are known to match
-        self.without_gradient = tuple(
-            n
-            for n, (slot, spec) in enumerate(zip(self.slots, flat_specs(self.compiled.specs), strict=True))
-            if isinstance(spec, NdarraySpec) and isinstance(slot, ArraySlot)
-            if not spec.grad and slot.grad is not False
-        )
         self.must_differ = self._what_must_differ()
         self.suspected: tuple[Any, Sequence[Suspect]] = None, ()  # for `compare_reads`: when looked for, and which
         self.seeds = SeedCheck(self)
@@ -158,11 +151,7 @@ class GradientPlan(Plan):
             warn([*found.values()])
 
     def set_gradients(self, *args: Any) -> bool:
-        """As in a forward launch, with checks; False where code for arrays without gradients gets one with a
-        gradient."""
-        for n in self.without_gradient:
-            if getattr(args[n], "grad", None) is not None:
-                return False
+        """As in a forward launch, with checks."""
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks

@@ -22,7 +22,7 @@ class LaunchGuard:
 
     def __init__(self, plan: GradientPlan) -> None:
         self.plan = plan
-        self.possible = not (plan.gradient_args or plan.without_gradient or plan.must_differ or plan.replay_number)
+        self.possible = not (plan.gradient_args or plan.must_differ or plan.replay_number)
         self.now: Dependencies = lambda *args: None
         self.then: tuple[Any, ...] | None = None
         self._made_for: tuple[Memory | None, Dependencies, Plan] | None = None

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.frontend.specs import flat_specs
+from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
@@ -415,7 +415,7 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         "returned": plan.returned, "owner": plan.owner, "plan": plan, "session": plan.session,
         "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "unbind_gradients": plan.unbind_gradients,
     }  # fmt: skip
-    elements = [getattr(spec, "element_shape", ()) for spec in flat_specs(plan.compiled.specs)]
+    specs = [*flat_specs(plan.compiled.specs)]
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []
     if any(isinstance(slot, A.TemplateSlot) for slot in plan.slots):
@@ -423,6 +423,16 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
         space["met"] = plan.distinct.met
         lines.append(f"        if session.exported and met(({given},)): return miss({given})")
+    other: list[str] = []  # the launch of arrays with gradients may be another one, and their gradient asks for it
+    for slot, name, spec in zip(plan.slots, names, specs, strict=True):
+        if isinstance(slot, A.ArraySlot) and isinstance(spec, NdarraySpec):
+            ours = f"ndarray{len(spec.element_shape)}"
+            space[ours] = plan.owner.ndarray_classes[len(spec.element_shape)]
+            if slot.grad is None:
+                has = f"{name}.__class__ is {ours} and {name}.grad is not None"
+                other.append(f"not ({has})" if spec.grad else has)
+    if other:
+        lines.append(f"        if {' or '.join(other)}: return miss({given})")
     if prepare is not None:
         space["plain"] = plan.owner.plain
         slots = zip(plan.slots, names, strict=True)
@@ -430,10 +440,10 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
         if strange:  # `adopt` looks at their .grad
             lines.append(f"        if {' or '.join(strange)}: return miss({given})")
         lines.append(f"        if not prepare({given}): return miss({given})")
-    for slot, name, element in zip(plan.slots, names, elements, strict=True):
-        if isinstance(slot, A.ArraySlot):
+    for slot, name, spec in zip(plan.slots, names, specs, strict=True):
+        if isinstance(slot, A.ArraySlot) and isinstance(spec, NdarraySpec):
+            element = spec.element_shape
             ours = f"ndarray{len(element)}"
-            space[ours] = plan.owner.ndarray_classes[len(element)]
             lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
             lines.append(f"            {name}_ = {name}._memory")
             if not plan.session.backend.CAPABILITIES.on_host:  # another session's memory is another device's
