@@ -16,7 +16,8 @@ class Shape:
     start for each that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
     (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
     copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
-    are sure to form a warp, 1 where that is not known."""
+    are sure to form a warp, 1 where that is not known. ``local_arrays``: vectors at indices of the run time lie in the
+    thread's memory."""
 
     group: int
     waves: int
@@ -25,6 +26,7 @@ class Shape:
     by_value: int = 4000
     barriers: bool = True
     warp: int = 1
+    local_arrays: bool = False
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """The passes that come first, and that the host runs too because they decide how many threads there are."""

@@ -14,6 +14,7 @@ from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
+from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir import nodes as N
@@ -37,9 +38,10 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
         return [Layout()] * len(in_step)
 
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
+    arrays = (lower_local_arrays,) if shape.local_arrays else ()
     return (
-        *shape.first(options), lower_adstacks(layouts), math or lower_math(), *LOWERING, lower_tasks(shares, in_step),
-        lower_failures,
+        *shape.first(options), *arrays, lower_adstacks(layouts), math or lower_math(), *LOWERING,
+        lower_tasks(shares, in_step), lower_failures,
     )  # fmt: skip
 
 

@@ -102,6 +102,9 @@ class Module:
     def vector(self, element: int, count: int) -> int:
         return self._type("TypeVector", element, count)
 
+    def array(self, element: int, count: int) -> int:
+        return self._type("TypeArray", element, self.const(u32, count))
+
     def pointer(self, storage: str, to: int) -> int:
         return self._type("TypePointer", C.STORAGE[storage], to)
 

@@ -61,9 +61,10 @@ class Body:
         return ops.emit(self.fn, prim, out, (type,) * len(args), args, (None,) * len(args), self.exact)
 
     def local(self, buffer: N.Buffer) -> int:
-        """The variable of a buffer of kind "local"."""
+        """The variable of a buffer of kind "local" or "private"."""
         if buffer.name not in self.locals:
-            self.locals[buffer.name] = self.fn.local(self.m.type(buffer.dtype))
+            element = self.m.type(buffer.dtype)
+            self.locals[buffer.name] = self.fn.local(self.m.array(element, *buffer.shape) if buffer.shape else element)
         return self.locals[buffer.name]
 
     def block(self, block: N.Block) -> tuple[int, ...]:

@@ -82,6 +82,7 @@ _SPELLED = {
     "TypeInt": lambda ins, names: f"u{ins[2]}",
     "TypeFloat": lambda ins, names: f"f{ins[2]}",
     "TypeVector": lambda ins, names: f"{names[ins[2]]}x{ins[3]}",
+    "TypeArray": lambda ins, names: f"{names[ins[2]]}_{names[ins[3]].partition('_')[2]}",
     "TypePointer": _pointer,
     "ConstantTrue": lambda ins, names: "true",
     "ConstantFalse": lambda ins, names: "false",

@@ -91,8 +91,16 @@ def load(b: Body, s: N.Load) -> None:
         if s.buffer not in b.counts:
             b.counts[s.buffer] = b.fn.let("Load", b.m.type(s.type), b.local(buffer))
         b.define(s.id, s.type, b.counts[s.buffer])
+    elif buffer.kind == "private":
+        b.define(s.id, s.type, b.fn.let("Load", b.m.type(s.type), _own(b, buffer, s.index[0])))
     else:
         b.define(s.id, s.type, read(b, s.type, stored(buffer), element(b, buffer, s.index)))
+
+
+def _own(b: Body, buffer: N.Buffer, index: int) -> int:
+    """A pointer to an element of an array of the iteration."""
+    pointer = b.m.pointer("Function", b.m.type(buffer.dtype))
+    return b.fn.let("AccessChain", pointer, b.local(buffer), b.values[index])
 
 
 def store(b: Body, s: N.Store) -> None:
@@ -102,6 +110,8 @@ def store(b: Body, s: N.Store) -> None:
     elif buffer.kind == "local":
         b.counts[s.buffer] = b.values[s.value]
         b.fn.put("Store", b.local(buffer), b.values[s.value])
+    elif buffer.kind == "private":
+        b.fn.put("Store", _own(b, buffer, s.index[0]), b.values[s.value])
     else:
         write(b, buffer.dtype, stored(buffer), element(b, buffer, s.index), b.values[s.value])
 

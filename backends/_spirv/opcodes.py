@@ -30,7 +30,7 @@ OPS: dict[str, tuple[int, str]] = {name: (number, "tri") for name, number in _VA
     "Decorate": (71, "iDn"), "MemberDecorate": (72, "inDn"),
     # types and constants
     "TypeVoid": (19, "r"), "TypeBool": (20, "r"), "TypeInt": (21, "rn"), "TypeFloat": (22, "rn"),
-    "TypeVector": (23, "rin"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
+    "TypeVector": (23, "rin"), "TypeArray": (28, "ri"), "TypeStruct": (30, "ri"), "TypePointer": (32, "rSi"),
     "TypeFunction": (33, "ri"), "ConstantTrue": (41, "tr"), "ConstantFalse": (42, "tr"),
     "Constant": (43, "trn"),
     # functions and memory

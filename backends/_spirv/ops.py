@@ -16,6 +16,7 @@ from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.backends.lower.math import MATH, lower_math
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
@@ -44,6 +45,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
     exact = () if options.fast_math else ("sqrt",)
     return (
         *target.first(options),
+        lower_local_arrays,
         lower_adstacks(layouts),
         shallow,
         lower_random,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import prod
 
 from quadrants_lab.backends._clike import body, control, expr as X
 from quadrants_lab.backends._clike.expr import Expr
@@ -19,13 +20,16 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import lower_atomics
+from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, u1, u64
 from quadrants_lab.ir.walk import walk
 
-LOWERING: tuple[N.Pass, ...] = (lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING, lower_atomics(None))
+LOWERING: tuple[N.Pass, ...] = (
+    lower_local_arrays, lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING, lower_atomics(None),
+)  # fmt: skip
 _INCLUDES = ("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>")
 _RUNTIME = """\
 bool qd_poll(Frame *frame, uint64_t worker);
@@ -119,7 +123,7 @@ class Unit:
             name, t = self._member(b.name), memory_type(b.dtype)
             if b.kind in ("temp", "ret"):
                 at[layout.buffers[b.name]] = f"{t} {name}", b.dtype.nbytes
-            elif b.kind != "local":
+            elif b.kind not in ("local", "private"):
                 kind = "int64_t " if b.kind == "heap" else f"{t} *" if b.ndim < 2 else "void *"
                 at[layout.buffers[b.name]] = f"{kind}{name}", L.WORD
             if b.name in layout.extents and b.ndim:
@@ -172,6 +176,8 @@ class Body(body.Body):
         member, t = self.unit.members[b.name], memory_type(b.dtype)
         if b.kind == "local":
             return self.once(b.name, t, "{} = 0")
+        if b.kind == "private":
+            return self.once(b.name, t, f"{{}}[{prod(b.shape or ())}]")
         if b.kind == "heap":
             return self.once(b.name, t, f"*{{}} = ({t} *)(frame->device->heap + {member})")
         extents = b.shape if b.shape is not None else [f"{member}_shape[{axis}]" for axis in range(b.ndim)]

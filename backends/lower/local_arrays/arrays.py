@@ -1,0 +1,166 @@
+"""Which values of a task are versions of one local array, and which element each of them is."""
+
+from collections.abc import Iterable, Mapping
+from itertools import count
+
+from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST, Group, Place
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.walk import walk
+
+
+@dataclass(eq=False)
+class Array:
+    buffer: N.Buffer
+    groups: list[Group]
+    slots: dict[int, int]  # value -> number of its element
+
+    @property
+    def size(self) -> int:
+        """The number of elements; the last one of the buffer is written where the index is out of the array."""
+        assert self.buffer.shape is not None
+        return self.buffer.shape[0] - 1
+
+
+class _Classes:
+    """Values that may share a slot: a union-find whose classes know which place of which group they are, and which
+    value of which loop or If, by its id."""
+
+    def __init__(self) -> None:
+        self.parent: dict[int, int] = {}
+        self.places: dict[int, dict[Group | int, Place]] = {}
+
+    def root(self, value: int) -> int:
+        while (up := self.parent.setdefault(value, value)) != value:
+            self.parent[value] = self.parent[up]
+            value = self.parent[up]
+        return value
+
+    def tag(self, value: int, group: Group | int, place: Place) -> None:
+        self.places.setdefault(self.root(value), {}).setdefault(group, place)
+
+    def join(self, a: int, b: int) -> None:
+        """Makes them one class, unless that had two places in one group or statement."""
+        a, b = self.root(a), self.root(b)
+        mine, other = self.places.get(a, {}), self.places.get(b, {})
+        if a != b and all(mine.get(g, place) == place for g, place in other.items()):
+            self.parent[b] = a
+            if other:
+                self.places[a] = {**mine, **other}
+
+
+def _phis(body: N.Block) -> Iterable[tuple[N.Stmt, int, int, tuple[int, ...]]]:
+    """Of all that loops carry and Ifs result in: the statement, the number, the value, and the values that it takes."""
+    for s in walk(body):
+        if isinstance(s, N.Loop):
+            ends = s.body[-1].operands()
+            for n, (p, r, init, end) in enumerate(zip(s.carried, s.results, s.inits, ends, strict=True)):
+                yield s, n, p.id, (r.id, end, init)
+        elif isinstance(s, N.If):
+            for n, (r, *taken) in enumerate(zip(s.results, *(x[-1].operands() for x in s.blocks()), strict=True)):
+                yield s, n, r.id, tuple(taken)
+
+
+def arrays_of(
+    body: N.Block, groups: list[Group], types: dict[int, DType], buffers: Mapping[str, N.Buffer]
+) -> list[Array]:
+    """The arrays of a task that are worth it: loops carry them. Their names are none of ``buffers``."""
+    if any(isinstance(s, N.Exit) for s in walk(body)):
+        return []
+    phis = list(_phis(body))
+    own = {value for _, _, value, _ in phis} | {taken[0] for s, _, _, taken in phis if isinstance(s, N.Loop)}
+    own |= {s.id for g in groups if g.value != N.NO_ID for s in g.selects.values()}
+    classes = _Classes()
+    for g in groups:
+        for place, old in g.elements.items():
+            if g.value != N.NO_ID:
+                classes.tag(g.selects[place].id, g, place)
+                if old in own:
+                    classes.join(g.selects[place].id, old)
+            elif old in own:
+                classes.tag(old, g, place)
+    for s, n, value, _ in phis:
+        classes.tag(value, s.id, (n,))
+    for _, _, value, taken in (*phis, *phis[::-1]):
+        for other in taken:
+            if other in own:
+                classes.join(value, other)
+    linked = _Linked(groups)
+    for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
+        of = [g for g in places if isinstance(g, Group)]
+        for g in of:
+            linked.join(of[0], g)
+    loops = [s for s in walk(body) if isinstance(s, N.Loop)]
+    # by class of what a loop carries, the name of its variable: "v" for 'v[0]'
+    variables = {classes.root(p.id): p.name.partition("[")[0] or "array" for s in loops for p in s.carried}
+    members: dict[int, list[int]] = {}
+    for v in own:
+        members.setdefault(classes.root(v), []).append(v)
+    arrays: list[Array] = []
+    for together in linked.parts():
+        roots = {r for r in members if any(g in together for g in classes.places.get(r, {}))}
+        largest = max(together, key=lambda g: (len(g.elements), g.value != N.NO_ID))
+        size, dtype = len(largest.elements), types[largest.last.id]
+        if size < FEWEST or roots.isdisjoint(variables) or dtype is u1 or dtype.bits < 32:
+            continue
+        found = {r: classes.places[r] for r in roots}
+        number_of = {r: _flat(places[largest], largest.shape) for r, places in found.items() if largest in places}
+        if len(number_of) < len(roots) or any(types[v] is not dtype for r in roots for v in members[r]):
+            continue
+        variable = next(variables[r] for r in roots if r in variables)
+        name = _unused(variable, {*buffers, *(a.buffer.name for a in arrays)})
+        buffer = N.Buffer(name, "private", dtype, 1, (size + 1,))
+        array = Array(buffer, [], {v: number_of[r] for r in roots for v in members[r]})
+        array.groups += [g for g in together if _lies(g, array)]
+        if all(g in array.groups for g in together if g.value != N.NO_ID):  # other reads stay selects
+            arrays.append(array)
+    return arrays
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    return next(n for k in count() if (n := f"{name}{k or ''}") not in taken)
+
+
+def _flat(place: Place, shape: Place) -> int:
+    at = 0
+    for k, n in zip(place, shape, strict=True):
+        at = at * n + k
+    return at
+
+
+def _lies(g: Group, array: Array) -> bool:
+    """Sets how the places of a group lie in the array; False where they do not lie in steps, or that is not known."""
+    known = {place: array.slots[v] for place, v in g.elements.items() if v in array.slots}
+    if g.value != N.NO_ID:
+        known |= {place: array.slots[s.id] for place, s in g.selects.items()}
+    origin = (0,) * len(g.shape)
+    units = [tuple(int(k == axis) for k in range(len(g.shape))) for axis in range(len(g.shape))]
+    if origin not in known or any(n > 1 and unit not in known for unit, n in zip(units, g.shape, strict=True)):
+        return False
+    g.first = known[origin]
+    g.steps = tuple(known[u] - g.first if n > 1 else 0 for u, n in zip(units, g.shape, strict=True))
+    numbers = {g.number(place) for place in g.elements}
+    inside = len(numbers) == len(g.elements) and min(numbers) >= 0 and max(numbers) < array.size
+    return inside and all(at == g.number(place) for place, at in known.items())
+
+
+class _Linked:
+    """Groups that have elements in common."""
+
+    def __init__(self, groups: list[Group]) -> None:
+        self.parent = {g: g for g in groups}
+
+    def root(self, g: Group) -> Group:
+        while self.parent[g] is not g:
+            g = self.parent[g]
+        return g
+
+    def join(self, a: Group, b: Group) -> None:
+        self.parent[self.root(a)] = self.root(b)
+
+    def parts(self) -> list[list[Group]]:
+        found: dict[Group, list[Group]] = {}
+        for g in self.parent:
+            found.setdefault(self.root(g), []).append(g)
+        return list(found.values())

@@ -1,0 +1,255 @@
+"""Makes loads and stores of the accesses to arrays, and follows which value each slot holds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+
+from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends.lower.local_arrays.accesses import Group
+from quadrants_lab.backends.lower.local_arrays.arrays import Array
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.types import i32, i64, u32, u64
+from quadrants_lab.ir.walk import end_of, reading, uses, walk
+
+Slot = tuple[str, int]  # the name of a buffer, and the number of an element
+
+
+class Lost(Exception):
+    """A value is needed that no slot holds any more."""
+
+
+class Rewriter:
+    """``holds``: the value in each slot, none where that is not known. ``saved``: by value, where it was loaded to.
+    ``left``: how many reads of a value, in the order of the text, are still to come."""
+
+    def __init__(self, b: Builder, body: N.Block, arrays: list[Array], ranges: Ranges) -> None:
+        self.b = b
+        self.body = body
+        self.ranges = ranges
+        self.buffers = {a.buffer.name: a.buffer for a in arrays}
+        self.slots: dict[int, Slot] = {v: (a.buffer.name, n) for a in arrays for v, n in a.slots.items()}
+        self.array_of = {g: a for a in arrays for g in a.groups}
+        groups = list(self.array_of)
+        self.at = {g.last.id: g for g in groups}
+        self.parts = {s.id for g in groups for s in g.selects.values()} - self.at.keys()
+        self.holds: dict[Slot, int] = {}
+        self.saved: dict[int, int] = {}
+        self.left = uses(body)
+        self.changed: set[Slot] = set()
+
+    def run(self) -> N.Block:
+        return tuple(self.block(self.body, ()))
+
+    # --- slots
+
+    def value(self, v: int) -> int:
+        """The id of a value here."""
+        if v in self.saved or v not in self.slots:
+            return self.saved.get(v, v)
+        if self.holds.get(self.slots[v]) != v:
+            raise Lost
+        return self.load(v)
+
+    def load(self, v: int) -> int:
+        name, n = self.slots[v]
+        return self.b.load(self.buffers[name], (self.b.const(n, i32),))
+
+    def keep(self, slot: Slot, reads: int = 0) -> None:
+        """Before the slot gets another value: loads what it holds if more than ``reads`` reads of that are to come."""
+        v = self.holds.get(slot, N.NO_ID)
+        if v in self.slots and v not in self.saved and self.slots[v] == slot and self.left.get(v, 0) > reads:
+            self.saved[v] = self.load(v)
+
+    def ensure(self, wanted: dict[Slot, int]) -> None:
+        """Stores what slots do not hold yet."""
+        missing = {slot: v for slot, v in wanted.items() if self.holds.get(slot) != v}
+        values = [self.value(v) for v in missing.values()]
+        for slot in missing:
+            self.keep(slot)
+        for (slot, v), value in zip(missing.items(), values, strict=True):
+            name, n = slot
+            self.b.store(self.buffers[name], (self.b.const(n, i32),), value)
+            self.holds[slot] = v
+            self.changed.add(slot)
+
+    def read(self, ids: Iterable[int]) -> None:
+        """Counts reads."""
+        for i in ids:
+            self.left[i] -= 1
+
+    # --- accesses
+
+    def access(self, g: Group) -> None:
+        array = self.array_of[g]
+        name, b = array.buffer.name, self.b
+        b.span, b.adjoint_of = g.last.span, g.last.adjoint_of
+        for s in g.selects.values():
+            self.read(s.operands())
+        slots = {place: (name, g.number(place)) for place in g.elements}
+        if g.value != N.NO_ID:
+            value = self.value(g.value)
+            self.ensure({slots[place]: old for place, old in g.elements.items()})
+            for slot in slots.values():
+                self.keep(slot)
+            b.store(array.buffer, (self.where(g, array.size),), value)
+            for place, s in g.selects.items():
+                self.holds[slots[place]] = s.id
+                self.changed.add(slots[place])
+            return
+        missing = [slot for place, slot in slots.items() if self.holds.get(slot) != g.elements[place]]
+        if 2 * len(missing) > len(slots):  # selects are no slower
+            for s in reversed(g.selects.values()):
+                b.add(reading(s, {i: self.value(i) for i in dict.fromkeys(s.operands())}))
+            return
+        self.ensure({slots[place]: v for place, v in g.elements.items()})
+        last = tuple(n - 1 for n in g.shape)
+        at = self.where(g, g.number(last))
+        b.add(N.Load(g.last.id, g.last.type, name, (at,), name=g.last.name, span=g.last.span))
+
+    def where(self, g: Group, beyond: int) -> int:
+        """The number of the element at the index, ``beyond`` where there is none."""
+        b, tests = self.b, []
+        terms = [b.const(g.first, u32)] if g.first else []
+        for i, n, step in zip(g.index, g.shape, g.steps, strict=True):
+            at, known = self.value(i), self.ranges.range(i)
+            t = u64 if b.types[at].bits == 64 else u32
+            if b.types[at].kind == "u":
+                at = b.cast(at, t)
+            else:
+                at = b.op("bitcast", b.cast(at, i64 if t is u64 else i32), type=t)
+            if known is None or known[0] < 0 or known[1] >= n:
+                tests.append(b.op("lt", at, b.const(n, t)))
+            at = b.cast(at, u32)
+            terms.append(at if step == 1 else b.op("mul", at, b.const(step, u32)))
+        number = reduce(partial(b.op, "add"), terms)
+        if tests:
+            number = b.op("select", reduce(partial(b.op, "and"), tests), number, b.const(beyond, u32))
+        return b.cast(number, i32)
+
+    # --- statements
+
+    def block(self, block: N.Block, results: Sequence[Slot | None]) -> list[N.Stmt]:
+        """The block rewritten. What it yields goes to the slots of ``results`` if there is one."""
+        b = self.b
+        with b.block() as out:
+            for s in block[:-1]:
+                if s.id in self.at:
+                    self.access(self.at[s.id])
+                elif s.id not in self.parts:
+                    b.span, b.adjoint_of = s.span, s.adjoint_of
+                    self.statement(s)
+            end = end_of(block)
+            b.span, b.adjoint_of = end.span, end.adjoint_of
+            ends = end.operands()
+            self.read(ends)
+            yielded = [self.value(v) for v, slot in zip(ends, results, strict=True) if slot is None]
+            self.ensure({slot: v for slot, v in zip(results, ends, strict=True) if slot is not None})
+            b.stmts.append(replace(end, values=tuple(yielded)))
+        return out
+
+    def statement(self, s: N.Stmt) -> None:
+        operands = s.operands()
+        if not s.nests:
+            self.read(operands)
+            self.b.stmts.append(reading(s, {i: self.value(i) for i in dict.fromkeys(operands)}))
+            return
+        written = self.written(s)
+        inside = uses((s,)) if written else {}
+        carried = s.inits if isinstance(s, N.Loop) else ()
+        for slot in written:
+            held = self.holds.get(slot, N.NO_ID)
+            self.keep(slot, carried.count(held) if isinstance(s, N.Loop) else inside.get(held, 0))
+        if isinstance(s, N.If):
+            self.branch(s)
+        elif isinstance(s, (N.For, N.While)):
+            self.loop(s, written)
+        elif written:
+            raise Lost
+        else:
+            self.read(operands)
+            made = reading(s, {i: self.value(i) for i in operands})
+            self.b.stmts.append(made.with_blocks(tuple(self.alone(x) for x in s.blocks())))
+
+    def alone(self, block: N.Block) -> N.Block:
+        """A block of a statement that hands on nothing and writes no slot."""
+        saved, changed, self.saved, self.changed = self.saved, self.changed, dict(self.saved), set()
+        made = tuple(self.block(block, (None,) * len(block[-1].operands())))
+        if self.changed:
+            raise Lost
+        self.saved, self.changed = saved, changed
+        return made
+
+    def written(self, s: N.Stmt) -> set[Slot]:
+        """The slots that may hold something else behind the statement, or behind an iteration of it."""
+        found: set[Slot] = set()
+        for x in walk((s,)):
+            if x.id in self.at and self.at[x.id].value != N.NO_ID:
+                g = self.at[x.id]
+                found |= {(self.array_of[g].buffer.name, g.number(place)) for place in g.elements}
+            elif isinstance(x, (N.If, N.Loop)):
+                found |= {self.slots[r.id] for r in x.results if r.id in self.slots}
+                found |= {self.slots[p.id] for p in x.params() if p.id in self.slots}
+        return found
+
+    def branch(self, s: N.If) -> None:
+        self.read(s.operands())
+        cond = self.value(s.cond)
+        slots = [self.slots.get(r.id) for r in s.results]
+        before, saved, changed = self.holds, self.saved, self.changed
+        ends, arms, self.changed = [], [], set()
+        in_else = uses(s.orelse)  # of what is there before the If: reads of it that are not to come in the other arm
+        for arm, sign in zip(s.blocks(), (-1, 1), strict=True):
+            for i, n in in_else.items():
+                self.left[i] += sign * n
+            self.holds, self.saved = dict(before), dict(saved)
+            arms.append(tuple(self.block(arm, slots)))
+            ends.append(self.holds)
+        self.saved = saved
+        self.holds = dict(before)
+        for slot in self.changed:
+            same = ends[0].get(slot) == ends[1].get(slot) == before.get(slot)
+            if not same:
+                self.holds.pop(slot, None)
+        self.changed |= changed
+        self.results(s, slots)
+        results = tuple(r for r, slot in zip(s.results, slots, strict=True) if slot is None)
+        self.b.stmts.append(replace(s, cond=cond, then=arms[0], orelse=arms[1], results=results))
+
+    def results(self, s: N.If | N.For | N.While, slots: Sequence[Slot | None]) -> None:
+        for r, slot in zip(s.results, slots, strict=True):
+            if slot is not None:
+                self.holds[slot] = r.id
+
+    def loop(self, s: N.For | N.While, written: set[Slot]) -> None:
+        slots: list[Slot | None] = [self.slots.get(p.id) for p in s.carried]
+        if slots != [self.slots.get(r.id) for r in s.results]:
+            raise Lost
+        self.read(s.operands())
+        mine = [i for i in s.operands() if i not in s.inits]
+        mine += [init for init, slot in zip(s.inits, slots, strict=True) if slot is None]
+        others = {i: self.value(i) for i in mine}
+        self.ensure({slot: init for init, slot in zip(s.inits, slots, strict=True) if slot is not None})
+        saved, changed = self.saved, self.changed
+        self.saved, self.changed = dict(saved), set()
+        for slot in written:
+            self.holds.pop(slot, None)
+        self.holds |= {slot: p.id for p, slot in zip(s.carried, slots, strict=True) if slot is not None}
+        cond: tuple[N.Stmt, ...] = ()
+        if isinstance(s, N.While):
+            cond = tuple(self.block(s.cond, (None,)))
+            if self.changed:
+                raise Lost
+            self.saved = dict(saved)
+        body = tuple(self.block(s.body, slots))
+        if not self.changed <= written:
+            raise Lost
+        for slot in written:
+            self.holds.pop(slot, None)
+        self.saved, self.changed = saved, changed | self.changed
+        self.results(s, slots)
+        alone = [k for k, slot in enumerate(slots) if slot is None]
+        carried, results = tuple(s.carried[k] for k in alone), tuple(s.results[k] for k in alone)
+        inits = tuple(others[s.inits[k]] for k in alone)
+        s = replace(reading(s, others), carried=carried, results=results, inits=inits, body=body)
+        self.b.stmts.append(replace(s, cond=cond) if isinstance(s, N.While) else s)
