@@ -1,5 +1,6 @@
 """What a recorded program reads around its function: numbers, objects, fields."""
 
+import importlib
 from array import array
 from collections import ChainMap, UserList, deque
 from ctypes import c_double
@@ -13,6 +14,7 @@ import pytest
 from runtime.test_program import COUNT, session  # noqa: F401  # fixtures
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.tape.environment import environment_key
 
 
 def test_numbers_around_the_function_are_watched():
@@ -269,6 +271,30 @@ def follows(read: Any, put: Any) -> None:
 @pytest.mark.parametrize("where", INDIRECT)
 def test_numbers_that_are_not_read_by_name_are_watched(where: str):
     follows(*INDIRECT[where])
+
+
+def test_the_end_of_a_long_chain_of_objects_is_watched():
+    last = first = SimpleNamespace(value=1, next=None)
+    for _ in range(3000):
+        first = SimpleNamespace(value=0, next=first)
+
+    def end() -> int:
+        at = first
+        while at.next is not None:
+            at = at.next
+        return at.value
+
+    follows(end, lambda value: setattr(last, "value", int(value)))
+
+
+def test_what_a_package_of_another_environment_reads_is_not_watched(tmp_path, monkeypatch):
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "elsewhere.py").write_text("state = [1]\ndef read():\n    return len(state)\n")
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    elsewhere = importlib.import_module("elsewhere")
+    before = environment_key(elsewhere.read, set())
+    elsewhere.state.append(2)
+    assert environment_key(elsewhere.read, set()) == before
 
 
 def test_tensors_and_modules_of_torch_are_watched():

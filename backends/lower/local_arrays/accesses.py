@@ -37,12 +37,12 @@ class Group:
 
 
 def accesses(body: N.Block) -> list[Group]:
-    values = {s.id: s.value for s in walk(body) if isinstance(s, N.Const)}
+    values = {s.id: s.value for s in walk(body) if isinstance(s, N.Const) and s.type.is_int}
     ops = {s.id: s for s in walk(body) if isinstance(s, N.Op)}
     equal: Conditions = {}
     for s in ops.values():
         if s.prim == "eq" and s.args[1] in values and s.args[0] not in values:
-            equal[s.id] = (s.args[0],), (int(values[s.args[1]]),)
+            equal[s.id] = (s.args[0],), (values[s.args[1]],)
         elif s.prim == "and" and all(a in equal and len(equal[a][0]) == 1 for a in s.args):
             (i, at), (j, then) = equal[s.args[0]], equal[s.args[1]]
             equal[s.id] = (*i, *j), (*at, *then)

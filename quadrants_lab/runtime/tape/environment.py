@@ -19,6 +19,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.runtime.arguments.signature import Identity, template_key
 from quadrants_lab.runtime.interop.arrays import torch_tensor
 
@@ -33,6 +34,12 @@ _EVERYWHERE = frozenset(vars(object))
 _NUMBERS = frozenset({int, float, bool, complex, str, bytes, type(None)})
 
 
+def _of_a_library(file: str) -> bool:
+    """Whether the file is one of Python's, of an installed package, in whichever environment that is, or of ours."""
+    return file.startswith(_LIBRARIES) or "/site-packages/" in file or "/dist-packages/" in file
+
+
+@deeply_recursive
 def environment_key(given: Any, names: set[str]) -> tuple[Any, ...]:
     """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
     arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it."""
@@ -103,7 +110,7 @@ class _Visitor:
 
     def _function(self, fn: Any) -> None:
         inner = getattr(fn, "__wrapped__", None)
-        if fn.__code__.co_filename.startswith(_LIBRARIES):
+        if _of_a_library(fn.__code__.co_filename):
             self.found.append(Identity(fn) if inner is None else fn.__code__)
         else:
             self.found.append(fn.__code__)
@@ -124,7 +131,7 @@ class _Visitor:
 
     def _attributes(self, value: Any) -> None:
         if isinstance(value, ModuleType):
-            if not (getattr(value, "__file__", None) or _LIBRARIES[0]).startswith(_LIBRARIES):
+            if not _of_a_library(getattr(value, "__file__", None) or _LIBRARIES[0]):
                 self._named(vars(value))
             return
         own = getattr(value, "__dict__", {})
