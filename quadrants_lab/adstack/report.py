@@ -58,7 +58,7 @@ def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[K
             of, line = kernel.buffers[slot], task.span.line if task.span else 0
             size = " * ".join(print_size(e, 2) for e in of.extents) or "1"
             n = prod(shapes[slot])
-            reason = f"overwritten at line {line}" if line else "computed from what is overwritten"
+            reason = f"overwritten at line {line}" if line else "a sum, or computed from what is overwritten"
             rows[slot] = KeptRow(slot, s.buffer, line, task.span, of.dtype.name, n, size, n * of.dtype.nbytes, reason)
     return list(rows.values())
 

@@ -13,7 +13,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
 from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.analysis.lost_reads import may_be_lost, may_lose_reads
+from quadrants_lab.analysis.lost_reads import may_be_lost, may_lose_reads, sums_of_winners
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
 from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.ir import nodes as N
@@ -45,10 +45,12 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
     before: set[tuple[int, str]] = set()
     repeated: set[tuple[int, str]] = set()
     temporaries: dict[str, str] = {}
+    sums = sums_of_winners(kernel)
     known = -1
     while known != len(saved) + len(before) + len(repeated) + len(temporaries):
         known = len(saved) + len(before) + len(repeated) + len(temporaries)
         made = gradient(Keeps((), frozenset(before), frozenset(repeated), temporaries))
+        temporaries |= {t: f"{t}.kept" for t in sums & touched(made.body, N.Load)}
         for c in conflicts(info, made):
             if c.temporary is not None:
                 temporaries |= {t: f"{t}.kept" for t in touched((c.temporary,), N.Write)}

@@ -48,6 +48,22 @@ def test_random_draws(first, results) -> None:
     np.testing.assert_allclose(found * START, results.to_numpy(), rtol=1e-5)
 
 
+def test_random_draws_of_a_launch_with_other_arrays() -> None:
+    @qd.kernel
+    def scaled(x: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in range(8):
+            y[i] = x[i] * qd.random()
+
+    x, y, x_other, y_other = (given("with a gradient") for _ in range(4))
+    scaled(x, y)
+    scaled(x_other, y_other)
+    y.grad.fill(1.0)
+    with pytest.raises(qd.QuadrantsRuntimeError, match="QL0416.* random numbers of its last launch"):
+        scaled.grad(x, y)
+    assert not x.grad.to_numpy().any()
+    np.testing.assert_allclose(gradient(scaled, x, y) * START, y.to_numpy(), rtol=1e-5)
+
+
 def test_overwritten_values(first, results) -> None:
     @qd.kernel
     def squared(x: qd.types.ndarray(), y: qd.template()):

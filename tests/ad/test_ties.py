@@ -191,3 +191,26 @@ def test_winners_are_found_though_lanes_pay_for_one_of_launch_and_gradient_only(
     least_sine.grad(x, y, at)
     assert not y.grad.to_numpy().any()  # each element has a winner
     np.testing.assert_allclose(x.grad.to_numpy(), 2.7 * np.cos(3 * a), atol=1e-6)
+
+
+@qd.kernel
+def most_of_a_share(x: qd.template(), y: qd.template()):
+    total = 0.0
+    for i in x:
+        total += x[i]
+    for i in x:
+        qd.atomic_max(y[None], x[i] / total)
+
+
+def test_a_sum_by_which_a_winner_is_found_is_kept() -> None:
+    """Threads would add it in another order for the gradient, and the value of the winner would be another one."""
+    x, y = qd.field(qd.f32, 5000, needs_grad=True), qd.field(qd.f32, (), needs_grad=True)
+    for seed in range(5):
+        a = np.random.default_rng(seed).uniform(0, 1, 5000).astype(np.float32)
+        x.from_numpy(a)
+        y[None] = 0.0
+        found = gradient(most_of_a_share, x, y)
+        total, most = a.sum(dtype=float), float(a.max())
+        want = np.where(a == a.max(), 1 / total, 0) - most / total**2
+        np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-9)
+    assert len(most_of_a_share.sizes().kept) == 1

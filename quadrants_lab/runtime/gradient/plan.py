@@ -156,6 +156,10 @@ class GradientPlan(Plan):
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
             forward = self.forward.plan
+            if forward is not None and self.replay_number is not None:
+                last = forward.scratch.last[0]
+                if last and last != self.scratch.identity(args):
+                    raise other_draws(self.kernel)
             if forward is not None and forward.launched:
                 now = forward.read_versions.now(*args)
                 if forward.launched != now:
@@ -366,6 +370,19 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
         labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
         help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
         "the values of every launch",
+    )
+
+
+def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
+    """The error where a gradient would repeat the random numbers of a launch with other arguments."""
+    drawn = next(s for s in walk(kernel.body) if isinstance(s, N.Random))
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} repeats the random numbers of its last launch, which was one with other "
+        "arguments",
+        code="QL0416",
+        labels=(Label(drawn.span, "drawn here"),),
+        help=f"launch {kernel.name} with the arguments of its gradient first; or under qd.ad.Tape(loss), which repeats "
+        "the numbers of every launch",
     )
 
 

@@ -107,7 +107,8 @@ class Plan:
         self.scratch = Scratch(self)
         self.distinct = self.taken_for_distinct()
         self.prepare = self.preparation()
-        if self.scratch:
+        noted = compiled.mode == FORWARD and self.takes_arrays and self.differentiable
+        if self.scratch or (noted and any(isinstance(s, N.Random) for s in walk(self.kernel.body))):
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
