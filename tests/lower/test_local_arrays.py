@@ -197,3 +197,18 @@ def test_few_elements_stay_values() -> None:
             x[i] = v[0]
 
     assert not any(b.kind == "private" for b in lowered_by_rule(k).buffers.values())
+
+
+def test_constants_that_are_far_apart_are_no_places() -> None:
+    x = qd.field(qd.i32, shape=N)
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = x[i]
+            for _ in range(3):
+                v = 1 if v == 2_000_000_000 else 2 if v == -5 else 3 if v == 1 else 4 if v == 2 else 5 if v == 9 else v
+                v = 6 if v == 70_000 else 7 if v == 80_000 else 8 if v == 1_000_000_000 else v
+            x[i] = v
+
+    assert not any(b.kind == "private" for b in lowered_by_rule(k).buffers.values())

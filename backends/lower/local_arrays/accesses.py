@@ -1,12 +1,14 @@
 """Accesses to local vectors and matrices at an index of the run time, as selects make them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from itertools import product
+from math import prod
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import uses, walk
 
+_LONG = 64  # selects
 FEWEST = 8  # elements from which on memory is faster than selects
 Place = tuple[int, ...]  # an index along each axis
 Conditions = dict[int, tuple[tuple[int, ...], Place]]  # that an index is a place
@@ -61,13 +63,13 @@ def accesses(body: N.Block) -> list[Group]:
     return found if any(len(g.elements) >= FEWEST for g in found) else []
 
 
-def _is_box(places: Iterable[Place], shape: Place) -> bool:
-    return set(places) == set(product(*map(range, shape)))
+def _is_box(places: Collection[Place], shape: Place) -> bool:
+    return prod(shape) == len(places) and set(places) == set(product(*map(range, shape)))
 
 
 def _writes(block: N.Block, selects: list[N.Op], equal: Conditions) -> list[Group]:
     open_: dict[tuple[int, tuple[int, ...]], Group] = {}
-    made = []
+    made, position = [], {s.id: n for n, s in enumerate(block)}
     for s in selects:
         cond, value, old = s.args
         index, place = equal[cond]
@@ -76,19 +78,14 @@ def _writes(block: N.Block, selects: list[N.Op], equal: Conditions) -> list[Grou
             group = open_[value, index] = Group(index, {}, {}, s, value)
             made.append(group)
         group.selects[place], group.elements[place], group.last = s, old, s
-    return [g for g in made if len(g.selects) >= 2 and _is_box(g.selects, g.shape) and not _read_early(block, g)]
 
+    def read_early(group: Group) -> bool:
+        """Whether something reads an element of the write before the last of its selects."""
+        mine = {s.id for s in group.selects.values()}
+        between = block[min(position[i] for i in mine) : position[group.last.id]]
+        return any(not mine.isdisjoint(s.operands()) for s in walk(between))
 
-def _read_early(block: N.Block, group: Group) -> bool:
-    """Whether something reads an element of the write before the last of its selects."""
-    mine, met = {s.id for s in group.selects.values()}, False
-    for s in block:
-        if s is group.last:
-            return False
-        if met and not mine.isdisjoint((*s.operands(), *(i for x in walk((s,)) for i in x.operands()))):
-            return True
-        met = met or s.id in mine
-    return True
+    return [g for g in made if len(g.selects) >= 2 and _is_box(g.selects, g.shape) and not read_early(g)]
 
 
 def _reads(selects: list[N.Op], equal: Conditions, ops: dict[int, N.Op], used: dict[int, int]) -> list[Group]:
@@ -106,5 +103,6 @@ def _reads(selects: list[N.Op], equal: Conditions, ops: dict[int, N.Op], used: d
         group = Group(index, chain, {place: op.args[1] for place, op in chain.items()} | {end: at}, s)
         if len(chain) > 1 and len(group.elements) == len(chain) + 1 and _is_box(group.elements, group.shape):
             made.append(group)
+        if len(chain) > _LONG or made[-1:] == [group]:  # of a long chain that is no access, no part is looked at again
             inside |= {op.id for op in chain.values()}
     return made
