@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from quadrants_lab.runtime.tape.segments import lengths
+from quadrants_lab.runtime.tape.recomputation import lengths
 
 
 @cache

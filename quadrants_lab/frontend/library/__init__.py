@@ -7,7 +7,7 @@ Iterative algorithms work on the ``detached`` argument, so that no derivative fl
 the result. So their gradient needs no stacks and is as exact as the result.
 """
 
-from quadrants_lab.frontend.library import complexes, geometry, linear, scalars, spectral
+from quadrants_lab.frontend.library import complexes, decompositions, geometry, linear, scalars
 from quadrants_lab.frontend.library.core import FUNCTIONS, LibraryFunction
 
-__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "geometry", "linear", "scalars", "spectral"]
+__all__ = ["FUNCTIONS", "LibraryFunction", "complexes", "decompositions", "geometry", "linear", "scalars"]

@@ -22,7 +22,7 @@ from quadrants_lab.runtime.check.differences import gradients
 from quadrants_lab.runtime.check.launch_flow import TooLong
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.check.narrow import Narrow
+    from quadrants_lab.runtime.check.first_difference import Narrow
     from quadrants_lab.runtime.check.tangent import Tangents
     from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches

@@ -24,9 +24,9 @@ from quadrants_lab.errors import QuadrantsAssertionError, QuadrantsError
 from quadrants_lab.runtime.check import SECONDS, differences as D, dot_product as DP
 from quadrants_lab.runtime.check.cause import Cause, because
 from quadrants_lab.runtime.check.elements import wrong_elements
+from quadrants_lab.runtime.check.first_difference import narrow
 from quadrants_lab.runtime.check.flow import follow, follow_one
 from quadrants_lab.runtime.check.launch_flow import TooLong, Trace
-from quadrants_lab.runtime.check.narrow import narrow
 from quadrants_lab.runtime.check.nonfinite import first_nonfinite
 from quadrants_lab.runtime.check.recording import outputs
 from quadrants_lab.runtime.check.report import Report, Tangent, Verdict, Worst

@@ -12,7 +12,7 @@ from quadrants_lab.runtime.launch.regions import Region, add
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Part, part_of
 from quadrants_lab.runtime.tape.python_writes import write_again
-from quadrants_lab.runtime.tape.segments import item_bytes, lengths, not_recomputable
+from quadrants_lab.runtime.tape.recomputation import item_bytes, lengths, not_recomputable
 from quadrants_lab.runtime.tape.stand_ins import StandIns
 from quadrants_lab.runtime.tape.step import Segment, Step
 

@@ -3,7 +3,7 @@
 If a later launch or Python overwrites memory that an earlier gradient will read, the old values are saved and restored
 before that gradient runs (`back`). Values that Python writes over the result of a launch are constants: the gradient of
 those elements ends there. With a budget, or in a segment that the user marked, launches are recomputed in the backward
-pass instead (`segments`). Then the values that the launches themselves read must be saved too.
+pass instead (`recomputation`). Then the values that the launches themselves read must be saved too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.session import checking
-from quadrants_lab.runtime.tape import backward, segments
+from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Part, part_of
@@ -100,7 +100,7 @@ class Launches(Keeper):
         record_python_writes(self)
         self._end_auto_segment()
         if self.open:
-            raise segments.not_recomputable("belongs to a function with a custom gradient")
+            raise recomputation.not_recomputable("belongs to a function with a custom gradient")
         self.paused += 1
 
     def resume(self) -> None:
@@ -213,7 +213,7 @@ class Launches(Keeper):
                 if summary.reverse is not None:
                     step.gradient = partial(launch_gradient, summary.reverse, kept_args, number, step.kept)
                 if self.open:
-                    raise segments.not_recomputable(
+                    raise recomputation.not_recomputable(
                         f"of {plan.kernel.name} uses a numpy array or memory of another library"
                     )
         if self.paused:
@@ -299,8 +299,8 @@ class Launches(Keeper):
 
     def _fit(self) -> None:
         """Joins steps to segments if the budget is full."""
-        if self.joins and self.memory is not None and not self.open and self.used > segments.segment_budget(self):
-            segments.join(self)
+        if self.joins and self.memory is not None and not self.open and self.used > recomputation.segment_budget(self):
+            recomputation.join(self)
 
     def _begin_auto_segment(self, summary: AccessSummary) -> None:
         """Opens a segment before a launch if steps would be joined to long segments anyway: less must be saved then."""
@@ -320,7 +320,7 @@ class Launches(Keeper):
             segment = self.open.pop()
             if not segment.steps:
                 self.steps.pop()
-            self.largest_segment = max(self.largest_segment, segments.item_bytes(segment))
+            self.largest_segment = max(self.largest_segment, recomputation.item_bytes(segment))
             self._fit()
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> list[PendingWrite]:

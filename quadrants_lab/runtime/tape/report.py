@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.tape.segments import item_bytes
+from quadrants_lab.runtime.tape.recomputation import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 

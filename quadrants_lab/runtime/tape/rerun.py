@@ -16,7 +16,7 @@ from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.segments import item_bytes
+from quadrants_lab.runtime.tape.recomputation import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
