@@ -7,6 +7,7 @@ from cpu_rig import EXACT, bind, load
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.tasks import widths_of
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.passes.reach import mark_reach
 
@@ -175,10 +176,10 @@ def test_which_code_each_case_gets(way: str) -> None:
     kernel = WAYS[way].kernel
     steps = {n: len(s) for n, s in coloured(kernel).steps.items()}
     if way in STEPS:
-        assert (steps, widths_of(kernel)) == ({0: STEPS[way]}, [0])
+        assert (steps, widths_of(kernel, CompileOptions())) == ({0: STEPS[way]}, [0])
     else:
         assert not steps
-        assert bool(widths_of(kernel)[0]) == bool(jit.vector_bytes())
+        assert bool(widths_of(kernel, CompileOptions())[0]) == bool(jit.vector_bytes())
 
 
 STEPS = {
@@ -191,7 +192,7 @@ STEPS = {
 def test_stacks_keep_sums_out_of_lanes() -> None:
     """How many lanes there is room for depends on the number of threads; the order of the sums must not."""
     kernel = Sums(STAR, work="stack").kernel
-    assert (coloured(kernel).rows, coloured(kernel).steps, widths_of(kernel)) == ({0: 2}, {}, [0])
+    assert (coloured(kernel).rows, coloured(kernel).steps, widths_of(kernel, CompileOptions())) == ({0: 2}, {}, [0])
 
 
 def test_lanes_may_not_meet_by_another_name() -> None:
