@@ -84,7 +84,8 @@ class Text:
                 case "for" | "while" as kind if depth:
                     j = f"j{len(self.lines)}"
                     if kind == "for":
-                        self.lines.append(f"{pad}for {j} in range({r.choice(('u % 5', '3', 'i % 4'))}):")
+                        ends = "u % 5", "3", "i % 4", f"{self.element(name)} % 4" if t == "i" else "2"
+                        self.lines.append(f"{pad}for {j} in range({r.choice(ends)}):")
                     else:
                         self.lines += [f"{pad}{j} = 0", f"{pad}while {j} < 3 and u < 19:", f"{pad}    {j} += 1"]
                     self.whole.append(j)
@@ -147,6 +148,32 @@ def test_memory_gives_what_selects_give(part, monkeypatch) -> None:
         for as_memory, as_values in zip((*found[0], arrays["y"], arrays["z"]), (*found[1], *found[1][:2]), strict=True):
             np.testing.assert_array_equal(as_memory, as_values, f"seed {seed}")
     assert put_in_memory >= len(SEEDS) // 16
+
+
+def test_elements_bound_loops_that_carry_their_array() -> None:
+    x = qd.field(qd.i32, shape=N)
+    x.from_numpy(np.arange(N, dtype=np.int32))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            a = qd.Vector([0 for _ in range(9)])
+            for j in range(x[i] % 5 + 1):
+                a[j] = j + i % 4
+                for m in range(a[0], a[2]):
+                    a[(m + j) % 9] += a[0] + m
+            x[i] = a[0] + 3 * a[1] - a[2]
+
+    def plain(i: int) -> int:
+        a = [0] * 9
+        for j in range(i % 5 + 1):
+            a[j] = j + i % 4
+            for m in range(a[0], a[2]):
+                a[(m + j) % 9] += a[0] + m
+        return a[0] + 3 * a[1] - a[2]
+
+    assert any(b.kind == "private" for b in lowered_by_rule(k).buffers.values())
+    assert x.to_numpy().tolist() == [plain(i) for i in range(N)]
 
 
 def lowered_by_rule(k):

@@ -226,7 +226,7 @@ class Rewriter:
         if slots != [self.slots.get(r.id) for r in s.results]:
             raise Lost
         self.read(s.operands())
-        mine = [i for i in s.operands() if i not in s.inits]
+        mine = [s.begin, s.end] if isinstance(s, N.For) else []  # an element of an array, perhaps, that is an init, too
         mine += [init for init, slot in zip(s.inits, slots, strict=True) if slot is None]
         others = {i: self.value(i) for i in mine}
         self.ensure({slot: init for init, slot in zip(s.inits, slots, strict=True) if slot is not None})
