@@ -165,6 +165,54 @@ def hot_cell() -> Timed:
     return Timed(k, value)
 
 
+def local_stack(size: int = 64, iterations: int = 20_000) -> Timed:
+    """A walk in each iteration, with a stack in a local vector."""
+    x, y = (qd.field(qd.i32, iterations) for _ in range(2))
+    x.from_numpy((np.arange(iterations) * 7919 % 1000).astype(np.int32))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            kept = qd.Vector([0 for _ in range(size)])
+            top = 0
+            kept[top] = x[i]
+            top += 1
+            total = 0
+            while top > 0:
+                top -= 1
+                v = kept[top]
+                total += v
+                if v > 1 and top < size - 2:
+                    kept[top] = v // 2
+                    top += 1
+                    kept[top] = v // 3
+                    top += 1
+            y[i] = total
+
+    return Timed(k, lambda: float(y[17]))
+
+
+def local_elimination(iterations: int = 20_000) -> Timed:
+    """Gaussian elimination in each iteration, by loops over a local matrix."""
+    x = _field(np.linspace(0, 1, iterations))
+    y = _field(np.zeros(iterations))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            a = qd.Matrix([[1.0 / (r + c + 1) + (5.0 if r == c else 0.0) for c in range(6)] for r in range(6)])
+            for p in range(6):
+                a[p, p] += x[i]
+            for p in range(6):
+                for r in range(p + 1, 6):
+                    by = a[r, p] / a[p, p]
+                    for c in range(p, 6):
+                        a[r, c] -= by * a[p, c]
+            y[i] = a[5, 5]
+
+    return Timed(k, lambda: y[17])
+
+
 CASES = [
     Case("throughput", "saxpy, 16M", partial(awaited, saxpy)),
     Case("throughput", "atomic sum, 16M", partial(awaited, atomic_sum)),
@@ -173,4 +221,6 @@ CASES = [
     Case("throughput", "n-body, 2048", partial(awaited, n_body)),
     Case("throughput", "particles to grid, 1M", partial(awaited, particles_to_grid)),
     Case("throughput", "one hot cell, 1M", partial(awaited, hot_cell)),
+    Case("throughput", "local stack of 64, 20k", partial(awaited, local_stack)),
+    Case("throughput", "local 6 x 6 elimination, 20k", partial(awaited, local_elimination)),
 ]

@@ -147,10 +147,10 @@ def source_lines(source: FunctionSource) -> list[V.Line]:
 def _stages(plan: Plan, file: str) -> list[V.StageView]:
     """The code stages of every backend, the plan's own first; making code needs no device. Small code of its own
     backend is made in this process, all other code in the code process, which can be stopped."""
-    own, options = plan.session.settings.backend, plan.compiled.options
+    own, ran = plan.session.settings.backend, (plan.last_kernel, plan.last_options)
     out: list[V.StageView] = []
     for name in _backends(plan):
-        kernel = plan.last_kernel if name == own else plan.kernel
+        kernel, options = ran if name == own else (plan.kernel, plan.compiled.options)
         statements = sum(1 for _ in walk(kernel.body))
         make = make_code if name == own and statements <= MOST_STATEMENTS else process().make
         for stage in backend(name).STAGES:
@@ -180,7 +180,7 @@ def _doc(fn: Callable[..., Any]) -> str:
 
 def _lowering(plan: Plan) -> list[pipeline.Step]:
     """The steps of the backend's lowering that changed what ran."""
-    steps = lowering_of(plan.compiled, plan.last_kernel, plan.session.backend).steps
+    steps = lowering_of(plan.compiled, plan.last_kernel, plan.last_options, plan.session.backend).steps
     return [s for s in steps if s.after is not s.before]
 
 

@@ -6,6 +6,7 @@ import pytest
 from sessions import EVERYWHERE, sessions
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.record.inspect import compiled_plan
 
 pytestmark = pytest.mark.usefixtures("ended")
 K = np.arange(3, 67).astype(np.float32)
@@ -92,3 +93,6 @@ def test_each_iteration_is_on_the_list_or_among_the_others(options) -> None:
     found = x.grad.to_numpy()
     taken = np.abs(found - slope) < 1e-4
     np.testing.assert_allclose(found[~taken], 2.0, rtol=1e-5)
+    plan = compiled_plan(pushed_by_some.grad.dispatcher)  # the code that is shown is made with the options that ran
+    assert plan.last_kernel is not plan.kernel
+    assert (plan.last_options.fast_math, plan.compiled.options.fast_math) == (False, True)

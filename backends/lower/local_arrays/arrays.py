@@ -1,13 +1,13 @@
 """Which values of a task are versions of one local array, and which element each of them is."""
 
 from collections.abc import Iterable, Mapping
-from itertools import count
+from itertools import count, pairwise
 
 from quadrants_lab.backends.lower.local_arrays.accesses import FEWEST, Group, Place
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, u1
-from quadrants_lab.ir.walk import walk
+from quadrants_lab.ir.walk import reached, walk
 
 
 @dataclass(eq=False)
@@ -86,11 +86,11 @@ def arrays_of(
         for other in taken:
             if other in own:
                 classes.join(value, other)
-    linked = _Linked(groups)
+    beside: dict[Group, list[Group]] = {g: [] for g in groups}  # groups that have elements in common
     for places in (classes.places.get(r, {}) for r in {classes.root(v) for v in own}):
-        of = [g for g in places if isinstance(g, Group)]
-        for g in of:
-            linked.join(of[0], g)
+        for g, h in pairwise(g for g in places if isinstance(g, Group)):
+            beside[g].append(h)
+            beside[h].append(g)
     loops = [s for s in walk(body) if isinstance(s, N.Loop)]
     # by class of what a loop carries, the name of its variable: "v" for 'v[0]'
     variables = {classes.root(p.id): p.name.partition("[")[0] or "array" for s in loops for p in s.carried}
@@ -98,7 +98,10 @@ def arrays_of(
     for v in own:
         members.setdefault(classes.root(v), []).append(v)
     arrays: list[Array] = []
-    for together in linked.parts():
+    left = dict.fromkeys(groups)
+    while left:
+        together = list(reached([next(iter(left))], beside.__getitem__))
+        left = {g: None for g in left if g not in together}
         roots = {r for r in members if any(g in together for g in classes.places.get(r, {}))}
         largest = max(together, key=lambda g: (len(g.elements), g.value != N.NO_ID))
         size, dtype = len(largest.elements), types[largest.last.id]
@@ -143,24 +146,3 @@ def _lies(g: Group, array: Array) -> bool:
     numbers = {g.number(place) for place in g.elements}
     inside = len(numbers) == len(g.elements) and min(numbers) >= 0 and max(numbers) < array.size
     return inside and all(at == g.number(place) for place, at in known.items())
-
-
-class _Linked:
-    """Groups that have elements in common."""
-
-    def __init__(self, groups: list[Group]) -> None:
-        self.parent = {g: g for g in groups}
-
-    def root(self, g: Group) -> Group:
-        while self.parent[g] is not g:
-            g = self.parent[g]
-        return g
-
-    def join(self, a: Group, b: Group) -> None:
-        self.parent[self.root(a)] = self.root(b)
-
-    def parts(self) -> list[list[Group]]:
-        found: dict[Group, list[Group]] = {}
-        for g in self.parent:
-            found.setdefault(self.root(g), []).append(g)
-        return list(found.values())

@@ -45,11 +45,13 @@ def trace_of(compiled: C.Compiled) -> pipeline.Trace:
     return compiled.later_traces[0]
 
 
-def lowering_of(compiled: C.Compiled, kernel: N.Kernel, backend: Backend) -> pipeline.Trace:
+def lowering_of(
+    compiled: C.Compiled, kernel: N.Kernel, options: CompileOptions, backend: Backend
+) -> pipeline.Trace:
     """The trace of the backend's lowering of ``compiled.kernel``, or of a kernel that was derived from it."""
     traces = compiled.later_traces
     if id(kernel) not in traces:
-        traces[id(kernel)] = lowering_trace(kernel, backend, compiled.options)  # keeps the kernel, and so its id
+        traces[id(kernel)] = lowering_trace(kernel, backend, options)  # keeps the kernel, and so its id
     return traces[id(kernel)]
 
 

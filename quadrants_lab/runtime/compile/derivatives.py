@@ -144,7 +144,9 @@ def depth_counter(counting: N.Kernel, options: CompileOptions, session: Session)
 
 
 @deep_recursion.deeply_recursive
-def compile_sparse(compiled: C.Compiled, session: Session) -> tuple[SI.SparseIterations, C.Counter, Executable] | None:
+def compile_sparse(
+    compiled: C.Compiled, session: Session
+) -> tuple[SI.SparseIterations, C.Counter, Executable, CompileOptions] | None:
     """For a gradient kernel in which conditions may keep iterations from pushing to stacks: the kernel that lists the
     iterations that push, and the one that runs these apart. None without such conditions, or where one takes a loop."""
     found = SI.sparse_iterations(compiled.kernel)
@@ -160,7 +162,7 @@ def compile_sparse(compiled: C.Compiled, session: Session) -> tuple[SI.SparseIte
     if decides_by_arithmetic(found.lists.body):  # an iteration is on the list, or else among the others
         options = replace(options, fast_math=False)
     counter = _counter(found.lists, SI.ACTIVE_COUNT, options, session)
-    return found, counter, C.load_cached(found.split, options, session)
+    return found, counter, C.load_cached(found.split, options, session), options
 
 
 def _counter(kernel: N.Kernel, prefix: str, options: CompileOptions, session: Session) -> C.Counter:

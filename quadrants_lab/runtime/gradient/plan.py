@@ -13,6 +13,7 @@ from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as SE
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
@@ -304,6 +305,10 @@ class GradientPlan(Plan):
     @property
     def last_kernel(self) -> N.Kernel:
         return self.kernel if self.frame is self.whole[0] else self.compacted.sparse.split
+
+    @property
+    def last_options(self) -> CompileOptions:
+        return self.compiled.options if self.frame is self.whole[0] else self.compacted.options
 
     def pre_launches(self) -> list[PreLaunch]:
         """The kernels that are launched before the gradient."""

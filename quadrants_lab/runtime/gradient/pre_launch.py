@@ -11,6 +11,7 @@ from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter
@@ -76,6 +77,7 @@ class CompactedLaunch:
         self.possible = not plan.session.backend.CAPABILITIES.on_host and gradient_alone and may_be_sparse(plan.kernel)
         self.rows: dict[int, Memory] = {}
         self.sparse: SparseIterations
+        self.options: CompileOptions
         self.pre_launch: PreLaunch
         self.frame: Frame
         self.entry: Callable[..., Any]
@@ -90,7 +92,7 @@ class CompactedLaunch:
         compiled = compile_sparse(plan.compiled, plan.session) if self.possible else None
         if compiled is None:
             return False
-        self.sparse, counter, executable = compiled
+        self.sparse, counter, executable, self.options = compiled
         fields = field_memories(plan.compiled, self.sparse.split, plan.session)
         self.frame = frame = make_frame(executable, fields, plan.session)
         if not plan.compiled.options.ad_stack_size:

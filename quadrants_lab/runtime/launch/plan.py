@@ -19,6 +19,7 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
@@ -306,6 +307,11 @@ class Plan:
     def last_kernel(self) -> N.Kernel:
         """The kernel that the last launch ran."""
         return self.kernel
+
+    @property
+    def last_options(self) -> CompileOptions:
+        """The options that `last_kernel` was compiled with."""
+        return self.compiled.options
 
     @forks.lazy
     def bounds_checked(self) -> Plan:

@@ -105,7 +105,7 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
         return print_kernel(compiled.lowered.kernel)
     from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 
-    lowering = lowering_of(compiled, plan.last_kernel, S.current().backend).steps
+    lowering = lowering_of(compiled, plan.last_kernel, plan.last_options, S.current().backend).steps
     ran = trace_of(compiled).steps
     own = max((n for n, step in enumerate(ran, 1) if step.after.mode == compiled.kernel.mode), default=0)
     # if a pass ran twice, this is its last run on the way to this kernel; behind `own` is the one that counts pushes
@@ -124,9 +124,10 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
     stage = stage or S.current().backend.STAGES[-1]
     if stage not in makers:
         raise _no_stage(dispatcher, str(stage), makers)
-    kernel = plan.last_kernel if makers[stage] == own else plan.kernel
+    ran = plan.last_kernel, plan.last_options
+    kernel, options = ran if makers[stage] == own else (plan.kernel, plan.compiled.options)
     check_depth(depth_of_block(kernel.body))
-    return backend(makers[stage]).stages(kernel, plan.compiled.options)[stage]().text
+    return backend(makers[stage]).stages(kernel, options)[stage]().text
 
 
 @deeply_recursive
