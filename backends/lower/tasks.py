@@ -16,7 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from quadrants_lab.analysis.ranges import Range, Ranges
-from quadrants_lab.backends.boxes import MOST, inline
+from quadrants_lab.backends.boxes import inline
 from quadrants_lab.backends.cost import IN_STEP
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
@@ -135,19 +135,10 @@ def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
             params = b.param(b.types[first], f"b{axis}"), b.param(b.types[size], f"n{axis}")
             axes.append(_Axis(begin, extent, params))
             values += [first, size]
-        if wide and len(box) > 1:
-            _limit(b, values)
+        if wide and len(box) > 1:  # the host limits extents that it knows
+            values[1::2] = b.limited(values[1::2], "quot")
         b.yield_(*values)
     return tuple(block), axes, t
-
-
-def _limit(b: Builder, values: list[int]) -> None:
-    """Lowers extents, which are every second of ``values``, so that their product is a number of 64 bits: a loop that
-    would end after centuries must not wrap to one that runs nothing. The host does so where it knows the extents."""
-    left = b.const(MOST, u64)
-    for n in reversed(range(1, len(values), 2)):
-        values[n] = b.op("min", values[n], left)
-        left = b.op("quot", left, b.op("max", values[n], b.const(1, u64)))
 
 
 def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.Param, int]:

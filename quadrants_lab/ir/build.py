@@ -1,12 +1,12 @@
 """The builder of blocks. It hands out ids, keeps the dtypes of values, and collects statements."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from quadrants_lab.ir import nodes as N, prims
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import DType, u1
+from quadrants_lab.ir.types import DType, i64, u1
 
 
 class Builder:
@@ -91,6 +91,18 @@ class Builder:
     def cast(self, value: int, type: DType) -> int:
         """``value`` as ``type``; the same id where it already is."""
         return value if self.types[value] is type else self.op("cast", value, type=type)
+
+    def limited(self, extents: Iterable[int], divide: str) -> list[int]:
+        """The extents of a box, all i64 or all u64 and none negative, outer ones lowered where their product is beyond
+        i64: such a loop would end after centuries, and must not wrap to one that runs nothing. ``divide``: the
+        primitive that divides them."""
+        found = [*extents]
+        t = self.types[found[0]]
+        room = self.const(i64.limits[1], t)
+        for k in reversed(range(len(found))):
+            found[k] = self.op("min", found[k], room)
+            room = self.op(divide, room, self.op("max", found[k], self.const(1, t)))
+        return found
 
     def load(self, buffer: N.Buffer, index: tuple[int, ...]) -> int:
         return self.add(N.Load(self.fresh(), buffer.dtype, buffer.name, index))

@@ -299,8 +299,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
 
 def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) -> None:
     """Emits a loop over several axes that a break leaves as a whole: one For over the product of the extents, counted
-    in i64 where the product may not fit i32. Where it may not fit i64 either, outer extents are lowered: the loop would
-    not reach their ends in centuries, but must not wrap to one that runs nothing."""
+    in i64 where the product may not fit i32."""
     cx.at(node.iter)
     t, known = space.dtype, [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
     known_total = prod(max(0, n) for n in known) if len(known) == len(names) else None
@@ -312,10 +311,7 @@ def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
         for b, (_, e) in zip(begins, space.axes, strict=True)
     ]
     if known_total is None or not i64.holds(known_total):
-        left = cx.const(i64.limits[1], i64)
-        for k in reversed(range(len(extents))):
-            extents[k] = cx.b.op("min", extents[k], left)
-            left = cx.b.op("floordiv", left, cx.b.op("max", extents[k], cx.const(1, i64)))
+        extents = cx.b.limited(extents, "floordiv")
     total = reduce(partial(cx.b.op, "mul"), extents)
 
     def body(index: N.Param) -> None:
