@@ -207,6 +207,9 @@ TABLE: dict[str, Row] = {
                   "qd.static(...) around the call says that this is meant"),
     "QL1905": Row(_T, "'{text}' is a property that reads a field: it runs once, when the kernel is compiled",
                   "read here", "read the field in the kernel; qd.static(...) around it says that this is meant"),
+    "QL1906": Row(_T, "the first index of this range is u64, and indices are i64: those from 2**63 on are not reached",
+                  "this range", "loop over the distance, and add the first index as a u64; qd.cast(..., qd.i64) says "
+                  "that it is small"),
 }  # fmt: skip
 
 

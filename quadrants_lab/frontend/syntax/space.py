@@ -71,11 +71,11 @@ def space_of(cx: Context, node: ast.For, value: Value) -> Space:
         box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
         return Space("struct_for", tuple(box), active=Active.over(below))
     if isinstance(value, NdRange):
-        axes = tuple((_bound(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
+        axes = tuple((_first(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
         return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)
     if isinstance(value, Range):
         step = None if value.step is None else _bound(cx, value.step, node)
-        return Space("range_for", ((_bound(cx, value.begin, node), _bound(cx, value.end, node)),), step)
+        return Space("range_for", ((_first(cx, value.begin, node), _bound(cx, value.end, node)),), step)
     raise cx.fail("QL1701", node.iter, what=describe(value))
 
 
@@ -87,6 +87,15 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
         assert isinstance(size, Lit) or not first  # offsets are of fields, whose sizes are known
         axes.append((Lit(first, node.iter), Lit(size.value + first, size.node) if isinstance(size, Lit) else size))
     return tuple(axes)
+
+
+def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
+    """The first index of an axis, as `_bound`. Those of 2**63 and more would be reached by no loop, so a u64 is
+    reported."""
+    number = cx.number(value, node.iter)
+    if cx.type_of(number) is u64:
+        cx.warn("QL1906", node.iter)
+    return _bound(cx, number, node)
 
 
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:

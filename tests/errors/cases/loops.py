@@ -133,6 +133,13 @@ def wide_bounds(m, r):
     for i in range(r):
         z[i] = 1
 
+@kernel(scalar(qd.u64), scalar(qd.u64))
+def unsigned_bounds(m, n):
+    for i in range(n):
+        z[i] = 1
+    for i in range(m, n):
+        z[i] = 1
+
 def static_loop_over_field():
     for i in qd.static(x):
         z[i] = 1
