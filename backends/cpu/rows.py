@@ -5,10 +5,11 @@ from typing import TypeVar
 
 from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.body import CpuBody, large
 from quadrants_lab.ir import nodes as N
 
 B = TypeVar("B", bound=CpuBody)
+Row = Callable[[B, N.Offload, str, str, str], None]  # emits a run of the last index, then goes to a label
 
 
 def saturated_product(fn: Function, a: str, b: str) -> str:
@@ -17,12 +18,20 @@ def saturated_product(fn: Function, a: str, b: str) -> str:
     return fn.call("i64", "llvm.smul.fix.sat.i64", ("i64", a), ("i64", b), ("i32", "0"))
 
 
-def rows(
-    body: B, task: N.Offload, begin: str, end: str, row_of: Callable[[B, N.Offload, str, str, str], None]
-) -> None:
+def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done: str) -> None:
+    """The innermost parallel loop, over a range of i64 that is never empty."""
+    fn, t, signed = body.fn, ty(p.type).text, p.type.kind == "i"
+    if p.type.bits < 64:
+        begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
+    add, less = ("add nsw", "slt") if signed else ("add nuw", "ult")
+    with fn.loop("iteration", t, begin, end, done, add=add, less=less, hoisting=not large(block)) as index:
+        body.define(p.id, p.type, index)
+        body.block(block)
+
+
+def rows(body: B, task: N.Offload, begin: str, end: str, row_of: Row[B]) -> None:
     """Runs the iterations ``begin`` to ``end`` of the box in row-major order, and leaves to the label "leave".
-    ``row_of`` emits a run of the last index over a range, and goes on to a label. Only the first iteration's indices
-    take divisions."""
+    Only the first iteration's indices take divisions."""
     fn, k = body.fn, len(task.indices)
     words = [body.bounds_at + 2 * n * L.WORD for n in range(k)]
     begins = [body.word(at) for at in words]

@@ -6,15 +6,15 @@ from quadrants_lab.backends import cost
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.ops import LOWERING
-from quadrants_lab.backends._llvm.text import Function, Module, ty
+from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
-from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function, large
+from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
 from quadrants_lab.backends.cpu.colours import coloured
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.backends.cpu.lanes.choose import is_math, lanes_of
-from quadrants_lab.backends.cpu.rows import rows, saturated_product
+from quadrants_lab.backends.cpu.rows import iterations, rows, saturated_product
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
@@ -28,6 +28,8 @@ from quadrants_lab.ir.walk import walk
 
 _emit_in_lanes, _groups = lazily("backends.cpu.lanes.task", "emit"), lazily("backends.cpu.lanes.task", "groups")
 _arrays = lazily("backends.lower.local_arrays", "lower_local_arrays")
+_lanes_of_one_place = lazily("backends.cpu.lanes.one_place", "lanes_of")
+_one_place_row = lazily("backends.cpu.lanes.one_place", "row_of")
 _lower_divergent_math = lazily("backends.cpu.lanes.functions", "lower_divergent_math")
 
 CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
@@ -164,7 +166,9 @@ class _Maker:
     def _range(self, task: N.Offload, number: int, steps: tuple[N.Block, ...]) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order. Each row runs the ``steps`` one
         after the other."""
-        ways = self._ways(task, number)
+        ways, targets = self._ways(task, number), self.targets[number]
+        searched = targets and not self.unit.options.reproducible
+        lanes = _lanes_of_one_place(task, targets, jit.vector_bytes()) if searched else 0
         for way in ways:
             fn = self._chunk(number, way if len(ways) > 1 else "")
             body = CpuBody(fn, self.unit, parallel=True)
@@ -174,7 +178,16 @@ class _Maker:
             body.open(task.body)
             copies.open(body, self.targets[number], way)
             shares.open(body, task)
-            rows(body, task, "%begin", "%end", partial(_row, steps))
+            row = partial(_row, steps)
+            if lanes and way != "alone":
+
+                def opened(body: CpuBody, way: str = way) -> None:
+                    body.begin_chunk(task, number)
+                    body.open(task.body)
+                    copies.open(body, self.targets[number], way)
+
+                row = _one_place_row(fn, self.unit, task, lanes, opened)
+            rows(body, task, "%begin", "%end", row)
             fn.start("leave")
             shares.close(body, task, partial(_partial_result, body))
             fn.put("ret void")
@@ -192,25 +205,14 @@ def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str,
     cache."""
     fn, p = body.fn, task.indices[-1]
     if len(steps) == 1:
-        _loop(body, p, steps[0], begin, end, done)
+        iterations(body, p, steps[0], begin, end, done)
         return
     with fn.loop("piece", "i64", begin, end, done, str(PIECE)) as low:
         high = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {low}, {PIECE}")), ("i64", end))
         for step in steps:
             after = fn.label("step")
-            _loop(body, p, step, low, high, after)
+            iterations(body, p, step, low, high, after)
             fn.start(after)
-
-
-def _loop(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done: str) -> None:
-    """The innermost parallel loop, over a range of i64 that is never empty."""
-    fn, t, signed = body.fn, ty(p.type).text, p.type.kind == "i"
-    if p.type.bits < 64:
-        begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
-    add, less = ("add nsw", "slt") if signed else ("add nuw", "ult")
-    with fn.loop("iteration", t, begin, end, done, add=add, less=less, hoisting=not large(block)) as index:
-        body.define(p.id, p.type, index)
-        body.block(block)
 
 
 def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[N.Pass, ...]:

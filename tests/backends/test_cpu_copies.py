@@ -8,6 +8,7 @@ from cpu_rig import load
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import copies, jit, layout as L
+from quadrants_lab.backends.cpu.lanes import one_place
 from quadrants_lab.backends.cpu.lanes.choose import lanes_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime import session
@@ -129,6 +130,42 @@ def test_loops_of_unknown_length_are_timed_first():
     hits = sum(np.bincount((i[i % 3 + m > k] + k) % 13, minlength=13) for m in (0, 40) for k in range(m + 2))
     np.testing.assert_array_equal(y.to_numpy(), hits)
     assert room()
+
+
+@pytest.mark.parametrize("threads", [1, THREADS])
+@pytest.mark.parametrize("run", [1, 100, 1000, COUNT])
+def test_runs_of_iterations_that_add_to_one_place(run, threads):
+    """Groups that share a place are summed up first, others are not, and the last group is not full."""
+    qd.init(arch=qd.cpu, cpu_max_num_threads=threads, offline_cache=False)
+    n = COUNT - 7
+    places = np.random.default_rng(run).integers(0, 50, COUNT // run + 1).repeat(run)[:n].astype(np.int32)
+    x = np.arange(n, dtype=np.int32) % 5
+    total, hits = qd.Vector.field(2, qd.f64, shape=50), qd.field(qd.i32, shape=50)
+    table = qd.field(qd.u64, shape=(3, 50))
+
+    @qd.kernel
+    def along(at: qd.types.NDArray[qd.i32, 1], x: qd.types.NDArray[qd.i32, 1]):
+        for i in at:
+            total[at[i]] += qd.Vector([x[i], 0.5])
+            hits[at[i]] -= 1
+
+    @qd.kernel
+    def in_rows(at: qd.types.NDArray[qd.i32, 1], x: qd.types.NDArray[qd.i32, 1], row: qd.i32):
+        for i, j in qd.ndrange(3, (1, n)):
+            table[row, at[j]] += x[j] + i
+
+    along(places, x)
+    in_rows(places, x, 2)
+    if jit.vector_bytes():
+        for k in along, in_rows:
+            made = k.dispatcher.last.kernel
+            assert one_place.lanes_of(made.body[0], copies.targets(made, made.body[0]), 64)
+    of_x, all_ = np.bincount(places, x, 50), np.bincount(places, minlength=50)
+    np.testing.assert_array_equal(total.to_numpy(), np.stack([of_x, all_ * 0.5], 1))
+    np.testing.assert_array_equal(hits.to_numpy(), -all_)
+    in_row = 3 * np.bincount(places[1:], x[1:], 50) + 3 * np.bincount(places[1:], minlength=50)
+    np.testing.assert_array_equal(table.to_numpy()[2], in_row)
+    assert not table.to_numpy()[:2].any()
 
 
 def test_sums_in_lanes():

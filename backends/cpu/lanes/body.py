@@ -30,6 +30,7 @@ class LaneBody(CpuBody):
         self.linear: dict[int, str] = {}  # value in the first lane, of integers that count up from lane to lane
         self.lane = "0"  # the lane that `reported` takes values of
         self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
+        self.apart: str | None = None  # see `one_place`: where a group goes on whose sums go to several elements
 
     # --- values -------------------------------------------------------------------------------------------------
 

@@ -42,8 +42,8 @@ def _row_address(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: st
     return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}")
 
 
-def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
-    """A vector of the elements' addresses, valid in the lanes that take part."""
+def _places(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...]) -> tuple[DType, str]:
+    """A vector of the elements' numbers in the buffer, valid in the lanes that take part, and its dtype."""
     narrow = buffer.shape is not None and prod(buffer.shape) < 1 << 31
     t = i32 if narrow and all(b.types[i].bits <= 32 for i in index) else i64
     v = ty(t, b.width).text
@@ -60,8 +60,13 @@ def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str)
                 total = place
         return total
 
-    at = b.once(("each", buffer.shape or buffer.name, index), offset)
-    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}")
+    return t, b.once(("each", buffer.shape or buffer.name, index), offset)
+
+
+def _addresses(b: LaneBody, buffer: N.Buffer, index: tuple[int, ...], base: str) -> str:
+    """A vector of the elements' addresses, valid in the lanes that take part."""
+    t, at = _places(b, buffer, index)
+    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {ty(t, b.width).text} {at}")
 
 
 def _as(b: LaneBody, id: int, t: DType) -> str:
@@ -219,26 +224,57 @@ def atomic(b: LaneBody, s: N.Atomic) -> None:
         old = read(b, t, at, row, tag)
         write(b, t, at, row, _combine(b, s.op, t, old, value), tag)
 
+    def change(alone: str, place: str, one: str) -> str:
+        return scalar.modify_unless_alone(b, s.op, t, place, one, tag, alone)
+
     def each(alone: str) -> None:
         places = _addresses(b, buffer, s.index, base or b.pointer(s.buffer)) if row else at
-        _one_by_one(b, t, places, value, lambda at, one: scalar.modify_unless_alone(b, s.op, t, at, one, tag, alone))
+        _one_by_one(b, t, places, value, lambda at, one: change(alone, at, one))
+
+    def one_place(first: str) -> None:
+        start = base or b.pointer(s.buffer)
+        place = b.fn.let(f"getelementptr {memory_type(t)}, ptr {start}, {ty(t_place).text} {first}")
+        change(alone, place, reduced(b, s.op, t, _taking_part(b, s.op, t, value)))
 
     if s.private:
         if row:
             _prefetch(b, t, at, written=True)
         together()
     elif row and alone:  # the elements of a row differ
-        _if_alone(b, alone, together, lambda: each(""))
-    else:
+        _either(b, alone, together, lambda: each(""))
+    elif row:
         each(alone)
+    else:
+        t_place, places = _places(b, buffer, s.index)
+        first = _first_place(b, t_place, places)
+        if b.apart is None:
+            _either(b, _same_place(b, t_place, places, first), lambda: one_place(first), lambda: each(alone))
+            return
+        if b.apart:
+            on = b.fn.label("together")
+            b.fn.branch(_same_place(b, t_place, places, first), on, b.apart)
+            b.fn.start(on)
+            b.apart = ""
+        one_place(first)
 
 
-def _if_alone(b: LaneBody, alone: str, together: Callable[[], None], each: Callable[[], None]) -> None:
-    """Makes the change ``together`` where the i1 says that no other thread changes the elements, else for ``each``."""
+def _first_place(b: LaneBody, t: DType, places: str) -> str:
+    """The place of the first lane, any place if that lane takes no part."""
+    return b.fn.let(f"freeze {ty(t).text} {b.fn.let(f'extractelement {ty(t, b.width).text} {places}, i64 0')}")
+
+
+def _same_place(b: LaneBody, t: DType, places: str, first: str) -> str:
+    """Whether all lanes that take part are at the place ``first``, as an i1."""
+    differs = b.fn.let(f"icmp ne {ty(t, b.width).text} {places}, {b.splat(first, t)}")
+    return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
+
+
+def _either(b: LaneBody, condition: str, together: Callable[[], None], each: Callable[[], None]) -> None:
+    """Makes the change of all lanes ``together`` where the i1 holds, else for ``each``."""
     fn, outer = b.fn, b.offsets
-    plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
-    fn.branch(alone, plain, atomically)
-    for label, change in ((plain, together), (atomically, each)):
+    at_once, apart, done = fn.label("together"), fn.label("each"), fn.label("done")
+    fn.branch(condition, at_once, apart)
+    for label, change in ((at_once, together), (apart, each)):
         fn.start(label)
         b.offsets = dict(outer)
         change()

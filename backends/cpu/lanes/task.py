@@ -72,15 +72,19 @@ def _over_lanes(body: LaneBody, p: Partial) -> str:
 def _row(body: LaneBody, task: N.Offload, begin: str, end: str, done: str) -> None:
     """The innermost parallel loop, over a range of i64 that is never empty. A trip runs a group; in the last one only
     as many lanes take part as there are iterations left."""
+    with body.fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(task.body)) as at:
+        run_group(body, task, at, end)
+
+
+def run_group(body: LaneBody, task: N.Offload, at: str, end: str) -> None:
+    """The iterations of a group, from the one with the last index ``at`` on, and before ``end``."""
     fn, p = body.fn, task.indices[-1]
-    v = ty(i32, body.width).text
-    with fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(task.body)) as at:
-        outer, body.offsets = body.offsets, dict(body.offsets)
-        left = fn.let(f"sub i64 {end}, {at}")
-        lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
-        few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
-        body.mask = fn.let(f"icmp ult {v} {body.numbers(i32)}, {few}")
-        body.linear[p.id] = at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {ty(p.type).text}")
-        body.define(p.id, p.type, "")
-        body.block(task.body, ())
-        body.offsets = outer
+    outer, body.offsets = body.offsets, dict(body.offsets)
+    left = fn.let(f"sub i64 {end}, {at}")
+    lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
+    few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
+    body.mask = fn.let(f"icmp ult {ty(i32, body.width).text} {body.numbers(i32)}, {few}")
+    body.linear[p.id] = at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {ty(p.type).text}")
+    body.define(p.id, p.type, "")
+    body.block(task.body, ())
+    body.offsets = outer
