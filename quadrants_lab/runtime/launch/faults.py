@@ -51,8 +51,11 @@ def _overflow(kernel: str, forced: int, overflow: Overflow) -> QuadrantsError:
         cause = f"ad_stack_size={forced} forces every stack to {forced} slots"
         cure = f"leave ad_stack_size out of qd.init(), or give at least {overflow.depth}"
     else:
-        cause = "what the loop bounds read changed after the stacks were sized"
-        cure = "do not write to it from another thread while the gradient runs"
+        cause = (
+            "what the loop bounds read changed after the stacks were sized, or fast_math rounded the condition of a "
+            "while in another way there"
+        )
+        cure = "do not write to it from another thread while the gradient runs; qd.init(fast_math=False) rounds alike"
     name = stack.name or f"%{stack.primal}"
     return QuadrantsAssertionError(
         f"adstack overflow in the gradient of kernel {kernel}: the stack of '{name}' holds "
