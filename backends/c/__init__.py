@@ -19,7 +19,6 @@ from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
 STAGES = ("c",)
-begin = cpu.begin
 CAPABILITIES = Capabilities(on_host=True)
 
 

@@ -45,13 +45,6 @@ def open_device(threads: int = 0, cache: DiskCache | None = None) -> CpuDevice:
     return CpuDevice(threads, cache)
 
 
-def begin(cache: DiskCache) -> None:
-    """Begins the work that opening a device would wait for."""
-    from quadrants_lab.backends.cpu import jit
-
-    jit.begin(cache)
-
-
 @cache
 def target_key() -> str:
     """What object code depends on besides kernel and options: the processor, LLVM, and the sources of the compiler."""

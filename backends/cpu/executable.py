@@ -68,8 +68,6 @@ def load(
         if code is not None:
             lanes, releases_gil = _KEPT.unpack_from(cached)
             return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)
-    if compiled is None:
-        jit.load_ahead()
     with importing():
         from quadrants_lab.backends.cpu import tasks
 

@@ -9,7 +9,6 @@ import ctypes
 import itertools
 import os
 import struct
-import sys
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -33,28 +32,10 @@ class _LazyModule:
     """llvmlite.binding, imported when one of its attributes is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        load_ahead()
         with importing():
             found = getattr(import_module("llvmlite.binding"), name)
         setattr(self, name, found)
         return found
-
-
-@cache
-def load_ahead() -> None:
-    """Begins to load LLVM on a thread."""
-    forks.start(_load_library, name="LLVM")
-
-
-def _load_library() -> None:
-    """Loads LLVM's 100 MB without holding the GIL, as the import of llvmlite would. A failure here shows again in that
-    import."""
-    with suppress(AttributeError, OSError):
-        found = find_spec("llvmlite")
-        if found is not None and found.origin:
-            name = "libllvmlite.dylib" if sys.platform == "darwin" else "libllvmlite.so"
-            library = os.path.join(os.path.dirname(found.origin), "binding", name)
-            ctypes.CDLL(None).dlopen(os.fsencode(library), os.RTLD_NOW)
 
 
 llvm: Any = _LazyModule()
@@ -269,20 +250,6 @@ def runtime(cache: DiskCache | None = None) -> Code:
             python = {name: _python_address(name) for name in _PYTHON_SYMBOLS}
             _runtime.append(link(obj, _FOR_KERNELS + _FOR_PYTHON, python))
         return _runtime[0]
-
-
-def begin(cache: DiskCache) -> None:
-    """Begins to make the runtime's code on a thread, since LLVM does not need the GIL. An error here shows again where
-    the code is needed."""
-    if not _runtime:
-        with suppress(Exception):
-            target(cache)
-            forks.start(_try_runtime, cache, name="runtime")
-
-
-def _try_runtime(cache: DiskCache) -> None:
-    with suppress(Exception):
-        runtime(cache)
 
 
 def _runtime_object(cache: DiskCache) -> bytes:

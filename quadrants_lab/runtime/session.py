@@ -114,12 +114,6 @@ class Session:
             self._device.set_seed(self.settings.random_seed)
         return self._device
 
-    def preload_device(self) -> None:
-        """Starts slow preparations of the device in the background, while the caller has other work to do."""
-        begin = getattr(self.backend, "begin", None)
-        if begin is not None and self._device is None:
-            begin(self.cache)
-
     @property
     def backend(self) -> Backend:
         return backend(self.settings.backend)

@@ -59,7 +59,6 @@ def cached_kernel(
         first, fingerprint = "", None
     if first and (found := _found(first, source, specs, how, options, session)) is not None:
         return found
-    session.preload_device()
     with importing():
         from quadrants_lab.runtime.compile.compile import compile_kernel
 
