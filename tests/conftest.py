@@ -121,12 +121,12 @@ def valid_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     once = Once((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "once")
     compile, emit = jit.compiled, vulkan.emit
 
-    def compiled(text: str, vectorise: bool) -> bytes:
+    def compiled(text: str, *how: bool) -> bytes:
         def make() -> bytes:
             jit.parse(text).verify()
-            return compile(text, vectorise)
+            return compile(text, *how)
 
-        return once(make, jit.target_key(), str(vectorise), text)
+        return once(make, jit.target_key(), str(how), text)
 
     def checked_module(kernel: Any, options: Any, target: Any) -> bytes:
         code = emit(kernel, options, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from quadrants_lab.backends._llvm.text import ty
@@ -85,10 +86,10 @@ class Range(NamedTuple):
 
 def for_(b: Body, s: N.For) -> None:
     """A loop that may run long polls the cancel flag: one that holds loops does so on each trip, an innermost one runs
-    in strips, so that LLVM sees a plain inner loop."""
-    known, steps = b.ranges.range(s.index.id), s.step != N.NO_ID
+    in strips, so that LLVM sees a plain inner loop. A short one with polls in it would not be unrolled."""
+    steps = s.step != N.NO_ID
     sign = "s" if s.index.type.kind == "i" and not steps else "u"
-    short = (known is not None and known[1] - known[0] < STRIP) or steps
+    short = steps or _most_trips(b, s) <= STRIP
     leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
 
     def enter(index: str) -> None:
@@ -97,10 +98,19 @@ def for_(b: Body, s: N.For) -> None:
     def trips(over: Range, inits: Values, done: str) -> tuple[Values, str]:
         if b.polls and leaf and not short:
             return _strips(b, s, over, inits, done, enter)
-        return loop(b, s, over, inits, done, enter, not short or not leaf)
+        return loop(b, s, over, inits, done, enter, not short)
 
     wraps, step = "nsw " if sign == "s" else "nuw ", b.values[s.step] if steps else "1"
     guarded(b, s, Range(b.values[s.begin], b.values[s.end], sign, s.reverse, wraps, step), trips)
+
+
+def _most_trips(b: Body, s: N.Stmt) -> float:
+    """The most trips that a loop and the loops in it make together, as far as the ranges of their indices tell."""
+    inner = sum(_most_trips(b, x) for block in s.blocks() for x in block)
+    known = b.ranges.range(s.index.id) if isinstance(s, N.For) else None
+    if isinstance(s, N.Loop):
+        return (known[1] - known[0] + 1) * (1 + inner) if known is not None else inf
+    return inner
 
 
 def guarded(b: Body, s: N.For, over: Range, trips: Callable[[Range, Values, str], tuple[Values, str]]) -> None:

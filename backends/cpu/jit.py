@@ -140,17 +140,17 @@ def parse(text: str) -> Any:
         return llvm.parse_assembly(text)
 
 
-def optimise(module: Any, vectorise: bool) -> None:
-    """Optimises in place: with ``vectorise`` by LLVM's pipeline at -O2, for the sake of the loop vectoriser, else by
-    the passes that improve the emitter's code, in a quarter of the time."""
+def optimise(module: Any, vectorise: bool, unroll: bool) -> None:
+    """Optimises in place: for ``vectorise`` or ``unroll``, LLVM's passes that do this to loops, by its pipeline at -O2,
+    else by the passes that improve the emitter's code, in a quarter of the time."""
     with _lock:
         options = llvm.create_pipeline_tuning_options(speed_level=2)
         options.loop_vectorization = vectorise
         options.loop_interleaving = vectorise
         options.slp_vectorization = False
-        options.loop_unrolling = False
+        options.loop_unrolling = unroll
         builder = llvm.create_pass_builder(_machine_for(module), options)
-        if vectorise:
+        if vectorise or unroll:
             passes = builder.getModulePassManager()
         else:
             passes = llvm.create_new_module_pass_manager()
@@ -166,10 +166,10 @@ def object_code(module: Any) -> bytes:
         return bytes(_machine_for(module).emit_object(module))
 
 
-def compiled(text: str, vectorise: bool) -> bytes:
+def compiled(text: str, vectorise: bool, unroll: bool = False) -> bytes:
     """The object code of a module's text."""
     module = parse(text)
-    optimise(module, vectorise)
+    optimise(module, vectorise, unroll)
     return object_code(module)
 
 

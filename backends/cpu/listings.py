@@ -21,7 +21,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     @lru_cache(maxsize=1)
     def optimised() -> object:
         module = jit.parse(with_locations(*emitted()))
-        jit.optimise(module, tasks.vectorisable(kernel, widths))
+        jit.optimise(module, tasks.vectorisable(kernel, widths), tasks.unrollable(kernel))
         return module
 
     def llvm() -> Stage:

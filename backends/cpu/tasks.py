@@ -259,7 +259,12 @@ def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
 def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
     """The kernel's object code."""
     lines, _ = module(kernel, options, widths, *jit.triple_and_layout()).lines()
-    return jit.compiled("\n".join(lines), vectorisable(kernel, widths))
+    return jit.compiled("\n".join(lines), vectorisable(kernel, widths), unrollable(kernel))
+
+
+def unrollable(kernel: N.Kernel) -> bool:
+    """Whether LLVM unrolls short loops: those over local arrays, whose elements it then keeps in registers."""
+    return not brief(kernel) and any(b.kind == "private" for b in lower_local_arrays(kernel).buffers.values())
 
 
 def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
