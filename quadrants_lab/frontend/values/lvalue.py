@@ -15,7 +15,7 @@ from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, is_local, name_of, parts_of
+from quadrants_lab.frontend.values.leaves import describe, is_local, is_shared, name_of, parts_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item, slice_of
@@ -39,14 +39,23 @@ class DynamicIndex:
     index: tuple[int | V.Num, ...]
 
 
-Step = str | int | Part | DynamicIndex  # str: to the member of a struct; int: to an entry of a list or dict
+@dataclass(slots=True, eq=False)
+class DynamicPart:
+    """A step to several elements of a matrix, as ``m[i, :]`` is with ``i`` computed at run time."""
+
+    cells: tuple[DynamicIndex, ...]
+    shape: tuple[int, ...]
+
+
+Step = str | int | Part | DynamicIndex | DynamicPart  # str: to a member of a struct; int: to an entry of a list or dict
 
 
 @dataclass(slots=True, eq=False)
 class Local:
     """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
     lead to its entries. ``base`` is the value that the last step is taken
-    from. ``value`` is the value of the part, None after a `DynamicIndex`, which is always the last step."""
+    from. ``value`` is the value of the part, None after a `DynamicIndex` and, where iterations share the local, after a
+    `DynamicPart`; these are last steps."""
 
     name: str
     whole: V.Value
@@ -85,7 +94,7 @@ def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The value of the place, not loaded from memory."""
     if not isinstance(place, Local):
         return place
-    return _take(cx, place.base, place.steps[-1], node) if place.value is None else place.value
+    return part_of(cx, place.base, place.steps[-1], node) if place.value is None else place.value
 
 
 # --- steps ------------------------------------------------------------------------------------------------------
@@ -93,23 +102,25 @@ def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
 
 def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
     """The place one step on from a matrix or struct."""
-    if not isinstance(base, Local):
-        return _take(cx, base, step, node)
-    assert base.value is not None
-    after = None if isinstance(step, DynamicIndex) else _take(cx, base.value, step, node)
+    if not isinstance(base, Local) or base.value is None:
+        return part_of(cx, fetch(cx, base, node), step, node)
+    later = isinstance(step, DynamicIndex) or (isinstance(step, DynamicPart) and is_shared(base.value))
+    after = None if later else part_of(cx, base.value, step, node)
     plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
     if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
         return Local(base.name, base.whole, (*base.steps, step), after, base.value)
     return after
 
 
-def _take(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
+def part_of(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
     """The part of a value that the step leads to."""
     if isinstance(step, str):
         assert isinstance(value, V.Struct)
         return value.members[step]
     if isinstance(step, int):
         return parts_of(value)[step]
+    if isinstance(step, DynamicPart):
+        return V.Matrix(step.shape, tuple(part_of(cx, value, cell, node) for cell in step.cells))  # type: ignore[misc]  # numbers
     if isinstance(value, V.Element):
         return _element_part(cx, value, step, node)
     assert isinstance(value, V.Matrix)
@@ -265,57 +276,46 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     return number
 
 
-def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex:
-    """The step of the subscript of a matrix."""
+def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex | DynamicPart:
+    """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
     text = name_of(node.value)
-    if (sliced := _slices(cx, node, shape)) is not None:
-        return sliced
     parts = list(_spread(cx, node, (V.Matrix,)))
     _check_axes(cx, node, text, len(parts), len(shape))
-    where: list[int | V.Num] = []
+    axes: list[Sequence[int | V.Num]] = []
     for k, ((value, p), extent) in enumerate(zip(parts, shape, strict=True)):
-        number = _index(cx, p, k, text, value)
-        if isinstance(number, V.Lit):
-            known = int(number.value)
-            if known < 0:
-                raise cx.fail("QL1503", p, k=k, text=text, back=-known)
-            if known >= extent:
-                raise cx.fail("QL1506", p, index=known, count=extent)
-            where.append(known)
-        else:
-            cx.at(p)
-            at = cx.index(number)
-            assert isinstance(at, V.Num)
-            where.append(_checked(cx, at, extent, text))
-    constant = [k for k in where if isinstance(k, int)]
-    if len(constant) == len(where):
-        return Part((_flat(constant, shape),), ())
-    return DynamicIndex(tuple(where))
+        if not isinstance(p, ast.Slice):
+            axes.append([_along(cx, p, k, extent, text, value)])
+            continue
+        axes.append(range(extent)[slice_of(cx, p)])
+        if not axes[-1]:
+            raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
+    picked = tuple(len(a) for a, (_, p) in zip(axes, parts, strict=True) if isinstance(p, ast.Slice))
+    cells = tuple(product(*axes))
+    constant = [[k for k in cell if isinstance(k, int)] for cell in cells]
+    if len(constant[0]) == len(shape):
+        return Part(tuple(_flat(cell, shape) for cell in constant), picked)
+    return DynamicPart(tuple(map(DynamicIndex, cells)), picked) if picked else DynamicIndex(cells[0])
+
+
+def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V.Value | None) -> int | V.Num:
+    """The index along axis ``k`` of a matrix."""
+    number = _index(cx, node, k, text, value)
+    if isinstance(number, V.Lit):
+        known = int(number.value)
+        if known < 0:
+            raise cx.fail("QL1503", node, k=k, text=text, back=-known)
+        if known >= extent:
+            raise cx.fail("QL1506", node, index=known, count=extent)
+        return known
+    cx.at(node)
+    at = cx.index(number)
+    assert isinstance(at, V.Num)
+    return _checked(cx, at, extent, text)
 
 
 def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
     """The position, row by row, of an element of a vector or matrix."""
     return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
-
-
-def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | None:
-    """The step of a subscript with a slice, like ``m[0, :]``, which is known at compile time; None without slices."""
-    parts = indices(node)
-    if len(parts) != len(shape) or not any(isinstance(p, ast.Slice) for p in parts):
-        return None
-    axes: list[Sequence[int]] = []
-    for p, extent in zip(parts, shape, strict=True):
-        chosen: Sequence[int] = range(extent)
-        if isinstance(p, ast.Slice):
-            chosen = chosen[slice_of(cx, p)]
-        else:
-            known = cx.known(cx.expr(p), "QL1508", p)
-            chosen = [k for k in chosen if k == known]
-        if not chosen:
-            raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
-        axes.append(chosen)
-    positions = [_flat(where, shape) for where in product(*axes)]
-    return Part(tuple(positions), tuple(len(a) for a, p in zip(axes, parts, strict=True) if isinstance(p, ast.Slice)))
 
 
 def _checked(cx: Context, index: V.Num, extent: int, text: str) -> V.Num:
