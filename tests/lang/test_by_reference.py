@@ -283,6 +283,10 @@ def test_parts_of_elements_and_whole_structs_are_assigned_in_memory():
         v = v * k
         v -= 1.0
 
+    @qd.func
+    def put(v: qd.template(), k, x):
+        v[k] += x
+
     @qd.kernel
     def run(n: qd.i32):
         renew(f[n], 5.0)
@@ -294,11 +298,13 @@ def test_parts_of_elements_and_whole_structs_are_assigned_in_memory():
         for i in range(2):
             scale(m[i][i, :], 10.0)
             m[i][:, n] += m[i][:, 2]
+            put(m[i][i, :], n + i, 1000.0)
+        put(f[0].v.yx, n, 100.0)
 
     run(1)
     assert f.a.to_numpy().tolist() == [5, 1]
-    assert f.v.to_numpy().tolist() == [[9, 10, 5], [1, 2, 3]]
-    assert m.to_numpy().tolist() == [[[9, 48, 29], [4, 11, 6]], [[1, 5, 3], [39, 108, 59]]]
+    assert f.v.to_numpy().tolist() == [[109, 10, 5], [1, 2, 3]]
+    assert m.to_numpy().tolist() == [[[9, 1048, 29], [4, 11, 6]], [[1, 5, 3], [39, 108, 1059]]]
 
 
 def test_a_row_of_a_local_that_iterations_share():

@@ -13,9 +13,8 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import containers, matrix, values as V
+from quadrants_lab.frontend.values import containers, leaves as L, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, is_local, is_shared, name_of, parts_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item, slice_of
@@ -75,7 +74,7 @@ def locate(cx: Context, node: ast.expr) -> Place:
         return _member(cx, node)
     if isinstance(node, ast.Name):
         value = cx.unread(node)
-        return variable(node.id, value) if node.id in cx.frame.env and is_local(value) else value
+        return variable(node.id, value) if node.id in cx.frame.env and L.is_local(value) else value
     return cx.expr(node)
 
 
@@ -104,7 +103,7 @@ def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
     """The place one step on from a matrix or struct."""
     if not isinstance(base, Local) or base.value is None:
         return part_of(cx, fetch(cx, base, node), step, node)
-    later = isinstance(step, DynamicIndex) or (isinstance(step, DynamicPart) and is_shared(base.value))
+    later = isinstance(step, DynamicIndex) or (isinstance(step, DynamicPart) and L.is_shared(base.value))
     after = None if later else part_of(cx, base.value, step, node)
     plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
     if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
@@ -118,7 +117,7 @@ def part_of(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
         assert isinstance(value, V.Struct)
         return value.members[step]
     if isinstance(step, int):
-        return parts_of(value)[step]
+        return L.parts_of(value)[step]
     if isinstance(step, DynamicPart):
         return V.Matrix(step.shape, tuple(part_of(cx, value, cell, node) for cell in step.cells))  # type: ignore[misc]  # numbers
     if isinstance(value, V.Element):
@@ -127,16 +126,23 @@ def part_of(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
     if isinstance(step, Part):
         picked = tuple(value.elements[p] for p in step.positions)
         return V.Matrix(step.shape, picked) if step.shape else picked[0]
-    loaded = cx.loaded(value, node)
-    assert isinstance(loaded, V.Matrix)
+    in_place = L.stands_for_memory(value)
+    among: Any = value if in_place else cx.loaded(value, node)
     cx.at(node)
-    possible = list(candidates(cx, loaded.shape, step))
-    numbers: list[Any] = [loaded.elements[p] for p, _ in possible]
+    possible = list(candidates(cx, among.shape, step))
+    numbers: list[Any] = [among.elements[p] for p, _ in possible]
+
+    def chosen(entry: Callable[[Any], int]) -> int:
+        result = entry(numbers[-1])
+        for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
+            result = cx.b.op("select", cond(), entry(number), result)
+        return result
+
+    if in_place:
+        at = tuple(chosen(lambda e, k=k: e.at[k]) for k in range(len(numbers[0].at)))  # type: ignore[misc]  # bound now
+        return V.Element(numbers[0].mem, numbers[0].index, at)
     t = cx.type_of(numbers[0])
-    result = cx.to(numbers[-1], t)
-    for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
-        result = cx.b.op("select", cond(), cx.to(number, t), result)
-    return V.Num(result, t)
+    return V.Num(chosen(lambda number: cx.to(number, t)), t)
 
 
 def _element_part(cx: Context, base: V.Element, step: Part | DynamicIndex, node: ast.expr) -> V.Value:
@@ -195,7 +201,7 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         return _step(cx, base, _position(cx, node, value.shape), node)
     if isinstance(value, (V.List, V.Dict)) and not isinstance(node.slice, ast.Slice):
         at = containers.position(cx, value, node)
-        return _step(cx, Local(name_of(node.value), value, (), value, value), at, node)
+        return _step(cx, Local(L.name_of(node.value), value, (), value, value), at, node)
     if isinstance(value, (tuple, V.Shape, V.Obj)):
         return item(cx, value, node)
     if isinstance(value, V.Struct) and _is_view(value):
@@ -203,7 +209,7 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         at, first = element_index(cx, node, mem)[0], cx.loaded(value.members["offset"], node)
         assert isinstance(first, V.Num)
         return V.Element(mem, (cx.b.op("add", at, cx.to(first, cx.b.types[at])),))
-    raise cx.fail("QL1505", node, what=describe(value))
+    raise cx.fail("QL1505", node, what=L.describe(value))
 
 
 def _is_view(value: V.Struct) -> bool:
@@ -278,7 +284,7 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
 
 def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex | DynamicPart:
     """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
-    text = name_of(node.value)
+    text = L.name_of(node.value)
     parts = list(_spread(cx, node, (V.Matrix,)))
     _check_axes(cx, node, text, len(parts), len(shape))
     axes: list[Sequence[int | V.Num]] = []
@@ -349,8 +355,8 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
         holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])
         index = element_index(cx, node.value, holder)
     elif want:
-        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
-    return V.BoundMethod(f"Field.{node.attr}", (mem, *index), name_of(node))
+        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), L.name_of(inner), 0, want)
+    return V.BoundMethod(f"Field.{node.attr}", (mem, *index), L.name_of(node))
 
 
 def _member(cx: Context, node: ast.Attribute) -> Place:
@@ -359,7 +365,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
     if isinstance(value, V.Lit) and value.member is not None:
-        value = V.Obj(value.member, name_of(node.value))
+        value = V.Obj(value.member, L.name_of(node.value))
     if isinstance(value, V.Mem):
         return _mem_member(cx, value, node)
     if isinstance(value, V.StructMem):
@@ -369,12 +375,12 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
     if isinstance(value, (V.List, V.Dict)):
         methods = containers.METHODS[type(value)]
         if node.attr in methods:
-            return V.BoundMethod(node.attr, value, name_of(node))
-        raise _no_attribute(cx, node, name_of(node.value), methods, f"{describe(value)} has {', '.join(methods)}")
+            return V.BoundMethod(node.attr, value, L.name_of(node))
+        raise _no_attribute(cx, node, L.name_of(node.value), methods, f"{L.describe(value)} has {', '.join(methods)}")
     if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
         return _matrix_member(cx, base, value, node)
     if isinstance(value, V.Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
-        return V.BoundMethod("Field.parent", value, name_of(node))
+        return V.BoundMethod("Field.parent", value, L.name_of(node))
     if isinstance(value, V.Obj) and value.raw is not None:
         text = f"{value.text}.{node.attr}"
         try:
@@ -382,7 +388,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         except AttributeError as e:
             cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
             raise _no_attribute(cx, node, value.text, dir(value.raw), cure) from None
-    raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(value)}",
+    raise cx.fail("QL1306", node, text=L.name_of(node.value), name=node.attr, hint=f": it is {L.describe(value)}",
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 
 
@@ -391,7 +397,7 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
     if (known := matrix.attribute(name, shape, node)) is not None:
         return known
     if f"Matrix.{name}" in cx.operations:
-        return V.BoundMethod(f"Matrix.{name}", cx.loaded(value, node), name_of(node))
+        return V.BoundMethod(f"Matrix.{name}", cx.loaded(value, node), L.name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
         return _step(cx, base, Part(positions, (len(positions),) if len(positions) > 1 else ()), node)
@@ -399,7 +405,7 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
     cure = "check the name"
     if positions is not None:
         cure = f"a vector of {shape[0]} has {', '.join(letters(name, shape[0]))}"
-    raise _no_attribute(cx, node, name_of(node.value), own, cure)
+    raise _no_attribute(cx, node, L.name_of(node.value), own, cure)
 
 
 def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[str], cure: str) -> Exception:
@@ -415,8 +421,8 @@ def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribut
         return (value.members["size"],)
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return V.BoundMethod(method, cx.loaded(value, node), name_of(node), base)
-    raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
+        return V.BoundMethod(method, cx.loaded(value, node), L.name_of(node), base)
+    raise _no_attribute(cx, node, L.name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
 def _struct_mem_member(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.Value:
@@ -470,7 +476,7 @@ def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
 
 
 def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
-    return V.BoundMethod(f"Field.{node.attr}", base, name_of(node))
+    return V.BoundMethod(f"Field.{node.attr}", base, L.name_of(node))
 
 
 def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
