@@ -276,7 +276,7 @@ def test_parts_of_elements_and_whole_structs_are_assigned_in_memory():
 
     @qd.func
     def renew(s: qd.template(), a):
-        s = struct(a=a, v=[a, 2.0 * a, 3.0])
+        s = struct(a=a, v=[a, 2.0 * a, 3.0])  # noqa: F841
 
     @qd.func
     def scale(v: qd.template(), k):
