@@ -47,7 +47,8 @@ def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
 
 def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.Stmt]) -> bool:
     """Whether the access never goes to an element with the ``fixed`` indices, because one of its indices differs from
-    them by a constant, as ``t + 1`` does where sums go to ``t``."""
+    them by a constant, as ``t + 1`` does where sums go to ``t``. An atomic operation is not apart: where a target has
+    copies, all atomics of its buffer go to them."""
 
     def parts(id: int) -> tuple[int, int]:
         made = shared.get(id)
@@ -62,7 +63,7 @@ def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.S
         return id, 0
 
     pairs = [(parts(i), parts(j)) for i, j in zip(s.index, fixed, strict=False)]
-    return s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
+    return not isinstance(s, N.Atomic) and s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
 
 
 def uniform(task: N.Offload) -> dict[int, N.Stmt]:

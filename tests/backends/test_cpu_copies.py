@@ -100,6 +100,30 @@ def test_targets_that_are_also_read_are_not_copied():
     assert copied(tickets) == [("y", 0)]
 
 
+def test_other_atomics_beside_the_sums_reach_the_array_itself():
+    y, order = qd.field(qd.i32, shape=3), qd.field(qd.i32, shape=COUNT)
+
+    @qd.kernel
+    def tickets():
+        for i in range(COUNT):
+            order[qd.atomic_add(y[0], 1)] = i
+            y[1] += 1
+
+    @qd.kernel
+    def bits():
+        for i in range(COUNT):
+            y[0] ^= i * 7919
+            y[2] -= 1
+
+    tickets()
+    np.testing.assert_array_equal(np.sort(order.to_numpy()), np.arange(COUNT))
+    assert y.to_numpy().tolist() == [COUNT, COUNT, 0]
+    y.fill(0)
+    bits()
+    every = np.bitwise_xor.reduce((np.arange(COUNT, dtype=np.int64) * 7919).astype(np.int32))
+    assert y.to_numpy().tolist() == [every, 0, -COUNT]
+
+
 def test_an_index_out_of_range_that_is_never_used_touches_nothing():
     y, z = qd.field(qd.f32, shape=(2, 16)), qd.field(qd.f32, shape=(2, 16))
     @qd.kernel

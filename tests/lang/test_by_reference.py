@@ -121,7 +121,40 @@ def vectors_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
         y[i] += w
 
 
+@qd.func
+def add_to_row(row: qd.template(), other, k):
+    row += other * k
+    row[1] *= 1.5
+
+@qd.kernel
+def rows_by_reference(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        m = qd.Matrix([[x[i], x[0], 1.0], [x[1], x[i] * x[2], x[3]]])
+        for j in range(n):
+            add_to_row(m[j % 2, :], m[1 - j % 2, :], x[j])
+            m[:, j % 3] = m[:, 0] * 0.5
+            m[j % 2, 1:].y -= x[4]
+        y[i] += m[n % 2, :].norm_sqr() + m[:, n % 3].sum()
+
+@qd.kernel
+def rows_written_out(x: qd.template(), y: qd.template(), n: qd.i32):
+    for i in x:
+        m = qd.Matrix([[x[i], x[0], 1.0], [x[1], x[i] * x[2], x[3]]])
+        for j in range(n):
+            for k in range(3):
+                m[j % 2, k] += m[1 - j % 2, k] * x[j]
+            m[j % 2, 1] *= 1.5
+            for k in range(2):
+                m[k, j % 3] = m[k, 0] * 0.5
+            m[j % 2, 2] -= x[4]
+        for k in range(3):
+            y[i] += m[n % 2, k] ** 2
+        for k in range(2):
+            y[i] += m[k, n % 3]
+
+
 PAIRS = [
+    (rows_by_reference, rows_written_out),
     (locals_by_reference, locals_written_out),
     (elements_by_reference, elements_written_out),
     (vectors_by_reference, vectors_written_out),
@@ -235,3 +268,71 @@ def test_atomic_through_a_parameter():
             count(y[None])
     many()
     assert y[None] == 100_000
+
+
+def test_parts_of_elements_and_whole_structs_are_assigned_in_memory():
+    struct = qd.types.struct(a=qd.f64, v=qd.types.vector(3, qd.f64))
+    f, m = struct.field(shape=2), qd.Matrix.field(2, 3, qd.f64, shape=2)
+
+    @qd.func
+    def renew(s: qd.template(), a):
+        s = struct(a=a, v=[a, 2.0 * a, 3.0])  # noqa: F841
+
+    @qd.func
+    def scale(v: qd.template(), k):
+        v = v * k
+        v -= 1.0
+
+    @qd.func
+    def put(v: qd.template(), k, x):
+        v[k] += x
+
+    @qd.kernel
+    def run(n: qd.i32):
+        renew(f[n], 5.0)
+        renew(f[0], 1.0)
+        swap(f[n], f[0])
+        scale(f[0].v.zx, 2.0)
+        for i in range(2):
+            m[i] = qd.Matrix([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+        for i in range(2):
+            scale(m[i][i, :], 10.0)
+            m[i][:, n] += m[i][:, 2]
+            put(m[i][i, :], n + i, 1000.0)
+        put(f[0].v.yx, n, 100.0)
+
+    run(1)
+    assert f.a.to_numpy().tolist() == [5, 1]
+    assert f.v.to_numpy().tolist() == [[109, 10, 5], [1, 2, 3]]
+    assert m.to_numpy().tolist() == [[[9, 1048, 29], [4, 11, 6]], [[1, 5, 3], [39, 108, 1059]]]
+
+
+def test_a_row_of_a_local_that_iterations_share():
+    x, own = qd.Matrix.field(3, 2, qd.f64, shape=()), qd.Matrix.field(3, 2, qd.f64, shape=())
+
+    @qd.kernel
+    def sums():
+        m, o = qd.Matrix.zero(qd.f64, 3, 2), qd.Matrix.zero(qd.f64, 3, 2)
+        for i in range(30):
+            m[i % 3, :] += qd.Vector([1.0, i])
+        for i in range(3):
+            o[i, :] = qd.Vector([1.0 + i, 2.0 * i])
+        x[None] = m
+        own[None] = o
+
+    sums()
+    assert x.to_numpy().tolist() == [[10, 135], [10, 145], [10, 155]]
+    assert own.to_numpy().tolist() == [[1, 0], [2, 2], [3, 4]]
+
+
+def test_a_row_outside_of_a_matrix_is_found_by_checks():
+    qd.init(arch=qd.cpu, debug=True)
+    m = qd.Matrix.field(2, 2, qd.f32, shape=())
+
+    @qd.kernel
+    def row(k: qd.i32) -> qd.f32:
+        return m[None][k, :].sum()
+
+    assert row(1) == 0
+    with pytest.raises(qd.QuadrantsAssertionError, match="index 2 is out of bounds"):
+        row(2)

@@ -95,7 +95,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
         else:
             raise cx.fail("QL1413", source, what=L.describe(value), name=name)
         return
-    if isinstance(old, V.Element):  # a parameter that stands for an element
+    if L.stands_for_memory(old):  # a parameter by reference
         U.store(cx, old, value, target, source, node)
         return
     if isinstance(old, (V.List, V.Dict)):
@@ -178,7 +178,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     target, op = node.target, type(node.op)
     if isinstance(target, ast.Subscript) and _added_to_builder(cx, node, target):
         return
-    if isinstance(target, ast.Name) and not isinstance(cx.frame.env.get(target.id), V.Element):
+    if isinstance(target, ast.Name) and not L.stands_for_memory(cx.frame.env.get(target.id)):
         _augment_name(cx, node, target)
         return
     place = locate(cx, target)

@@ -12,9 +12,18 @@ from typing import Any
 
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import is_shared, leaves, name_of
-from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, fetch, locate
-from quadrants_lab.frontend.values.values import Dict, Element, List, Lit, Matrix, Num, Obj, Struct, Value
+from quadrants_lab.frontend.values.leaves import is_shared, name_of, stands_for_memory
+from quadrants_lab.frontend.values.lvalue import (
+    DynamicIndex,
+    DynamicPart,
+    Local,
+    Part,
+    Place,
+    Step,
+    fetch,
+    locate,
+)
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Obj, Value
 from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
@@ -74,7 +83,7 @@ def _overlap(a: Place, b: Place) -> bool:
         if isinstance(p, DynamicIndex) and isinstance(q, DynamicIndex):
             axes = zip(p.index, q.index, strict=True)
             return all(isinstance(k, Num) or isinstance(n, Num) or k == n for k, n in axes)
-        if isinstance(p, DynamicIndex) or isinstance(q, DynamicIndex):
+        if isinstance(p, (DynamicIndex, DynamicPart)) or isinstance(q, (DynamicIndex, DynamicPart)):
             return True
         if isinstance(p, Part) and isinstance(q, Part):
             return not {*p.positions}.isdisjoint(q.positions)
@@ -130,11 +139,10 @@ def refer(cx: Context, node: ast.expr, parameter: str, references: References) -
         return cx.expr(node)
     place = locate(cx, node)
     value = fetch(cx, place, node)
-    numbers = list(leaves(value))
     if isinstance(value, (List, Dict)) or (isinstance(place, Local) and not isinstance(value, (Lit, Obj))):
         if is_shared(value):
             return cx.loaded(value, node)
         references[parameter] = (place, node)
-    elif numbers and isinstance(value, (Element, Struct)) and all(isinstance(leaf, Element) for leaf in numbers):
+    elif stands_for_memory(value):
         return value
     return cx.loaded(value, node)

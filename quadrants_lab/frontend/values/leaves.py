@@ -73,6 +73,11 @@ def is_local(value: V.Value | None) -> bool:
     return variable or isinstance(value, (V.List, V.Dict))
 
 
+def stands_for_memory(value: V.Value | None) -> bool:
+    """Whether the value is numbers of fields and ndarrays that are not loaded, as a parameter by reference may be."""
+    return isinstance(value, (V.Element, V.Matrix, V.Struct)) and {type(leaf) for leaf in leaves(value)} == {V.Element}
+
+
 def map_leaves(value: V.Value, fn: Callable[[Any], Any]) -> Any:
     """A new number, matrix, struct, list or dict with ``fn`` applied to each number; other values stay as they are."""
     if isinstance(value, V.Matrix):

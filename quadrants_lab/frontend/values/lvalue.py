@@ -13,9 +13,8 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import suggestion
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import containers, matrix, values as V
+from quadrants_lab.frontend.values import containers, leaves as L, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, is_local, name_of, parts_of
 from quadrants_lab.frontend.values.sparse import node_of
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.frontend.values.unpack import item, slice_of
@@ -39,14 +38,23 @@ class DynamicIndex:
     index: tuple[int | V.Num, ...]
 
 
-Step = str | int | Part | DynamicIndex  # str: to the member of a struct; int: to an entry of a list or dict
+@dataclass(slots=True, eq=False)
+class DynamicPart:
+    """A step to several elements of a matrix, as ``m[i, :]`` is with ``i`` computed at run time."""
+
+    cells: tuple[DynamicIndex, ...]
+    shape: tuple[int, ...]
+
+
+Step = str | int | Part | DynamicIndex | DynamicPart  # str: to a member of a struct; int: to an entry of a list or dict
 
 
 @dataclass(slots=True, eq=False)
 class Local:
     """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
     lead to its entries. ``base`` is the value that the last step is taken
-    from. ``value`` is the value of the part, None after a `DynamicIndex`, which is always the last step."""
+    from. ``value`` is the value of the part, None after a `DynamicIndex` and, where iterations share the local, after a
+    `DynamicPart`; these are last steps."""
 
     name: str
     whole: V.Value
@@ -66,7 +74,7 @@ def locate(cx: Context, node: ast.expr) -> Place:
         return _member(cx, node)
     if isinstance(node, ast.Name):
         value = cx.unread(node)
-        return variable(node.id, value) if node.id in cx.frame.env and is_local(value) else value
+        return variable(node.id, value) if node.id in cx.frame.env and L.is_local(value) else value
     return cx.expr(node)
 
 
@@ -85,7 +93,7 @@ def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The value of the place, not loaded from memory."""
     if not isinstance(place, Local):
         return place
-    return _take(cx, place.base, place.steps[-1], node) if place.value is None else place.value
+    return part_of(cx, place.base, place.steps[-1], node) if place.value is None else place.value
 
 
 # --- steps ------------------------------------------------------------------------------------------------------
@@ -93,39 +101,48 @@ def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
 
 def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
     """The place one step on from a matrix or struct."""
-    if not isinstance(base, Local):
-        return _take(cx, base, step, node)
-    assert base.value is not None
-    after = None if isinstance(step, DynamicIndex) else _take(cx, base.value, step, node)
+    if not isinstance(base, Local) or base.value is None:
+        return part_of(cx, fetch(cx, base, node), step, node)
+    later = isinstance(step, DynamicIndex) or (isinstance(step, DynamicPart) and L.is_shared(base.value))
+    after = None if later else part_of(cx, base.value, step, node)
     plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
     if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
         return Local(base.name, base.whole, (*base.steps, step), after, base.value)
     return after
 
 
-def _take(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
+def part_of(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
     """The part of a value that the step leads to."""
     if isinstance(step, str):
         assert isinstance(value, V.Struct)
         return value.members[step]
     if isinstance(step, int):
-        return parts_of(value)[step]
+        return L.parts_of(value)[step]
+    if isinstance(step, DynamicPart):
+        return V.Matrix(step.shape, tuple(part_of(cx, value, cell, node) for cell in step.cells))  # type: ignore[misc]  # numbers
     if isinstance(value, V.Element):
         return _element_part(cx, value, step, node)
     assert isinstance(value, V.Matrix)
     if isinstance(step, Part):
         picked = tuple(value.elements[p] for p in step.positions)
         return V.Matrix(step.shape, picked) if step.shape else picked[0]
-    loaded = cx.loaded(value, node)
-    assert isinstance(loaded, V.Matrix)
+    in_place = L.stands_for_memory(value)
+    among: Any = value if in_place else cx.loaded(value, node)
     cx.at(node)
-    possible = list(candidates(cx, loaded.shape, step))
-    numbers: list[Any] = [loaded.elements[p] for p, _ in possible]
+    possible = list(candidates(cx, among.shape, step))
+    numbers: list[Any] = [among.elements[p] for p, _ in possible]
+
+    def chosen(entry: Callable[[Any], int]) -> int:
+        result = entry(numbers[-1])
+        for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
+            result = cx.b.op("select", cond(), entry(number), result)
+        return result
+
+    if in_place:
+        at = tuple(chosen(lambda e, k=k: e.at[k]) for k in range(len(numbers[0].at)))  # type: ignore[misc]  # bound now
+        return V.Element(numbers[0].mem, numbers[0].index, at)
     t = cx.type_of(numbers[0])
-    result = cx.to(numbers[-1], t)
-    for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
-        result = cx.b.op("select", cond(), cx.to(number, t), result)
-    return V.Num(result, t)
+    return V.Num(chosen(lambda number: cx.to(number, t)), t)
 
 
 def _element_part(cx: Context, base: V.Element, step: Part | DynamicIndex, node: ast.expr) -> V.Value:
@@ -184,7 +201,7 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         return _step(cx, base, _position(cx, node, value.shape), node)
     if isinstance(value, (V.List, V.Dict)) and not isinstance(node.slice, ast.Slice):
         at = containers.position(cx, value, node)
-        return _step(cx, Local(name_of(node.value), value, (), value, value), at, node)
+        return _step(cx, Local(L.name_of(node.value), value, (), value, value), at, node)
     if isinstance(value, (tuple, V.Shape, V.Obj)):
         return item(cx, value, node)
     if isinstance(value, V.Struct) and _is_view(value):
@@ -192,7 +209,7 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         at, first = element_index(cx, node, mem)[0], cx.loaded(value.members["offset"], node)
         assert isinstance(first, V.Num)
         return V.Element(mem, (cx.b.op("add", at, cx.to(first, cx.b.types[at])),))
-    raise cx.fail("QL1505", node, what=describe(value))
+    raise cx.fail("QL1505", node, what=L.describe(value))
 
 
 def _is_view(value: V.Struct) -> bool:
@@ -265,57 +282,46 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     return number
 
 
-def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex:
-    """The step of the subscript of a matrix."""
-    text = name_of(node.value)
-    if (sliced := _slices(cx, node, shape)) is not None:
-        return sliced
+def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex | DynamicPart:
+    """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
+    text = L.name_of(node.value)
     parts = list(_spread(cx, node, (V.Matrix,)))
     _check_axes(cx, node, text, len(parts), len(shape))
-    where: list[int | V.Num] = []
+    axes: list[Sequence[int | V.Num]] = []
     for k, ((value, p), extent) in enumerate(zip(parts, shape, strict=True)):
-        number = _index(cx, p, k, text, value)
-        if isinstance(number, V.Lit):
-            known = int(number.value)
-            if known < 0:
-                raise cx.fail("QL1503", p, k=k, text=text, back=-known)
-            if known >= extent:
-                raise cx.fail("QL1506", p, index=known, count=extent)
-            where.append(known)
-        else:
-            cx.at(p)
-            at = cx.index(number)
-            assert isinstance(at, V.Num)
-            where.append(_checked(cx, at, extent, text))
-    constant = [k for k in where if isinstance(k, int)]
-    if len(constant) == len(where):
-        return Part((_flat(constant, shape),), ())
-    return DynamicIndex(tuple(where))
+        if not isinstance(p, ast.Slice):
+            axes.append([_along(cx, p, k, extent, text, value)])
+            continue
+        axes.append(range(extent)[slice_of(cx, p)])
+        if not axes[-1]:
+            raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
+    picked = tuple(len(a) for a, (_, p) in zip(axes, parts, strict=True) if isinstance(p, ast.Slice))
+    cells = tuple(product(*axes))
+    constant = [[k for k in cell if isinstance(k, int)] for cell in cells]
+    if len(constant[0]) == len(shape):
+        return Part(tuple(_flat(cell, shape) for cell in constant), picked)
+    return DynamicPart(tuple(map(DynamicIndex, cells)), picked) if picked else DynamicIndex(cells[0])
+
+
+def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V.Value | None) -> int | V.Num:
+    """The index along axis ``k`` of a matrix."""
+    number = _index(cx, node, k, text, value)
+    if isinstance(number, V.Lit):
+        known = int(number.value)
+        if known < 0:
+            raise cx.fail("QL1503", node, k=k, text=text, back=-known)
+        if known >= extent:
+            raise cx.fail("QL1506", node, index=known, count=extent)
+        return known
+    cx.at(node)
+    at = cx.index(number)
+    assert isinstance(at, V.Num)
+    return _checked(cx, at, extent, text)
 
 
 def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
     """The position, row by row, of an element of a vector or matrix."""
     return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
-
-
-def _slices(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | None:
-    """The step of a subscript with a slice, like ``m[0, :]``, which is known at compile time; None without slices."""
-    parts = indices(node)
-    if len(parts) != len(shape) or not any(isinstance(p, ast.Slice) for p in parts):
-        return None
-    axes: list[Sequence[int]] = []
-    for p, extent in zip(parts, shape, strict=True):
-        chosen: Sequence[int] = range(extent)
-        if isinstance(p, ast.Slice):
-            chosen = chosen[slice_of(cx, p)]
-        else:
-            known = cx.known(cx.expr(p), "QL1508", p)
-            chosen = [k for k in chosen if k == known]
-        if not chosen:
-            raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
-        axes.append(chosen)
-    positions = [_flat(where, shape) for where in product(*axes)]
-    return Part(tuple(positions), tuple(len(a) for a, p in zip(axes, parts, strict=True) if isinstance(p, ast.Slice)))
 
 
 def _checked(cx: Context, index: V.Num, extent: int, text: str) -> V.Num:
@@ -349,8 +355,8 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
         holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])
         index = element_index(cx, node.value, holder)
     elif want:
-        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
-    return V.BoundMethod(f"Field.{node.attr}", (mem, *index), name_of(node))
+        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), L.name_of(inner), 0, want)
+    return V.BoundMethod(f"Field.{node.attr}", (mem, *index), L.name_of(node))
 
 
 def _member(cx: Context, node: ast.Attribute) -> Place:
@@ -359,7 +365,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
     base = locate(cx, node.value)
     value = fetch(cx, base, node.value)
     if isinstance(value, V.Lit) and value.member is not None:
-        value = V.Obj(value.member, name_of(node.value))
+        value = V.Obj(value.member, L.name_of(node.value))
     if isinstance(value, V.Mem):
         return _mem_member(cx, value, node)
     if isinstance(value, V.StructMem):
@@ -369,12 +375,12 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
     if isinstance(value, (V.List, V.Dict)):
         methods = containers.METHODS[type(value)]
         if node.attr in methods:
-            return V.BoundMethod(node.attr, value, name_of(node))
-        raise _no_attribute(cx, node, name_of(node.value), methods, f"{describe(value)} has {', '.join(methods)}")
+            return V.BoundMethod(node.attr, value, L.name_of(node))
+        raise _no_attribute(cx, node, L.name_of(node.value), methods, f"{L.describe(value)} has {', '.join(methods)}")
     if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
         return _matrix_member(cx, base, value, node)
     if isinstance(value, V.Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
-        return V.BoundMethod("Field.parent", value, name_of(node))
+        return V.BoundMethod("Field.parent", value, L.name_of(node))
     if isinstance(value, V.Obj) and value.raw is not None:
         text = f"{value.text}.{node.attr}"
         try:
@@ -382,7 +388,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
         except AttributeError as e:
             cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
             raise _no_attribute(cx, node, value.text, dir(value.raw), cure) from None
-    raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {describe(value)}",
+    raise cx.fail("QL1306", node, text=L.name_of(node.value), name=node.attr, hint=f": it is {L.describe(value)}",
                   cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
 
 
@@ -391,7 +397,7 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
     if (known := matrix.attribute(name, shape, node)) is not None:
         return known
     if f"Matrix.{name}" in cx.operations:
-        return V.BoundMethod(f"Matrix.{name}", cx.loaded(value, node), name_of(node))
+        return V.BoundMethod(f"Matrix.{name}", cx.loaded(value, node), L.name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
         return _step(cx, base, Part(positions, (len(positions),) if len(positions) > 1 else ()), node)
@@ -399,7 +405,7 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
     cure = "check the name"
     if positions is not None:
         cure = f"a vector of {shape[0]} has {', '.join(letters(name, shape[0]))}"
-    raise _no_attribute(cx, node, name_of(node.value), own, cure)
+    raise _no_attribute(cx, node, L.name_of(node.value), own, cure)
 
 
 def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[str], cure: str) -> Exception:
@@ -415,8 +421,8 @@ def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribut
         return (value.members["size"],)
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return V.BoundMethod(method, cx.loaded(value, node), name_of(node), base)
-    raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
+        return V.BoundMethod(method, cx.loaded(value, node), L.name_of(node), base)
+    raise _no_attribute(cx, node, L.name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
 def _struct_mem_member(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.Value:
@@ -470,7 +476,7 @@ def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
 
 
 def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
-    return V.BoundMethod(f"Field.{node.attr}", base, name_of(node))
+    return V.BoundMethod(f"Field.{node.attr}", base, L.name_of(node))
 
 
 def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:

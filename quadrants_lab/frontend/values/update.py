@@ -9,7 +9,17 @@ from typing import Any
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.values import containers, leaves as L, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import DynamicIndex, Local, Part, Place, Step, all_cells, candidates
+from quadrants_lab.frontend.values.lvalue import (
+    DynamicIndex,
+    DynamicPart,
+    Local,
+    Part,
+    Place,
+    Step,
+    all_cells,
+    candidates,
+    part_of,
+)
 from quadrants_lab.frontend.values.sparse import activate_element
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
@@ -135,11 +145,16 @@ def _replaced(
             elements[p] = e
         return V.Matrix(old.shape, tuple(elements))
     t: DType = elements[0].type
-    number = cast_to_local(cx, elements[0], new, node, stmt, name)
-    assert isinstance(number, V.Num)
-    for p, cond in candidates(cx, old.shape, step):
-        elements[p] = V.Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
+    taken = part_of(cx, old, step, node) if isinstance(step, DynamicPart) else elements[0]
+    numbers = L.leaves(_replaced(cx, taken, rest, new, node, stmt, name))
+    for cell, number in zip(_cells(step), numbers, strict=True):
+        for p, cond in candidates(cx, old.shape, cell):
+            elements[p] = V.Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
     return V.Matrix(old.shape, tuple(elements))
+
+
+def _cells(step: DynamicIndex | DynamicPart) -> tuple[DynamicIndex, ...]:
+    return (step,) if isinstance(step, DynamicIndex) else step.cells
 
 
 _OWN = "an assignment at the loop's index"
@@ -150,25 +165,28 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
-    if not isinstance(base, V.Matrix) or not isinstance(step, DynamicIndex):
+    if not isinstance(base, V.Matrix) or not isinstance(step, (DynamicIndex, DynamicPart)):
         return False
     temps: Any = base.elements
-    if not temps[0].iteration <= {k.id for k in step.index if isinstance(k, V.Num)}:
+    cells = _cells(step)
+    if not temps[0].iteration <= {k.id for k in cells[0].index if isinstance(k, V.Num)}:
         return False
     for temp in temps:
         temp.reduced = temp.reduced or (_OWN, cx.span(stmt))
     if any(temp.reduced[0] != _OWN for temp in temps):
         return False
-    number, t = cx.number(value, source), temps[0].buffer.dtype
-    warn_loss(cx, "QL1901", number, t, place.name, node)
-    cx.at(stmt)
-    new = cx.to(number, t)
-    for p, cond in candidates(cx, base.shape, step):
-        here = cond()
-        with cx.b.block() as then:
-            cx.b.store(temps[p].buffer, (), new)
-            cx.b.yield_()
-        cx.b.add(N.If(cx.b.fresh(), here, tuple(then), cx.b.nothing(), ()))
+    t = temps[0].buffer.dtype
+    own = V.Matrix(step.shape, (temps[0],) * len(cells)) if isinstance(step, DynamicPart) else temps[0]
+    for cell, (_, number) in zip(cells, paired_leaves(cx, own, value, source), strict=True):
+        warn_loss(cx, "QL1901", number, t, place.name, node)
+        cx.at(stmt)
+        new = cx.to(number, t)
+        for p, cond in candidates(cx, base.shape, cell):
+            here = cond()
+            with cx.b.block() as then:
+                cx.b.store(temps[p].buffer, (), new)
+                cx.b.yield_()
+            cx.b.add(N.If(cx.b.fresh(), here, tuple(then), cx.b.nothing(), ()))
     return True
 
 
@@ -189,10 +207,8 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
 
 def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
-    if isinstance(place, (V.Element, V.Matrix, V.Struct)):
-        inner = list(L.leaves(place))
-        if inner and all(isinstance(e, V.Element) for e in inner):
-            return place
+    if not isinstance(place, Local) and L.stands_for_memory(place):
+        return place
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, tuple):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
     if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
@@ -289,7 +305,7 @@ def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node:
         containers.hand_back(cx, before, after, node)
     elif isinstance(place, Local):
         write_local(cx, place, after, node, node, stmt)
-    elif isinstance(place, (V.Element, V.Matrix, V.Struct)) and all(isinstance(e, V.Element) for e in L.leaves(place)):
+    elif L.stands_for_memory(place):
         for (cell, number), was in zip(paired_leaves(cx, place, after, node), L.leaves(before), strict=True):
             if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
                 store_number(cx, cell, number, stmt)
@@ -311,18 +327,23 @@ def reduce(
             old.append(_reduce(cx, op, temp, amount, node, stmt))
         return L.with_leaves(place.value, old)  # type: ignore[no-any-return]
     whole, last = place.base, place.steps[-1]
-    if op not in _NEUTRAL or not isinstance(last, DynamicIndex) or not isinstance(whole, V.Matrix):
+    if op not in _NEUTRAL or not isinstance(last, (DynamicIndex, DynamicPart)) or not isinstance(whole, V.Matrix):
         raise cx.fail("QL1508", node)
     first: Any = whole.elements[0]
     t: DType = first.buffer.dtype
-    amount = _amount(cx, op, first, cx.number(value, source), source, stmt)
+    cells = _cells(last)
+    target = V.Matrix(last.shape, (first,) * len(cells)) if isinstance(last, DynamicPart) else first
     nothing = cx.const(convert(_NEUTRAL[op], t), t)
-    needed, found = isinstance(stmt, ast.Call), nothing  # a statement like += has no value
-    for p, cond in candidates(cx, whole.shape, last):
-        here = cond()
-        was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
-        found = cx.b.op("select", here, was.id, found) if needed else found
-    return V.Num(found, t)
+    olds = []
+    for cell, (_, number) in zip(cells, paired_leaves(cx, target, value, source), strict=True):
+        amount = _amount(cx, op, first, number, source, stmt)
+        needed, found = isinstance(stmt, ast.Call), nothing  # a statement like += has no value
+        for p, cond in candidates(cx, whole.shape, cell):
+            here = cond()
+            was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
+            found = cx.b.op("select", here, was.id, found) if needed else found
+        olds.append(V.Num(found, t))
+    return L.with_leaves(target, olds)  # type: ignore[no-any-return]
 
 
 _NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # the operand that changes nothing

@@ -58,7 +58,7 @@ def method_that_does_not_exist():
 
 def slice_at_run_time():
     m = qd.Matrix([[1.0, 2.0], [3.0, 4.0]])
-    z[0] = m[n[None], :][0]
+    z[0] = m[0 : n[None], 0][0]
 
 def row_outside():
     m = qd.Matrix([[1.0, 2.0], [3.0, 4.0]])
