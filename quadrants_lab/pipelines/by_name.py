@@ -46,6 +46,7 @@ from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.thread_rows import thread_rows
+from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.passes.watch_races import watch_races
@@ -78,8 +79,9 @@ def split_pushing(kernel: Kernel) -> Kernel:
 PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
-        check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload, licm,
-        plain_atomics, _keeping(save_overwritten), watch_races(suspect=True), lower_custom_jvp, privatize_atomics,
+        check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
+        unroll_local_arrays, licm, plain_atomics, _keeping(save_overwritten), watch_races(suspect=True),
+        lower_custom_jvp, privatize_atomics,
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
         unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,

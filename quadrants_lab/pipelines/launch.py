@@ -20,6 +20,7 @@ from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.thread_rows import thread_rows
+from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 
@@ -31,7 +32,7 @@ Passes = tuple[Pass, ...]
 SIMPLIFY: Passes = (simplify,)
 
 # From the front end's kernel to tasks. Checks come first, because folding would remove what they look at.
-FRONT: Passes = (split_blocks, simplify, structure_exits, offload, licm, simplify)
+FRONT: Passes = (split_blocks, simplify, structure_exits, offload, unroll_local_arrays, licm, simplify)
 CHECKED: Passes = (check_bounds, check_division, *FRONT)
 
 # From tasks to what `primal` and the derivatives start from.

@@ -11,6 +11,7 @@ import pytest
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import tasks
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.ir.nodes import Loop
 from quadrants_lab.ir.verify import verify
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.interpret.interpreter import interpret
@@ -199,14 +200,20 @@ def test_a_stack_and_an_elimination_carry_no_elements() -> None:
     @qd.kernel
     def elimination():
         for i in x:
-            a = qd.Matrix([[1.0 / (r + c + 1) for c in range(6)] for r in range(6)])
-            for p in range(6):
-                for r in range(p + 1, 6):
+            a = qd.Matrix([[1.0 / (r + c + 1) for c in range(size)] for r in range(size)])
+            for p in range(size):
+                for r in range(p + 1, size):
                     by = a[r, p] / a[p, p]
-                    for c in range(p, 6):
+                    for c in range(p, size):
                         a[r, c] -= by * a[p, c]
-            x[i] = qd.cast(a[5, 5], qd.i32)
+            x[i] = qd.cast(a[size - 1, size - 1], qd.i32)
 
+    size = 6
+    elimination()  # short enough for `unroll_local_arrays`
+    assert not any(isinstance(s, Loop) for s in walk(compiled_plan(elimination.dispatcher).kernel.body))
+    size = 12
+    qd.init(arch=qd.cpu)
+    x = qd.field(qd.i32, shape=N)
     for k in (stack, elimination):
         kernel = lowered_by_rule(k)
         assert max(len(s.carried) for s in walk(kernel.body) if hasattr(s, "carried")) <= 1
