@@ -52,7 +52,7 @@ def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`. The
     first of the latter also does the work of the last forward task: each iteration goes on to its reverse code at once.
     For kernels whose gradient does not depend on results of other iterations (`runtime.compile.derivatives`)."""
-    last = max(n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload))
+    last = max((n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload)), default=-1)
     made = _adjoints(kernel, K.NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
     first = made.kernel.body[: last if merged else last + 1]

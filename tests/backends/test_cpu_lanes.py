@@ -295,6 +295,33 @@ def test_a_budget_takes_lanes_away_and_changes_nothing_else() -> None:
     np.testing.assert_allclose(tight, free, rtol=1e-6)
 
 
+def test_tasks_of_different_widths_share_a_heap() -> None:
+    start(default_fp=qd.f64)
+    n, trips = 50, np.arange(50, dtype=np.int32) % 4
+    x, y = qd.field(qd.f32, n, needs_grad=True), qd.field(qd.f64, n, needs_grad=True)
+    m = qd.field(qd.i32, n)
+
+    @qd.kernel
+    def f() -> None:
+        for i in x:
+            for _ in range(m[i]):
+                x[i] = qd.sin(x[i])
+        for i in y:
+            for _ in range(m[i]):
+                y[i] = qd.sin(y[i])
+
+    m.from_numpy(trips)
+    slope, v = np.ones(n), np.full(n, 0.5)
+    for t in range(3):
+        slope, v = np.where(t < trips, slope * np.cos(v), slope), np.where(t < trips, np.sin(v), v)
+    for z in (x, y):
+        z.fill(0.5)
+        z.grad.fill(1)
+    f.value_and_grad()
+    for z in (x, y):
+        np.testing.assert_allclose(z.grad.to_numpy(), slope, rtol=1e-5)
+
+
 # --- which values differ, which tasks gain ----------------------------------------------------------------------
 
 

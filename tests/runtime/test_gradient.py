@@ -379,6 +379,17 @@ def test_value_and_grad_compiles_what_it_launches(monkeypatch) -> None:
     assert (made, len(runs)) == (["forward", "reverse"], 1)
 
 
+def test_value_and_grad_of_a_kernel_that_does_nothing() -> None:
+    x = qd.field(qd.f64, 3, needs_grad=True)
+
+    @qd.kernel
+    def nothing():
+        for i in x:
+            _ = i + 1
+
+    nothing.value_and_grad()
+
+
 # --- tapes
 
 @qd.kernel

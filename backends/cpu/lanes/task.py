@@ -19,10 +19,11 @@ from quadrants_lab.ir.types import i32
 
 def group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str, width: int) -> str:
     """How many iterations run side by side, an i64: as many as there are lanes, unless there are fewer iterations, or
-    the heap has no room for the adstacks of so many."""
+    the heap has no room for the adstacks of so many. The frame's number is that of the kernel's widest task."""
     if not stores_slots(kernel, task.body):
         return str(width)
-    fewer = fn.call("i64", "llvm.umin.i64", ("i64", fn.word(L.LANES)), ("i64", total))
+    room = fn.call("i64", "llvm.umin.i64", ("i64", fn.word(L.LANES)), ("i64", str(width)))
+    fewer = fn.call("i64", "llvm.umin.i64", ("i64", room), ("i64", total))
     return fn.call("i64", "llvm.umax.i64", ("i64", fewer), ("i64", "1"))
 
 
