@@ -17,7 +17,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if not view.source:
         return empty("the source of this kernel is not known")
     kernel = prefix.partition("/")[0]
-    mode = "gradient" if "gradient" in view.traces else next(iter(view.traces), "")
+    mode = next((name for name in reversed(view.code) if name in view.traces), next(iter(view.traces), ""))
     codes = [
         (name, [*((title, f"{kernel}/code/{name}/{n}") for n, title in enumerate(code.titles(stages))),
                 ("all sizes", f"{kernel}/code/{name}/sizes")])

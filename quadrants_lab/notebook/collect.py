@@ -40,6 +40,7 @@ from quadrants_lab.widgets import model as V
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
 MOST_OF_CELL = 1200  # statements of all these kernels of a cell
+_REVERSES = ("reverse", "value and gradient")  # the passes that make reverse code
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
@@ -112,7 +113,7 @@ def kernel_view(
     earlier: Sequence[LaunchRecord] = (),
     past: Iterable[LaunchRecord] = (),
 ) -> V.KernelView:
-    """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
+    """The view of one kernel: ``plans`` and ``records`` by mode (a key of `MODES`), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
     view = V.KernelView(source.name, file, source_lines(source), devices=devices)
@@ -123,7 +124,7 @@ def kernel_view(
             record = records[mode]
             view.launches.append(launch_view(record, compared.get(record.number, []), earlier))
     view.steps = steps_view(records, file, past)
-    gradient = plans.get("reverse")
+    gradient = plans.get("reverse") or plans.get("both")
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))
     return view
@@ -196,14 +197,16 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
         front = V.PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
         view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
         return
-    start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
+    gradient = MODES[mode]
+    start = next((n for n, s in enumerate(steps) if s.name == "unroll"), 0)
+    at = next((n for n, s in enumerate(steps) if s.name in _REVERSES), 0)
     own = [s for s in steps[start:] if s.before.mode != "count"]
-    view.traces["gradient"] = pass_views(own, pass_docs())
+    view.traces[gradient] = pass_views(own, pass_docs())
     if lowering := _lowering(plan):
-        view.traces[f"gradient on {arch}"] = pass_views(lowering, pass_docs())
+        view.traces[f"{gradient} on {arch}"] = pass_views(lowering, pass_docs())
     for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # stacks differ between backends
         job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
-        view.lowered[f"gradient on {name}"] = V.Lazy(LOWERED, name, partial(_lowered, job))
+        view.lowered[f"{gradient} on {name}"] = V.Lazy(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
@@ -226,7 +229,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     steps = trace_of(plan.compiled).steps
-    forward = next((s.before for s in steps if s.name == "reverse"), None)
+    forward = next((s.before for s in steps if s.name in _REVERSES), None)
     why = on_stacks(forward) if rows and forward is not None else {}
     view.stacks = stack_views(kernel, rows, file, values, {v: k.uses for v, k in why.items()})
     for stack in view.stacks:
@@ -308,8 +311,8 @@ def last_view(kernel: Kernel) -> V.KernelView | None:
     """The view of the kernel's last recorded launches; if none was recorded, of its last launches; None without any."""
     if kernel.dispatcher in RECORDED:
         return RECORDED[kernel.dispatcher]
-    last = {"forward": kernel.dispatcher.last, "reverse": kernel.grad.dispatcher.last}
-    plans = {mode: plan for mode, plan in last.items() if plan is not None}
+    launched = (kernel, kernel.grad, kernel.value_and_grad)
+    plans = {x.dispatcher.mode: plan for x in launched if (plan := x.dispatcher.last) is not None}
     if not plans:
         return None
     view = kernel_view(plans, {}, {})

@@ -360,6 +360,18 @@ def test_show_needs_no_shell(shell, cell):
     assert set(shown._repr_mimebundle_()) == {"text/plain", "text/html"}
 
 
+def test_a_launch_and_its_gradient_in_one_kernel_are_shown(shell, cell):
+    assert cell(WAVE.replace("n[None]", "5") + "y.grad[None] = 1\nwave.value_and_grad()").ok
+    wave = shell.user_ns["wave"]
+    (view,) = show(wave).view.kernels
+    assert list(view.code) == ["value and gradient"]
+    shown = [line.text for line in view.code["value and gradient"][0].make().lines]
+    assert "\n".join(shown) == wave.value_and_grad.code("llvm")
+    assert "value and gradient on cpu" in view.traces
+    assert [row.depth for row in wave.sizes()] == [5]
+    assert "operand of sin" in str(show(wave))
+
+
 def test_a_kernel_without_launch_has_nothing_to_show(shell, cell):
     assert cell("@qd.kernel\ndef idle():\n    for i in x:\n        x[i] = 1.0\n").ok
     with pytest.raises(qd.QuadrantsRuntimeError, match="not launched yet"):
