@@ -117,8 +117,8 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdinspect(self, line: str) -> None:
-        """`%qdinspect k`: the inspector of kernel k, as of its last launches in a `%%qdkernel` cell, or of its last ones
-        if there were none."""
+        """`%qdinspect k`: the inspector of kernel k, as of its last launches in a `%%qdkernel` cell, or of its last
+        ones if there were none."""
         __tracebackhide__ = True
         kernel = self._kernel("%qdinspect", line.strip())
         try:
