@@ -74,7 +74,8 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
     found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
     for record in records:
         owner = record.plan.owner
-        found.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
+        home = owner.forward if record.mode == "dual" else forward_of.get(owner)
+        found.setdefault(home or owner, {})[record.mode] = record
     return found
 
 
@@ -192,10 +193,9 @@ def _lowered(job: Job) -> list[V.PassView]:
 
 def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
     steps, arch = trace_of(plan.compiled).steps, plan.session.settings.backend
-    if mode == "forward":
-        first = plan.compiled.lowered.kernel if not steps else steps[0].before
-        front = V.PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
-        view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
+    if mode in ("forward", "dual"):
+        front = V.PassView("front end", None, plan.compiled.lowered.kernel, plan.compiled.clock.front, FRONT_END)
+        view.traces[MODES[mode]] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
         return
     gradient = MODES[mode]
     start = next((n for n, s in enumerate(steps) if s.name == "unroll"), 0)
@@ -268,8 +268,8 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
 def _times(record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> list[tuple[str, float]]:
     """The times of compilation, if that was in the cell, and of launches, all by one clock."""
     clock = record.plan.compiled.clock
-    of_kernel = [n for n in earlier if (n.kernel, n.mode) == (record.kernel, record.mode) and not n.failed]
-    launches = [*of_kernel, record]
+    alike = [n for n in earlier if n.plan.compiled is record.plan.compiled and not n.failed]
+    launches = [*alike, record]
     first, warm = [n.seconds for n in launches if n.first], [n.seconds for n in launches if not n.first]
     rows = []
     if first:

@@ -18,7 +18,7 @@ from quadrants_lab.widgets.run import backends
 from quadrants_lab.widgets.terminal import drawn
 
 Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
-MODES = {"forward": "forward", "reverse": "gradient", "both": "value and gradient"}
+MODES = {"forward": "forward", "dual": "forward mode", "reverse": "gradient", "both": "value and gradient"}
 NOT_KEPT = "its data was not kept: it takes more than the memory set aside for records"
 
 
