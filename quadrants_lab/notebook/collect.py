@@ -53,8 +53,8 @@ STEPS: WeakKeyDictionary[Dispatcher, V.StepsView | str] = WeakKeyDictionary()
 def remember(recorder: Recorder) -> None:
     """Keeps the steps of launches without making a view, in case a view is asked for later."""
     for owner, records in _by_kernel(recorder).items():
-        RECORDED.pop(owner, None)
-        STEPS[owner] = steps_view(records, owner.source.file, recorder.past)
+        RECORDED.pop(owner.root, None)
+        STEPS[owner.root] = steps_view(records, owner.source.file, recorder.past)
 
 
 @contextmanager
@@ -84,10 +84,12 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     on several backends."""
     view = V.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
-    for owner, of_kernel in _by_kernel(recorder).items():
+    groups = _by_kernel(recorder)
+    for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier, recorder.past))
-        RECORDED[owner] = view.kernels[-1]
+        if owner is owner.root or owner.root not in groups:  # it may only have run without derivatives
+            RECORDED[owner.root] = view.kernels[-1]
         view.kernels[-1].tapes = tapes
     _make_small(view)
     return view
@@ -311,8 +313,9 @@ def last_view(kernel: Kernel) -> V.KernelView | None:
     """The view of the kernel's last recorded launches; if none was recorded, of its last launches; None without any."""
     if kernel.dispatcher in RECORDED:
         return RECORDED[kernel.dispatcher]
-    launched = (kernel, kernel.grad, kernel.value_and_grad)
-    plans = {x.dispatcher.mode: plan for x in launched if (plan := x.dispatcher.last) is not None}
+    own, others = kernel.dispatcher, (kernel.grad.dispatcher, kernel.value_and_grad.dispatcher)
+    launched = {x.mode: x.last for x in (*own.variants.values(), own, *others) if x.last is not None}
+    plans = {mode: launched[mode] for mode in MODES if mode in launched}
     if not plans:
         return None
     view = kernel_view(plans, {}, {})

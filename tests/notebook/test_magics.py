@@ -419,6 +419,12 @@ def test_times_are_those_of_one_specialisation(shell, cell):
     assert "warm launch" not in dict(view.launches[0].times)
 
 
+@pytest.mark.parametrize("magic", ["%%qdkernel --quiet", "%%qdkernel", ""], ids=["quiet", "shown", "not in a cell"])
+def test_a_kernel_that_ran_only_without_derivatives_is_inspected(cell, magic):
+    assert cell(f"{magic}\n{WAVE}@qd.ad.no_grad\ndef run():\n    wave()\n\nwith qd.ad.Tape(y):\n    run()").ok
+    assert "code of forward" in cell("%qdinspect wave").text
+
+
 def test_a_kernel_without_launch_has_nothing_to_show(shell, cell):
     assert cell("@qd.kernel\ndef idle():\n    for i in x:\n        x[i] = 1.0\n").ok
     with pytest.raises(qd.QuadrantsRuntimeError, match="not launched yet"):
