@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.widgets.code import problem
-from quadrants_lab.widgets.html import choices, empty, esc, seconds, size, table
+from quadrants_lab.widgets.html import empty, esc, offer, seconds, size, table
 from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView, RooflineView
 
 TIMES = ("first launch", "warm launch")
@@ -43,8 +43,8 @@ def _near(view: LaunchView, request: str) -> str:
     """The roofline if it was made, else a button that makes it."""
     slot = f"near{request.rpartition('/')[2]}"
     known = view.roofline.known if view.roofline else None
-    offer = choices("Limits", [("how near it is to the device's limits", request)], slot, chosen=-1)
-    return f'<div class="slot" data-slot="{slot}">{roofline(known) if known else offer}</div>'
+    shown = roofline(known) if known else offer("how near it is to the device's limits", request, slot)
+    return f'<div class="slot" data-slot="{slot}">{shown}</div>'
 
 
 def roofline(view: RooflineView) -> str:
