@@ -100,7 +100,7 @@ def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[Ar
         for run in others:
             same = next((b for b in run.arrays if b.name == a.name), None)
             if same is not None:
-                out.append(replace(same, name=run.name, dtype="", shape=()))
+                out.append(replace(same, name=run.name, dtype=""))
     return out
 
 
@@ -109,7 +109,7 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str
     compared = any(r.arrays for r in others)
     columns: list[tuple[str, Callable[[ArrayView], str]]] = [
         ("array", lambda a: f"<code>{esc(a.name)}</code>" if a.dtype else f'<span class="sub">{esc(a.name)}</span>'),
-        ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>"),
+        ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>" if a.dtype else ""),
         ("least", lambda a: esc(a.low)),
         ("greatest", lambda a: esc(a.high)),
         ("values", lambda a: f"<code>{esc(a.preview)}</code>{_note(a)}{_picture(a)}"),
