@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from quadrants_lab.widgets.html import choices, empty, esc, listing, table
+from quadrants_lab.widgets.html import empty, esc, listing, offer, table
 from quadrants_lab.widgets.model import KernelView, StageView
 
 MEASURES = ("lines", "instructions", "phis", "bytes of text", "bytes of code")
@@ -21,8 +21,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
                 stage.make()
             if all(s.known is not None for s in stages):
                 return sizes(stages)
-            offer = choices("Sizes", [("make all of them", f"{prefix}/{mode}/all")], "code", chosen=-1)
-            return f'{sizes(stages)}<p class="bar">{offer}</p>'
+            return f'{sizes(stages)}<p class="bar">{offer("make all of them", f"{prefix}/{mode}/all", "code")}</p>'
     return "".join(map(sizes, view.code.values())) or empty("no code was made yet: launch the kernel")
 
 

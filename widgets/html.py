@@ -64,6 +64,12 @@ def table(
     return f'<table class="tb"><thead><tr>{"".join(cells)}</tr></thead><tbody{roving}>{"".join(body)}</tbody></table>'
 
 
+def offer(text: str, request: str, into: str) -> str:
+    """A button that loads the answer to the request into the slot ``into``."""
+    ask = f'data-item data-req="{esc(request)}" data-into="{into}"'
+    return f'<button class="ch offer" type="button" {ask}>{esc(text)}</button>'
+
+
 def choices(label: str, items: Sequence[tuple[str, str]], into: str, chosen: int = 0) -> str:
     """A row of (text, request) buttons, one of which is chosen. Choosing one loads its answer into the slot
     ``into``."""

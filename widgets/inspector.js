@@ -151,7 +151,7 @@ export function mount(host, shape, ask) {
     if (x.dataset.pane) { state.pane = x.dataset.pane; open(); return; }
     if (x.dataset.req) {
       const group = x.closest("[data-roving]");
-      for (const y of itemsOf(group)) {
+      for (const y of group ? itemsOf(group) : []) {
         const attr = y.getAttribute("role") === "radio" ? "aria-checked" : "aria-selected";
         y.setAttribute(attr, y === x);
         y.tabIndex = y === x ? 0 : -1;

@@ -189,7 +189,7 @@ class BackendRun:
     """A launch on one backend. ``first``: seconds of the first launch; ``seconds``: median of the others (0: there were
     none). ``lane_bytes``: adstacks per iteration in flight; ``heap_bytes``: all adstacks. ``greatest``: the greatest
     difference from the home backend and its place, "" for the home backend. ``note``: what the times mean on a
-    simulation. ``problem``: why it did not run."""
+    simulation, and what ran otherwise in the cell. ``problem``: why it did not run."""
 
     name: str
     first: float = 0.0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from quadrants_lab.widgets.code import problem
-from quadrants_lab.widgets.html import choices, empty, esc, seconds, size, table
+from quadrants_lab.widgets.html import empty, esc, offer, seconds, size, table
 from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, LaunchView, RooflineView
 
 TIMES = ("first launch", "warm launch")
@@ -43,8 +43,8 @@ def _near(view: LaunchView, request: str) -> str:
     """The roofline if it was made, else a button that makes it."""
     slot = f"near{request.rpartition('/')[2]}"
     known = view.roofline.known if view.roofline else None
-    offer = choices("Limits", [("how near it is to the device's limits", request)], slot, chosen=-1)
-    return f'<div class="slot" data-slot="{slot}">{roofline(known) if known else offer}</div>'
+    shown = roofline(known) if known else offer("how near it is to the device's limits", request, slot)
+    return f'<div class="slot" data-slot="{slot}">{shown}</div>'
 
 
 def roofline(view: RooflineView) -> str:
@@ -100,7 +100,7 @@ def rows_of(views: Sequence[ArrayView], others: Sequence[BackendRun]) -> list[Ar
         for run in others:
             same = next((b for b in run.arrays if b.name == a.name), None)
             if same is not None:
-                out.append(replace(same, name=run.name, dtype="", shape=()))
+                out.append(replace(same, name=run.name, dtype=""))
     return out
 
 
@@ -109,7 +109,7 @@ def arrays(views: Sequence[ArrayView], others: Sequence[BackendRun] = ()) -> str
     compared = any(r.arrays for r in others)
     columns: list[tuple[str, Callable[[ArrayView], str]]] = [
         ("array", lambda a: f"<code>{esc(a.name)}</code>" if a.dtype else f'<span class="sub">{esc(a.name)}</span>'),
-        ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>"),
+        ("type", lambda a: f"<code>{esc(a.dtype)}{list(a.shape) if a.shape else ''}</code>" if a.dtype else ""),
         ("least", lambda a: esc(a.low)),
         ("greatest", lambda a: esc(a.high)),
         ("values", lambda a: f"<code>{esc(a.preview)}</code>{_note(a)}{_picture(a)}"),

@@ -17,7 +17,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     """``""``: everything; ``seen``: also the depths that traced iterations of the launch reach."""
     shown = [s for s in view.stacks if s.size is not None]
     if not shown:
-        launched = "gradient" in view.traces
+        launched = bool(view.traces.keys() - {"forward"})
         return empty(NO_STACK if launched else "there is no gradient yet: call .grad() or give --grad LOSS")
     seen, note = observed(view) if rest == ["seen"] else ({}, "")
     data = {

@@ -17,7 +17,7 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if not view.source:
         return empty("the source of this kernel is not known")
     kernel = prefix.partition("/")[0]
-    mode = "gradient" if "gradient" in view.traces else next(iter(view.traces), "")
+    mode = next((name for name in reversed(view.code) if name in view.traces), next(iter(view.traces), ""))
     codes = [
         (name, [*((title, f"{kernel}/code/{name}/{n}") for n, title in enumerate(code.titles(stages))),
                 ("all sizes", f"{kernel}/code/{name}/sizes")])
@@ -51,21 +51,22 @@ def margin(view: KernelView) -> dict[int, str]:
         stacks.setdefault(stack.line, []).append(stack)
     notes = {line: [_pushed(of_line)] for line, of_line in stacks.items()}
     for free in view.free:
-        notes.setdefault(free.line, []).append(("badge", f"{free.name}: no stack", free.why))
+        notes.setdefault(free.line, []).append(("badge", f"{esc(free.name)}: no stack", free.why))
     return {line: _badges(rows) for line, rows in notes.items()}
 
 
 def _pushed(stacks: Sequence[StackView]) -> tuple[str, str, str]:
-    """The class, text and tip of the badge of a line's stacks. It is short, because it stands over a narrow column."""
+    """The class, HTML and tip of the badge of a line's stacks. In a narrow column, which it covers a part of, it loses
+    what is in <i>."""
     depths = ["?" if s.depth is None else f"{s.depth:,}" for s in stacks]
     rows = [f"{s.name}: depth {depth}, {s.reason}; {s.how}" for s, depth in zip(stacks, depths, strict=True)]
-    text = f"stack {stacks[0].name}: depth {depths[0]}" if len(stacks) == 1 else f"{len(stacks)} stacks"
-    return "badge push", text, "\n".join(rows)
+    one = f"<i>stack </i>{esc(stacks[0].name)}<i>: depth</i> {depths[0]}"
+    return "badge push", one if len(stacks) == 1 else f"{len(stacks)} stacks", "\n".join(rows)
 
 
 def _badges(rows: Sequence[tuple[str, str, str]]) -> str:
-    shown = [f' <span class="{kind}" title="{esc(tip)}">{esc(text)}</span>' for kind, text, tip in rows[:2]]
+    shown = [f' <span class="{kind}" title="{esc(tip)}">{text}</span>' for kind, text, tip in rows[:2]]
     if len(rows) > 2:
-        rest = "&#10;".join(esc(f"{text}: {tip}") for _, text, tip in rows[2:])
+        rest = "&#10;".join(f"{text}: {esc(tip)}" for _, text, tip in rows[2:])
         shown.append(f' <span class="badge" title="{rest}">and {len(rows) - 2} more</span>')
     return "".join(shown)

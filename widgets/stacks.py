@@ -77,7 +77,8 @@ def backends(view: KernelView) -> str:
         return ""
     rows = [(f"<b>{esc(r.name)}</b>", size(r.lane_bytes), size(r.heap_bytes)) for r in runs]
     note = "Devices round the size of each stack up. The heap has room for all iterations that run at the same time."
-    return table(("backend", *STACK_BYTES), rows, right=(1, 2)) + f'<p class="foot">{note}</p>'
+    more = "".join(f'<p class="foot">{esc(r.name)}: {esc(r.note)}</p>' for r in runs if r.note)
+    return table(("backend", *STACK_BYTES), rows, right=(1, 2)) + f'<p class="foot">{note}</p>{more}'
 
 
 def free(view: KernelView) -> str:

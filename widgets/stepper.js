@@ -161,8 +161,10 @@ function stepper(root, ask) {
   label.append(jump);
   jump.addEventListener("change", () => {
     const found = /^(:?)\s*([\d,]+)$/.exec(jump.value.trim());
-    if (found) found[1] ? move("line", Number(found[2])) : goTo(Number(found[2].replaceAll(",", "")) - 1);
-    else { draw(); say("a step is a number, a line :number"); }
+    if (found) {
+      jump.value = ""; // so that the same line can be asked for again
+      found[1] ? move("line", Number(found[2])) : goTo(Number(found[2].replaceAll(",", "")) - 1);
+    } else { draw(); say("a step is a number, a line :number"); }
   });
   const options = {};
   more.append(pace, label);
@@ -183,6 +185,7 @@ function stepper(root, ask) {
   }
   function stop() { clearInterval(playing); playing = 0; play.textContent = "play"; }
   const source = find(".code");
+  const into = (field) => { field?.focus(); field?.select?.(); };
   const toLine = (x) => { if (x) move("line", Number(x.dataset.spanLine)); };
   source.addEventListener("click", (e) => { if (!getSelection()?.toString()) toLine(e.target.closest(".ln")); });
   root.addEventListener("keydown", (e) => {
@@ -190,7 +193,7 @@ function stepper(root, ask) {
     const listed = e.target.closest("[data-roving]"), arrow = e.key.length > 1;
     if (listed && e.key === "Enter") { toLine(e.target.closest(".ln")); return; }
     if (listed && arrow) return;
-    const id = MOVE_OF[e.key], keys = { p: () => play.click(), g: () => jump.focus(), i: () => root.closest(".slot").parentElement.querySelector("[data-ask]")?.focus(),
+    const id = MOVE_OF[e.key], keys = { p: () => play.click(), g: () => into(jump), i: () => into(root.closest(".slot").parentElement.querySelector("[data-ask]")),
       q: () => options.predict.click(), c: () => options.own.click(),
       "<": () => quicken(SPEEDS[Math.max(SPEEDS.indexOf(speed) - 1, 0)]), ">": () => quicken(SPEEDS[Math.min(SPEEDS.indexOf(speed) + 1, SPEEDS.length - 1)]) };
     if (id) move(e.shiftKey && arrow && id.length === 1 ? `line${id}` : id);

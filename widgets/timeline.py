@@ -47,13 +47,13 @@ def bars(report: Report) -> str:
         alike = list(equal)  # a simulation's steps are: one shape for all of them
         if kept:
             whole = [s for column in alike for s in column]
-            tip = f"{_named(whole, n * together)}: {sum(s.bytes for s in whole)} bytes kept"
+            tip = f"{_named(whole, n * together)}: {sum(s.bytes for s in whole):,} bytes kept"
             parts.append(_bar(n * width, width * len(alike), kept / most, tip))
         n += len(alike)
     for number, stretch in enumerate(report.stretches, 1):
         at, wide = stretch.first / len(steps) * WIDTH, stretch.steps / len(steps) * WIDTH
         times = max(s.times for s in steps[stretch.first : stretch.first + stretch.steps])
-        kept_before = f"before stretch {number}: {stretch.bytes} bytes kept"
+        kept_before = f"before stretch {number}: {stretch.bytes:,} bytes kept"
         parts.append(_bar(at, 2.0, stretch.bytes / most, kept_before, "#c05621"))
         again_to = f"made again up to {times} times"
         tip = f"stretch {number}: {stretch.steps} steps from number {stretch.first + 1} on, {again_to}"

@@ -18,8 +18,8 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     def emitted() -> tuple[list[str], list[int]]:
         return tasks.module(kernel, options, widths, *jit.triple_and_layout()).lines()
 
-    @lru_cache(maxsize=1)
     def optimised() -> object:
+        """A new module each time, because making code from one changes it."""
         module = jit.parse(with_locations(*emitted()))
         jit.optimise(module, tasks.vectorisable(kernel, widths), tasks.unrollable(kernel))
         return module
@@ -31,10 +31,9 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
         return stage("llvm-opt", *without_locations(str(optimised())))
 
     def asm() -> Stage:
-        module = optimised()
-        lines, ids = ASSEMBLY.lines(of_code(jit.assembly(module)))
-        count = ASSEMBLY.count(lines)
-        return Stage("asm", "\n".join(lines), tuple(ids), count, text_bytes(jit.object_code(module)))
+        lines, ids = ASSEMBLY.lines(of_code(jit.assembly(optimised())))
+        size = text_bytes(jit.compiled("\n".join(emitted()[0]), tasks.vectorisable(kernel, widths)))
+        return Stage("asm", "\n".join(lines), tuple(ids), ASSEMBLY.count(lines), size)
 
     return {"llvm": llvm, "llvm-opt": llvm_opt, "asm": asm}
 

@@ -76,13 +76,14 @@ class Tape:
         self._given = loss  # a torch tensor must live as long as its Tape
         loss = _as_dense(loss)
         if not isinstance(loss, Dense):
-            what = f"the loss of a Tape must be a 0-d field or ndarray, not {loss!r}"
-            raise QuadrantsRuntimeTypeError(what, code="QL2090")
+            what = f"a loss must be a 0-d field or ndarray, not {loss!r}"
+            help = "the program comes before its loss: qd.ad.check(program, loss)" if callable(loss) else ""
+            raise QuadrantsRuntimeTypeError(what, code="QL2090", help=help)
         if loss.element_shape or (set(loss.shape) - {1} if isinstance(loss, Ndarray) else loss.shape):
-            raise QuadrantsRuntimeError(f"the loss of a Tape must be 0-d, it is {loss!r}", code="QL2090")
+            raise QuadrantsRuntimeError(f"a loss must be 0-d, it is {loss!r}", code="QL2090")
         if not loss.has_grad():
             raise QuadrantsRuntimeError(
-                f"the loss of a Tape must have a gradient, it is {loss!r}",
+                f"a loss must have a gradient, it is {loss!r}",
                 code="QL2090",
                 help="make it with needs_grad=True; a tensor, with requires_grad=True",
             )

@@ -127,8 +127,11 @@ class Kernel(Launchable):
         update_wrapper(self, fn, updated=())
 
     def sizes(self) -> Sizes:
-        """A table with a row for each adstack of the gradient and its depth in the last gradient launch."""
-        return self.grad.sizes()
+        """A table with a row for each adstack of the gradient and its depth in the last gradient launch, or in that of
+        both in one if there was no other."""
+        from quadrants_lab.runtime.record.inspect import sizes
+
+        return sizes(self.grad.dispatcher, self.value_and_grad.dispatcher)
 
     def export(self, path: str | Path, iterations: Sequence[object] = ()) -> Path:
         """Writes the inspector of the last launches to a file: a page for any browser (.html), or data that

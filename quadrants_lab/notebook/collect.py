@@ -40,6 +40,7 @@ from quadrants_lab.widgets import model as V
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
 MOST_OF_CELL = 1200  # statements of all these kernels of a cell
+_REVERSES = ("reverse", "value and gradient")  # the passes that make reverse code
 FRONT_END = "The front end: the Python function as IR, loops and branches as they stand in the source."
 
 
@@ -52,8 +53,8 @@ STEPS: WeakKeyDictionary[Dispatcher, V.StepsView | str] = WeakKeyDictionary()
 def remember(recorder: Recorder) -> None:
     """Keeps the steps of launches without making a view, in case a view is asked for later."""
     for owner, records in _by_kernel(recorder).items():
-        RECORDED.pop(owner, None)
-        STEPS[owner] = steps_view(records, owner.source.file, recorder.past)
+        RECORDED.pop(owner.root, None)
+        STEPS[owner.root] = steps_view(records, owner.source.file, recorder.past)
 
 
 @contextmanager
@@ -73,7 +74,8 @@ def _by_kernel(recorder: Recorder) -> dict[Dispatcher, dict[str, LaunchRecord]]:
     found: dict[Dispatcher, dict[str, LaunchRecord]] = {}
     for record in records:
         owner = record.plan.owner
-        found.setdefault(forward_of.get(owner, owner), {})[record.mode] = record
+        home = owner.forward if record.mode == "dual" else forward_of.get(owner)
+        found.setdefault(home or owner, {})[record.mode] = record
     return found
 
 
@@ -82,10 +84,12 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     on several backends."""
     view = V.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
-    for owner, of_kernel in _by_kernel(recorder).items():
+    groups = _by_kernel(recorder)
+    for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier, recorder.past))
-        RECORDED[owner] = view.kernels[-1]
+        if owner is owner.root or owner.root not in groups:  # it may only have run without derivatives
+            RECORDED[owner.root] = view.kernels[-1]
         view.kernels[-1].tapes = tapes
     _make_small(view)
     return view
@@ -112,7 +116,7 @@ def kernel_view(
     earlier: Sequence[LaunchRecord] = (),
     past: Iterable[LaunchRecord] = (),
 ) -> V.KernelView:
-    """The view of one kernel: ``plans`` and ``records`` by mode ("forward", "reverse"), at least one plan."""
+    """The view of one kernel: ``plans`` and ``records`` by mode (a key of `MODES`), at least one plan."""
     source = next(iter(plans.values())).compiled.source
     file = source.file
     view = V.KernelView(source.name, file, source_lines(source), devices=devices)
@@ -123,7 +127,7 @@ def kernel_view(
             record = records[mode]
             view.launches.append(launch_view(record, compared.get(record.number, []), earlier))
     view.steps = steps_view(records, file, past)
-    gradient = plans.get("reverse")
+    gradient = plans.get("reverse") or plans.get("both")
     if isinstance(gradient, GradientPlan):
         _add_stacks(view, gradient, records.get("reverse"))
     return view
@@ -191,19 +195,20 @@ def _lowered(job: Job) -> list[V.PassView]:
 
 def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
     steps, arch = trace_of(plan.compiled).steps, plan.session.settings.backend
-    if mode == "forward":
-        first = plan.compiled.lowered.kernel if not steps else steps[0].before
-        front = V.PassView("front end", None, first, plan.compiled.clock.front, FRONT_END)
-        view.traces["forward"] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
+    if mode in ("forward", "dual"):
+        front = V.PassView("front end", None, plan.compiled.lowered.kernel, plan.compiled.clock.front, FRONT_END)
+        view.traces[MODES[mode]] = [front, *pass_views([*steps, *_lowering(plan)], pass_docs())]
         return
-    start, at = (next((n for n, s in enumerate(steps) if s.name == name), 0) for name in ("unroll", "reverse"))
+    gradient = MODES[mode]
+    start = next((n for n, s in enumerate(steps) if s.name == "unroll"), 0)
+    at = next((n for n, s in enumerate(steps) if s.name in _REVERSES), 0)
     own = [s for s in steps[start:] if s.before.mode != "count"]
-    view.traces["gradient"] = pass_views(own, pass_docs())
+    view.traces[gradient] = pass_views(own, pass_docs())
     if lowering := _lowering(plan):
-        view.traces[f"gradient on {arch}"] = pass_views(lowering, pass_docs())
+        view.traces[f"{gradient} on {arch}"] = pass_views(lowering, pass_docs())
     for name in _backends(plan)[1:] if stack_allocas(plan.kernel) else ():  # stacks differ between backends
         job = Job(name, LOWERED, plan.kernel, plan.compiled.options, view.file)
-        view.lowered[f"gradient on {name}"] = V.Lazy(LOWERED, name, partial(_lowered, job))
+        view.lowered[f"{gradient} on {name}"] = V.Lazy(LOWERED, name, partial(_lowered, job))
     counting = [s for s in steps[at:] if s.before.mode == "count"]
     if counting:
         doc = "The counting slice: the forward slice that only counts pushes, run before the gradient."
@@ -226,7 +231,7 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
     values = _values(plan, record)
     rows = record.report if record is not None else plan.report() if plan.depths else ()
     steps = trace_of(plan.compiled).steps
-    forward = next((s.before for s in steps if s.name == "reverse"), None)
+    forward = next((s.before for s in steps if s.name in _REVERSES), None)
     why = on_stacks(forward) if rows and forward is not None else {}
     view.stacks = stack_views(kernel, rows, file, values, {v: k.uses for v, k in why.items()})
     for stack in view.stacks:
@@ -265,8 +270,8 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
 def _times(record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> list[tuple[str, float]]:
     """The times of compilation, if that was in the cell, and of launches, all by one clock."""
     clock = record.plan.compiled.clock
-    of_kernel = [n for n in earlier if (n.kernel, n.mode) == (record.kernel, record.mode) and not n.failed]
-    launches = [*of_kernel, record]
+    alike = [n for n in earlier if n.plan.compiled is record.plan.compiled and not n.failed]
+    launches = [*alike, record]
     first, warm = [n.seconds for n in launches if n.first], [n.seconds for n in launches if not n.first]
     rows = []
     if first:
@@ -308,8 +313,9 @@ def last_view(kernel: Kernel) -> V.KernelView | None:
     """The view of the kernel's last recorded launches; if none was recorded, of its last launches; None without any."""
     if kernel.dispatcher in RECORDED:
         return RECORDED[kernel.dispatcher]
-    last = {"forward": kernel.dispatcher.last, "reverse": kernel.grad.dispatcher.last}
-    plans = {mode: plan for mode, plan in last.items() if plan is not None}
+    own, others = kernel.dispatcher, (kernel.grad.dispatcher, kernel.value_and_grad.dispatcher)
+    launched = {x.mode: x.last for x in (*own.variants.values(), own, *others) if x.last is not None}
+    plans = {mode: launched[mode] for mode in MODES if mode in launched}
     if not plans:
         return None
     view = kernel_view(plans, {}, {})

@@ -18,8 +18,10 @@ from quadrants_lab.widgets.run import backends
 from quadrants_lab.widgets.terminal import drawn
 
 Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
-MODES = {"forward": "forward", "reverse": "gradient"}
+MODES = {"forward": "forward", "dual": "forward mode", "reverse": "gradient", "both": "value and gradient"}
 NOT_KEPT = "its data was not kept: it takes more than the memory set aside for records"
+
+APART = "in the cell only iterations that push had stacks, and ran apart; here, and on the others, all have them"
 
 
 def home(record: LaunchRecord) -> str:
@@ -80,6 +82,8 @@ def _run(record: LaunchRecord, row: Available) -> BackendRun:
     run.lane_bytes, run.heap_bytes = made.lane_bytes, made.heap_bytes
     if row.name == home(record):  # the results that the cell saw
         run.arrays = results(record)
+        if record.plan.last_kernel is not record.plan.kernel:
+            run.note = "; ".join(filter(None, (run.note, APART)))
     else:
         _differences(run, record, made)
     return run

@@ -42,6 +42,11 @@ class Displayable:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.static()}
 
+    def _ipython_display_(self) -> None:
+        from IPython.core.getipython import get_ipython
+
+        self.display(get_ipython())
+
     def display(self, shell: Any) -> None:
         """Displays the live widget and the static copy, which the widget hides; in a terminal prints text."""
         if not in_notebook(shell):

@@ -18,7 +18,7 @@ from quadrants_lab.notebook import errors, experiment, show
 from quadrants_lab.notebook.backends import Backends
 from quadrants_lab.notebook.cell import Cell, compile_cell
 from quadrants_lab.notebook.collect import cell_view, remember
-from quadrants_lab.notebook.compare import Compared, compare, home, place, tables
+from quadrants_lab.notebook.compare import MODES, Compared, compare, home, place, tables
 from quadrants_lab.notebook.complete import matcher
 from quadrants_lab.notebook.history import remember_edit
 from quadrants_lab.notebook.inspection import Inspection
@@ -117,7 +117,8 @@ class QuadrantsMagics(Magics):
 
     @line_magic
     def qdinspect(self, line: str) -> None:
-        """`%qdinspect k`: the inspector of kernel k, as of its last launches."""
+        """`%qdinspect k`: the inspector of kernel k, as of its last launches in a `%%qdkernel` cell, or of its last
+        ones if there were none."""
         __tracebackhide__ = True
         kernel = self._kernel("%qdinspect", line.strip())
         try:
@@ -216,7 +217,7 @@ def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
 def _timing_table(recorder: Recorder) -> str:
     rows = experiment.timings(recorder)
     return "\n".join(
-        f"{kernel:<16} {'gradient' if mode == 'reverse' else mode:<9} {seconds(median):>9}   median of {count} launches"
+        f"{kernel:<16} {MODES[mode]:<12} {seconds(median):>9}   median of {count} launches"
         for kernel, mode, median, count in rows
     )
 

@@ -35,18 +35,13 @@ _Key = tuple[int, str, str]  # task, iteration, place
 def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[LaunchRecord] = ()) -> V.StepsView | str:
     """The steps of a kernel's launches and gradients, opened at its last gradient, or at its last launch if there is no
     gradient; or why there are none. ``past``: earlier launches of any kernel."""
-    record = records.get("reverse") or records.get("forward")
+    record = records.get("reverse") or records.get("forward") or next(iter(records.values()), None)
     if record is None:
         return "none of its launches was recorded: launch it in a %%qdkernel cell"
     owners = [r.plan.owner for r in records.values()]
     launches = [*(r for r in past if r.plan.owner in owners), *records.values()]
-    steps = {(_number(r), r.mode): _Launch(r, file).steps() for r in launches}
-    return V.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((_number(record), record.mode)))
-
-
-def _number(record: LaunchRecord) -> int:
-    """Number of the launch in the program, from 1; for a gradient the number of its launch."""
-    return 1 + (record.of if record.of >= 0 else record.number)
+    steps = {(r.launch, r.mode): _Launch(r, file).steps() for r in launches}
+    return V.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((record.launch, record.mode)))
 
 
 class _Launch:
@@ -55,7 +50,7 @@ class _Launch:
     def __init__(self, record: LaunchRecord, file: str) -> None:
         plan = record.plan
         self.kernel, self.file, self.mode = plan.kernel, file, MODES[record.mode]
-        self.number = _number(record)
+        self.number = record.launch
         self.launch = launch_data(record)
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
         self.compilers = added_names(plan.compiled.source.node)

@@ -270,7 +270,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     run()  # over the same recording
     plain, budget = first.report, run(memory=200).report
     assert (plain.made_again, plain.stretches) == (0, [])
-    said = f"24 steps under no budget: at most {plain.kept_bytes} bytes kept, 0 steps made again\nwhat gradients read"
+    said = f"24 steps under no budget: at most {plain.kept_bytes:,} bytes kept, 0 steps made again\nwhat gradients read"
     assert str(plain).startswith(said)
     assert [row.what for row in plain.steps] == ["grown", "scaled"] * 12
     assert sum(row.bytes for row in plain.steps) == plain.kept_bytes - 24  # c, as it was in the end
@@ -286,7 +286,7 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     html = inlined(timeline(budget))
     assert html.count("<title>") >= 2 * len(budget.stretches)
     long = replace(plain, steps=[replace(row, what="grown", bytes=16) for row in plain.steps * 20])
-    assert re.findall("<title>(.*?)</title>", timeline(long)) == ["steps 1 to 480 (grown): 7680 bytes kept"]
+    assert re.findall("<title>(.*?)</title>", timeline(long)) == ["steps 1 to 480 (grown): 7,680 bytes kept"]
     assert "made again up to" in html
     row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
     told = re.findall(row, html)

@@ -4,6 +4,7 @@ import pytest
 from cpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import cpu
+from quadrants_lab.backends.cpu.listings import text_bytes
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir.parse import parse_kernel
@@ -59,6 +60,13 @@ def test_stages(options: object) -> None:
         assert "!dbg" not in stage.text
         assert ".loc" not in stage.text
     assert made["asm"].code_bytes > 100
+
+
+def test_the_stages_are_those_of_what_runs_in_any_order() -> None:
+    made = cpu.stages(KERNEL, FAST)
+    asm, optimised = made["asm"](), made["llvm-opt"]()  # making machine code changes a module
+    assert asm.code_bytes == text_bytes(cpu.load(KERNEL, FAST).object)
+    assert optimised.text == cpu.stages(KERNEL, FAST)["llvm-opt"]().text
 
 
 def test_object_code_reloads() -> None:

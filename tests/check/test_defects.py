@@ -150,3 +150,54 @@ def test_one_wrong_element_of_many_is_found_in_single_precision(factor) -> None:
     if factor != 1.0:
         assert report["x"].causes[0].kind == "custom gradient"
         assert "x.grad[777] becomes" in str(report)
+
+
+@pytest.mark.parametrize("by", ["a kernel", "Python"])
+@pytest.mark.parametrize("factor", [0.9, 1.0])
+def test_an_error_that_all_of_many_elements_have_in_common_is_found(factor, by) -> None:
+    """Along a direction of random signs their contributions nearly cancel out, and the error with them: what is left
+    of it is within the tolerance of forward mode, and within the noise of so large a loss."""
+    qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
+    x, v = (qd.field(qd.f32, 40_000, needs_grad=True) for _ in range(2))
+    y = qd.field(qd.f32, (), needs_grad=True)
+    x.from_numpy(np.random.default_rng(1).random(40_000).astype(np.float32))
+
+    @qd.kernel
+    def waves():
+        for i in x:
+            y[None] += qd.sin(x[i]) + 30.0
+
+    @qd.kernel
+    def total():
+        for i in x:
+            y[None] += v[i] + 30.0
+
+    @qd.kernel
+    def slopes():
+        for i in x:
+            x.grad[i] += factor * qd.cos(x[i]) * (y.grad[None] + v.grad[i])
+
+    @qd.ad.grad_replaced
+    def forward():
+        if by == "Python":
+            v.from_numpy(np.sin(x.to_numpy()))
+        else:
+            waves()
+
+    @qd.ad.grad_for(forward)
+    def back():
+        if by == "Python":
+            y.grad[None] = 0.0
+        slopes()
+
+    def run():
+        forward()
+        if by == "Python":
+            total()
+
+    (verdict, *_) = qd.ad.check(run, y, x).verdicts
+    assert verdict.kind == ("right" if factor == 1.0 else "wrong"), verdict
+    if factor != 1.0:
+        (cause,) = verdict.causes
+        assert cause.kind == "custom gradient"
+        assert ("0.9 times what it should" if by == "a kernel" else "launches nothing") in cause.says

@@ -127,6 +127,11 @@ def test_a_loss_without_gradient_is_refused(b) -> None:
         qd.ad.check(lambda: None, b.y, b.h)
 
 
+def test_a_program_in_the_place_of_the_loss_is_named(b) -> None:
+    with pytest.raises(qd.QuadrantsRuntimeTypeError, match=r"the program comes before its loss"):
+        qd.ad.check(b.y, lambda: None)
+
+
 def test_a_nan_of_one_input_is_no_fault_of_another(b) -> None:
     x, g, y = b.x, b.w, b.y
 

@@ -1,11 +1,13 @@
 """The magics in a shell: what a cell leaves behind, what it says when it goes wrong, and that the next one works."""
 
+import itertools
 import re
 
 import numpy as np
 import pytest
 
 import quadrants_lab as qd
+from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.notebook import experiment, show
 
 SETUP = """
@@ -358,6 +360,69 @@ def test_show_needs_no_shell(shell, cell):
     shown = show(shell.user_ns["wave"])
     assert "operand of sin" in str(shown)
     assert set(shown._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_a_launch_and_its_gradient_in_one_kernel_are_shown(shell, cell):
+    assert cell(WAVE.replace("n[None]", "5") + "y.grad[None] = 1\nwave.value_and_grad()").ok
+    wave = shell.user_ns["wave"]
+    (view,) = show(wave).view.kernels
+    assert list(view.code) == ["value and gradient"]
+    shown = [line.text for line in view.code["value and gradient"][0].make().lines]
+    assert "\n".join(shown) == wave.value_and_grad.code("llvm")
+    assert "value and gradient on cpu" in view.traces
+    assert [row.depth for row in wave.sizes()] == [5]
+    assert "operand of sin" in str(show(wave))
+
+
+TANGENT = """
+u = qd.field(qd.f64, shape=3, needs_dual=True)
+z = qd.field(qd.f64, shape=(), needs_dual=True)
+
+@qd.kernel
+def sines():
+    for i in u:
+        z[None] += qd.sin(u[i])
+
+sines()
+with qd.ad.FwdMode(loss=z, param=u, seed=[1, 1, 1]):
+    sines()
+z.dual[None]
+"""
+
+
+def test_a_launch_in_forward_mode_is_shown_beside_that_of_values(cell, shell):
+    ran = cell("%%qdkernel --time" + TANGENT)
+    assert ran.ok
+    assert "cannot be shown" not in ran.text
+    assert re.search(r"sines +forward mode +[\d.]+ .s", ran.text)
+    (view,) = show(shell.user_ns["sines"]).view.kernels
+    assert list(view.code) == list(view.traces) == [x.mode for x in view.launches] == ["forward", "forward mode"]
+    assert "forward mode of sines, iteration 1" in cell("%qdstep sines 1 --launch 2").text
+
+
+def test_what_is_shown_of_launches_outside_of_a_cell_is_what_ran(shell, cell):
+    """The passes run again for it, and those of a counting slice are none of the gradient."""
+    body = "\n        for _ in range(3):\n            if v > 0.9:\n                break\n            v = qd.sin(v)"
+    text = "@qd.kernel\ndef k():\n    for i in x:\n        v = x[i]" + body + "\n        y[None] += v\n"
+    assert cell(text + "k()\ny.grad[None] = 1\nk.grad()").ok
+    (view,) = show(shell.user_ns["k"]).view.kernels
+    assert "counting" in view.traces
+    for passes in view.traces.values():
+        for a, b in itertools.pairwise(passes):
+            assert print_kernel(a.after) == print_kernel(b.before)
+
+
+def test_times_are_those_of_one_specialisation(shell, cell):
+    text = "@qd.kernel\ndef fill(a: qd.types.ndarray()):\n    for i in a:\n        a[i] += 1.0\n"
+    assert cell("%%qdkernel\n" + text + "for d in (np.float32, np.float32, np.float64):\n    fill(np.zeros(3, d))").ok
+    (view,) = show(shell.user_ns["fill"]).view.kernels
+    assert "warm launch" not in dict(view.launches[0].times)
+
+
+@pytest.mark.parametrize("magic", ["%%qdkernel --quiet", "%%qdkernel", ""], ids=["quiet", "shown", "not in a cell"])
+def test_a_kernel_that_ran_only_without_derivatives_is_inspected(cell, magic):
+    assert cell(f"{magic}\n{WAVE}@qd.ad.no_grad\ndef run():\n    wave()\n\nwith qd.ad.Tape(y):\n    run()").ok
+    assert "code of forward" in cell("%qdinspect wave").text
 
 
 def test_a_kernel_without_launch_has_nothing_to_show(shell, cell):

@@ -443,6 +443,14 @@ def test_a_wide_table_is_a_list_in_a_narrow_window(page: Page, width: int):
     page.wait_for_function("() => !document.querySelector('.qdi .stacked')")
 
 
+def test_a_stack_covers_less_of_a_narrow_column(page: Page):
+    badge = show(page, "Linked").locator(".badge.push")
+    assert badge.inner_text() == "v 50"
+    for name in ("IR after", "Code"):
+        page.get_by_role("button", name=name, exact=True).click()
+    assert badge.inner_text() == "stack v: depth 50"
+
+
 def test_keys(page: Page):
     show(page, "Run")
     page.get_by_role("tab", name="Run").focus()

@@ -9,10 +9,10 @@ import pytest
 from notebook.sample import cell_view
 
 from quadrants_lab.notebook.inspection import as_text
-from quadrants_lab.widgets import pack
+from quadrants_lab.widgets import pack, run
 from quadrants_lab.widgets.export import page
 from quadrants_lab.widgets.highlight import highlight
-from quadrants_lab.widgets.model import ArrayView, CellView, CodeView, Line, StageView
+from quadrants_lab.widgets.model import ArrayView, BackendRun, CellView, CodeView, Line, StageView
 from quadrants_lab.widgets.pack import answers, small_answers
 from quadrants_lab.widgets.panes import PANES, render, shape
 from quadrants_lab.widgets.static import MOST_TEXT, static_html
@@ -86,6 +86,13 @@ def test_pictures_do_not_take_the_room_of_other_panes(view):
     kept = list(small_answers(CellView("cell", [replace(kernel, launches=[launch], tapes=[])])))
     assert {"0/passes", "0/cfg", "0/steps", "0/matrix", "0/run"} <= {*kept}
     assert kept.index("0/cfg") < kept.index("0/run")
+
+
+def test_the_picture_of_an_array_is_as_large_for_each_backend():
+    mine = ArrayView("x", "f32", (4,), "1 2 3 4", image="data:image/png;base64,")
+    shown = run.arrays([mine], [BackendRun("vulkan", arrays=[mine])])
+    assert len(set(re.findall(r'style="([^"]*)"', shown))) == 1
+    assert shown.count("f32[4]") == 1
 
 
 def test_the_front_end_is_not_counted_as_a_pass(view):

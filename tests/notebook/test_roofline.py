@@ -1,5 +1,8 @@
 """The least work of a launch, counted from its IR, and how the Run pane shows it."""
 
+
+import re
+
 import numpy as np
 import pytest
 from sessions import sessions
@@ -127,7 +130,9 @@ def test_the_pane_is_made_on_demand(arch):
     with recording() as recorder:
         double()
     view = cell_view("", recorder)
-    assert "how near it is to the device" in render(view, "0/run")
+    offer = re.search(r"<button[^>]*>how near it is to the device", render(view, "0/run"))
+    assert offer
+    assert "role" not in offer[0]  # it is a button, and no choice among one
     token = ONLY_READY.set(True)
     try:
         with pytest.raises(NotReady, match="the roofline"):

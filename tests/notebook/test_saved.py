@@ -7,6 +7,7 @@ import json
 import re
 
 import pytest
+from IPython.core.formatters import DisplayFormatter
 from notebook.test_magics import SETUP, WAVE, cell  # noqa: F401
 
 import quadrants_lab as qd
@@ -50,6 +51,16 @@ def test_a_file_is_inspected_without_the_kernel(wave, tmp_path):
     again = qd.inspect(seen.export(tmp_path / "again.json"))
     assert again.answers == seen.answers
     assert unpack(held(seen.export(tmp_path / "k.html").read_text())["answers"]) == seen.answers
+
+
+def test_a_file_that_is_the_result_of_a_cell_is_displayed_live(wave, tmp_path, monkeypatch):
+    seen = qd.inspect(wave.export(tmp_path / "k.json"))
+    shells = []
+    monkeypatch.setattr(seen, "display", shells.append)
+    formatter = DisplayFormatter()
+    formatter.ipython_display_formatter.enabled = True
+    assert formatter.format(seen) == ({}, {})  # nothing is left for the formatters of static HTML and text
+    assert len(shells) == 1
 
 
 @pytest.mark.parametrize(("name", "text", "says"), [

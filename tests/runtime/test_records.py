@@ -92,7 +92,8 @@ def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.Monke
     assert forward[0].inputs["big"] is forward[1].inputs["big"] is forward[2].inputs["big"]
     assert forward[0].copied > 4000 > forward[1].copied
     back = [r for r in (*records.past, *records.records()) if r.mode == "reverse" and r.kernel == "scaled"]
-    assert [r.of for r in back] == [2, 1, 0]
+    assert [r.launch for r in forward] == [1, 2, 3]
+    assert [r.launch for r in back] == [3, 2, 1]
     monkeypatch.setattr(module, "PAST_BYTES", 40)
     with recording() as records:
         for by in (2.0, 3.0, 4.0, 5.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,22 +25,37 @@ class Differentiable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Memory, and a copy of its gradient, flat and f64."""
+    """Memory, a copy of its gradient, flat and f64, and the direction along which it is moved."""
 
     memory: Memory
     gradient: npt.NDArray[np.float64]
+    direction: npt.NDArray[np.float64]
 
     @property
     def shape(self) -> tuple[int, ...]:
         shape: tuple[int, ...] = self.memory.operand.shape
         return shape
 
+    def along_signs(self) -> Input:
+        """The same along the signs of the gradient, so that none of its contributions cancel out. Where it is 0, the
+        direction stays."""
+        signs = np.where(self.gradient == 0, self.direction, self.gradient)
+        return replace(self, direction=np.copysign(self.direction, signs))
+
 
 def inputs_of(fields: Mapping[str, Differentiable]) -> dict[str, Input]:
     """The inputs by the same names, with their current gradients."""
-    return {
-        name: Input(x._memory, x.grad._memory.copy().reshape(-1).astype(np.float64)) for name, x in fields.items()
-    }
+    gradients = {name: x.grad._memory.copy().reshape(-1).astype(np.float64) for name, x in fields.items()}
+    return {name: Input(x._memory, gradients[name], _direction(gradients[name].size)) for name, x in fields.items()}
+
+
+def _direction(size: int) -> npt.NDArray[np.float64]:
+    """A direction with elements of different sizes, because equal elements of a gradient would cancel out along 1 and
+    -1. All sizes are exact in f16."""
+    draw = np.random.default_rng(0)
+    direction: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
+    direction *= draw.integers(32, 65, size) / 64
+    return direction
 
 
 def launched(launches: Launches) -> Iterator[tuple[Plan, tuple[Any, ...]]]:

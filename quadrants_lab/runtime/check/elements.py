@@ -53,9 +53,9 @@ def wrong_elements(tangents: Tangents, x: Input, tolerance: float, until: float)
 
     def differs(where: npt.NDArray[np.intp]) -> bool:
         direction = np.zeros(gradient.size)
-        direction[where] = draw.integers(32, 65, where.size) / 64
+        direction[where] = np.copysign(draw.integers(32, 65, where.size) / 64, gradient[where])
         found = tangents.along(x.memory, direction)
-        size = float(np.abs(gradient) @ direction)
+        size = float(np.abs(gradient @ direction))
         off, most = abs(found - float(gradient @ direction)), tolerance * max(size, abs(found), 1e-3 * scale)
         return not off <= most and not off - tangents.rounding(x.memory, direction, found, (3,)) <= most
 

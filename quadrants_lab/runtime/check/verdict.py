@@ -3,7 +3,9 @@
 All elements of a field are moved at once, along a direction whose elements are from 1/2 to 1 in size, by steps of
 several widths. Too wide a step is not linear and too narrow a one is lost in rounding, so the one that agrees best
 counts. If none agrees, elements are moved one by one. Forward mode gives the derivative along the same direction
-without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers cannot show.
+without a step, as exactly as the gradient: it sees errors that differences of 32-bit numbers cannot show. Contributions
+of many elements nearly cancel out along that direction, and with them an error that all have in common, such as a
+factor. So a gradient that agrees is compared along its own signs, too.
 
 `%%qdkernel --check`, `python -m quadrants_lab check`, ``qd.ad.Tape(grad_check=...)`` and ``qd.ad.check`` use it.
 """
@@ -138,10 +140,18 @@ def _again(launches: Launches) -> None:
 
 def _verdict(state: Check, name: str, x: D.Input) -> Verdict:
     """The verdict on one input, with its causes."""
+    tolerance, signs = _AGREES_FORWARD[state.bits], x.along_signs()
     tangent = _tangent(state, x) if np.isfinite(x.gradient).all() else None
+    if tangent is not None and tangent.apart <= tolerance and (other := _tangent(state, signs)) is not None:
+        if other.apart > tolerance:
+            x, tangent = signs, other
+        tangent = replace(tangent, apart=max(tangent.apart, other.apart))
     seen = _by_differences(state, name, x, tangent)
+    if tangent is None and seen.kind == "right":
+        again = _by_differences(state, name, signs, None)
+        x, seen = (signs, again) if again.kind == "wrong" else (x, seen)
     if tangent is not None:
-        agrees = tangent.apart <= _AGREES_FORWARD[state.bits]
+        agrees = tangent.apart <= tolerance
         says, kind = seen.says, seen.kind
         if not agrees and kind == "right" and state.own and _contradict(seen.moves, tangent, _AGREES[state.bits]):
             return replace(seen, says=f"{says}; a function with a custom gradient hides some of it from forward mode")
@@ -216,7 +226,7 @@ def _mismatched(state: Check, x: D.Input) -> Cause | None:
         _again(state.launches)
         found = None
         with suppress(TooLong):
-            found = DP.find_mismatch(state.tangents, x.memory, _direction(x), part * tolerance)
+            found = DP.find_mismatch(state.tangents, x.memory, x.direction, part * tolerance)
         if found is not None:
             state.say("the statement at which they part")
             close = narrow(state.tangents, found, tolerance)
@@ -228,7 +238,7 @@ def _mismatched(state: Check, x: D.Input) -> Cause | None:
 def _traced(state: Check, x: D.Input, seen: Verdict) -> Trace | None:
     """Follows all elements of the input; if that takes too long, only the most wrong one, or one at a kink."""
     with suppress(TooLong, QuadrantsError, ArithmeticError):
-        return follow(state.launches, state.loss, x.memory, _direction(x), min(FOLLOWED / 2, state.seconds))
+        return follow(state.launches, state.loss, x.memory, x.direction, min(FOLLOWED / 2, state.seconds))
     at = seen.at
     if at is None:
         at = _bent(state, x, seen.moves) if seen.kind == "kink" else x.gradient.size // 2
@@ -249,7 +259,7 @@ def _tangent(state: Check, x: D.Input) -> Tangent | None:
     """The comparison with forward mode; None if that is not possible or gives no finite number."""
     if not state.tangents.possible:
         return None
-    direction = _direction(x)
+    direction = x.direction
     try:
         found = state.tangents.along(x.memory, direction)
     except QuadrantsError:  # a kernel has a gradient but no tangent
@@ -267,21 +277,11 @@ def _tangent(state: Check, x: D.Input) -> Tangent | None:
     return Tangent(found, expected, off / size)
 
 
-def _direction(x: D.Input) -> npt.NDArray[np.float64]:
-    """A direction with elements of different sizes, because equal elements of a gradient would cancel out along 1 and
-    -1. All sizes are exact in f16."""
-    draw = np.random.default_rng(0)
-    size = x.gradient.size
-    direction: npt.NDArray[np.float64] = np.where(draw.random(size) < 0.5, -1.0, 1.0)
-    direction *= draw.integers(32, 65, size) / 64
-    return direction
-
-
 _JUMPS = "is zero, and the loss moves in jumps: rounding, comparisons, integers"
 
 
 def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None) -> Verdict:
-    found = tuple(D.moves(state.launches, state.loss, x, _direction(x), WIDTHS))
+    found = tuple(D.moves(state.launches, state.loss, x, x.direction, WIDTHS))
     if not np.isfinite(x.gradient).all():
         return Verdict(name, "nonfinite", "has elements that are NaN or infinite", found)
     if not found:
@@ -434,7 +434,7 @@ def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | 
 def _bent(state: Check, x: D.Input, found: Sequence[D.Move]) -> int:
     """The element that bends the loss the most, found by bisection at the narrowest step at which the bend shows."""
     width = min((m.relative for m in found if abs(m.bend) > 8 * m.noise), default=WIDTHS[0])
-    where, direction = np.arange(x.gradient.size), _direction(x)
+    where, direction = np.arange(x.gradient.size), x.direction
 
     def bend(half: npt.NDArray[np.intp]) -> float:
         some = np.zeros_like(direction)

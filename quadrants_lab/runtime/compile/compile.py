@@ -67,10 +67,11 @@ def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) 
 def _trace_again(compiled: C.Compiled) -> pipeline.Trace:
     with warnings.catch_warnings(), _recorded() as trace:
         warnings.simplefilter("ignore")  # they were given when the kernel was compiled
-        made = compiled.lowered.kernel  # not the source: its names may mean other values by now
-        kernel = make_ir(made, compiled.mode, compiled.options)
+        # not from the source: its names may mean other values by now
+        tasks = tasks_ir(compiled.lowered.kernel, compiled.options)
+        kernel = _in_mode(tasks, compiled.mode, compiled.options)
         if compiled.counter is not None:
-            _counting_ir(kernel, tasks_ir(made, compiled.options), compiled.options)
+            _counting_ir(kernel, tasks, compiled.options)
     return trace
 
 

@@ -236,6 +236,11 @@ class Dispatcher:
         ]
 
     @property
+    def root(self) -> Dispatcher:
+        """The kernel's own dispatcher, of which this may be a mode."""
+        return self if self.forward is None else self.forward.root
+
+    @property
     def is_variant(self) -> bool:
         """Whether it is a variant in mode "forward"."""
         return self.constant or self.second

@@ -131,18 +131,19 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
 
 
 @deeply_recursive
-def sizes(dispatcher: Dispatcher) -> Sizes:
-    """The report of the last gradient launch."""
+def sizes(*dispatchers: Dispatcher) -> Sizes:
+    """The report of the last gradient launch, of the first dispatcher that has one."""
     from quadrants_lab.autodiff.explain import unstacked
     from quadrants_lab.autodiff.unroll import unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
     from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
     from quadrants_lab.runtime.gradient.plan import GradientPlan
 
-    plan = dispatcher.last
-    if not isinstance(plan, GradientPlan) or plan.session is not S.current():
+    last = [x.last for x in dispatchers]
+    plan = next((p for p in last if isinstance(p, GradientPlan) and p.session is S.current()), None)
+    if plan is None:
         raise QuadrantsRuntimeError(
-            f"the gradient of kernel {dispatcher.name} was not launched yet",
+            f"the gradient of kernel {dispatchers[0].name} was not launched yet",
             code="QL2066",
             help="stacks are sized at launch: call .grad(...) first",
         )

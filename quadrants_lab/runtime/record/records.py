@@ -43,7 +43,8 @@ class LaunchRecord:
     ``shapes``: of all its arrays. ``returned``: the values of its "ret" buffers. ``report``, for a gradient: a row for
     each adstack. ``kept``: a row for each buffer whose overwritten values the launch saved. ``draws``: the launch
     number of its random draws. ``first``: whether it is the first launch of its specialisation. ``number``: its
-    position in the recording, from 0. ``of``: for a gradient, the number of its launch, -1 if that was not recorded.
+    position in the recording, from 0. ``launch``: its number among the launches that are no gradients, from 1; for a
+    gradient that of its launch, or a number of its own if that was not recorded.
     ``memories``: each buffer's memory, and its version after the launch. ``first_elements``: set by `first_elements` if
     there are no inputs. ``copied``: bytes of copies that no other record shares. ``data``: cache of `launch_data`."""
 
@@ -60,7 +61,7 @@ class LaunchRecord:
     seconds: float = 0.0
     first: bool = False
     failed: bool = False
-    of: int = -1
+    launch: int = 0
     memories: dict[str, tuple[Memory, int]] = field(default_factory=dict)
     first_elements: Arrays = field(default_factory=dict)
     copied: int = 0
@@ -100,10 +101,11 @@ class Recorder:
     last: dict[Any, LaunchRecord] = field(default_factory=dict)
     earlier: deque[LaunchRecord] = field(default_factory=lambda: deque(maxlen=10_000))
     launches: int = 0
+    forward_launches: int = 0
     tapes: dict[int, Callable[[], Any]] = field(default_factory=dict)
     past: deque[LaunchRecord] = field(default_factory=deque)
     _past_bytes: int = 0
-    _forward: dict[tuple[Any, int], int] = field(default_factory=dict)  # (gradient, launch number) -> record number
+    _launch_of: dict[tuple[Any, int], int] = field(default_factory=dict)  # (gradient, launch number) -> ``launch``
     _known: WeakValueDictionary[int, npt.NDArray[Any]] = field(default_factory=WeakValueDictionary)
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
@@ -136,10 +138,12 @@ class Recorder:
         record.report = tuple(plan.report())
         record.kept = tuple(plan.kept()) if plan.owner.mode == "reverse" else ()
         record.draws = plan.drawn()
-        if plan.owner.mode == "reverse":
-            record.of = self._forward.get((plan.owner, record.draws), -1)
-        elif plan.owner.gradient is not None:
-            self._forward.setdefault((plan.owner.gradient, record.draws), record.number)  # not for a recomputed launch
+        back = plan.owner.mode == "reverse"
+        key = plan.owner if back else plan.owner.gradient, record.draws
+        if key not in self._launch_of:  # it is no gradient of a recorded launch, and no launch that is repeated
+            self.forward_launches += 1
+            self._launch_of[key] = self.forward_launches
+        record.launch = self._launch_of[key]
 
     def records(self) -> list[LaunchRecord]:
         """The records that are held, in the order of the launches."""

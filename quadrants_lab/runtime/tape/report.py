@@ -65,20 +65,20 @@ class Report:
 
     def kept(self) -> str:
         """What was saved and recomputed, in numbers."""
-        return f"at most {self.kept_bytes} bytes kept, {_steps(self.made_again)} made again"
+        return f"at most {self.kept_bytes:,} bytes kept, {_steps(self.made_again)} made again"
 
     def title(self) -> str:
         """The number of steps, what was saved and recomputed, and the budget."""
-        budget = "" if self.budget is None else f", budget {self.budget} bytes"
+        budget = "" if self.budget is None else f", budget {self.budget:,} bytes"
         return f"{_steps(len(self.steps))}: {self.kept()}{budget}"
 
     def __str__(self) -> str:
-        budget = "no budget" if self.budget is None else f"a budget of {self.budget} bytes"
+        budget = "no budget" if self.budget is None else f"a budget of {self.budget:,} bytes"
         lines = [f"{_steps(len(self.steps))} under {budget}: {self.kept()}" if self.steps else self.kept(), self.why()]
         for n, s in enumerate(self.stretches, 1):
             times = [row.times for row in self.steps[s.first : s.first + s.steps]]
             often = "once" if max(times) == 1 else f"{min(times)} to {max(times)} times"
-            where = f"steps {s.first + 1} to {s.first + s.steps}, from {s.bytes} bytes"
+            where = f"steps {s.first + 1} to {s.first + s.steps}, from {s.bytes:,} bytes"
             lines.append(f"  stretch {n}: {where}; each made again {often}")
         return "\n".join(lines)
 
