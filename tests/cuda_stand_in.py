@@ -226,7 +226,7 @@ class StandIn:
     def load(self, code: bytes, what: str) -> Any:
         text = code.decode()
         names = tuple(re.findall(r"^define void @(run\.\w+)\(", text, re.MULTILINE))
-        return jit.link(jit.compiled(text, False), names, {})
+        return jit.link(jit.compiled(text, False, False), names, {})
 
     def unload(self, module: Any) -> None:
         pass

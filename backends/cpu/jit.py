@@ -166,7 +166,7 @@ def object_code(module: Any) -> bytes:
         return bytes(_machine_for(module).emit_object(module))
 
 
-def compiled(text: str, vectorise: bool, unroll: bool = False) -> bytes:
+def compiled(text: str, vectorise: bool, unroll: bool) -> bytes:
     """The object code of a module's text."""
     module = parse(text)
     optimise(module, vectorise, unroll)

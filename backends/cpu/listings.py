@@ -21,7 +21,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
     def optimised() -> object:
         """A new module each time, because making code from one changes it."""
         module = jit.parse(with_locations(*emitted()))
-        jit.optimise(module, tasks.vectorisable(kernel, widths), tasks.unrollable(kernel))
+        jit.optimise(module, *tasks.loop_passes(kernel, widths))
         return module
 
     def llvm() -> Stage:
@@ -32,7 +32,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
     def asm() -> Stage:
         lines, ids = ASSEMBLY.lines(of_code(jit.assembly(optimised())))
-        size = text_bytes(jit.compiled("\n".join(emitted()[0]), tasks.vectorisable(kernel, widths)))
+        size = text_bytes(jit.compiled("\n".join(emitted()[0]), *tasks.loop_passes(kernel, widths)))
         return Stage("asm", "\n".join(lines), tuple(ids), ASSEMBLY.count(lines), size)
 
     return {"llvm": llvm, "llvm-opt": llvm_opt, "asm": asm}

@@ -259,7 +259,12 @@ def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
 def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
     """The kernel's object code."""
     lines, _ = module(kernel, options, widths, *jit.triple_and_layout()).lines()
-    return jit.compiled("\n".join(lines), vectorisable(kernel, widths), unrollable(kernel))
+    return jit.compiled("\n".join(lines), *loop_passes(kernel, widths))
+
+
+def loop_passes(kernel: N.Kernel, widths: list[int]) -> tuple[bool, bool]:
+    """Whether LLVM's loop vectoriser runs, and whether its loop unroller does."""
+    return vectorisable(kernel, widths), unrollable(kernel)
 
 
 def unrollable(kernel: N.Kernel) -> bool:
