@@ -5,8 +5,10 @@ from cpu_rig import EXACT, FAST
 
 from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu.listings import text_bytes
+from quadrants_lab.backends.cpu.tasks import unrollable
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.stage import Stage
+from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
 
@@ -40,6 +42,35 @@ kernel staged(a: f32) reverse {
 """.replace(" #40", "")
 )
 
+# a loop of unknown length that writes and reads a local vector at its index
+_CARRIED = ", ".join(f"%{20 + k}: f32 'v[{k}]' = %7" for k in range(8))
+_WRITTEN = "\n".join(f"      %{40 + k}: u1 = eq %19, %{50 + k}\n      %{60 + k}: f32 = select %{40 + k}, %9, %{20 + k}"
+                     for k in range(8))  # fmt: skip
+LOCAL_ARRAY = parse_kernel(f"""
+kernel local_array() forward {{
+  buffer @x: field f32[4096]
+  buffer @n: field i32[]
+  offload range_for bounds {{
+    %1: i32 = const 0
+    %2: i32 = const 4096
+    yield %1, %2
+  }} do (%3: i32 'i') {{
+    %6: i32 = load @n[]
+    %7: f32 = load @x[%3]
+    %5: i32 = const 0
+{chr(10).join(f"    %{50 + k}: i32 = const {k}" for k in range(8))}
+    for %19: i32 in %5..%6 carry ({_CARRIED}) {{
+      %9: f32 = sin %20
+{_WRITTEN}
+      yield {", ".join(f"%{60 + k}" for k in range(8))}
+    }} -> ({", ".join(f"%{70 + k}: f32" for k in range(8))})
+    %80: f32 = add %70, %77
+    store @x[%3], %80
+    yield
+  }}
+}}
+""")
+
 
 @pytest.mark.parametrize("options", [EXACT, FAST])
 def test_stages(options: object) -> None:
@@ -62,11 +93,13 @@ def test_stages(options: object) -> None:
     assert made["asm"].code_bytes > 100
 
 
-def test_the_stages_are_those_of_what_runs_in_any_order() -> None:
-    made = cpu.stages(KERNEL, FAST)
+@pytest.mark.parametrize("kernel", [KERNEL, LOCAL_ARRAY], ids=lambda k: k.name)
+def test_the_stages_are_those_of_what_runs_in_any_order(kernel: Kernel) -> None:
+    assert unrollable(LOCAL_ARRAY)
+    made = cpu.stages(kernel, FAST)
     asm, optimised = made["asm"](), made["llvm-opt"]()  # making machine code changes a module
-    assert asm.code_bytes == text_bytes(cpu.load(KERNEL, FAST).object)
-    assert optimised.text == cpu.stages(KERNEL, FAST)["llvm-opt"]().text
+    assert asm.code_bytes == text_bytes(cpu.load(kernel, FAST).object)
+    assert optimised.text == cpu.stages(kernel, FAST)["llvm-opt"]().text
 
 
 def test_object_code_reloads() -> None:
