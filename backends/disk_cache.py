@@ -12,10 +12,12 @@ import hashlib
 import os
 import stat
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.util import cache_from_source
 
 from quadrants_lab.errors import render, warn
 
@@ -68,6 +70,16 @@ def default_path(asked: str | os.PathLike[str] = "") -> str | None:
     else:
         why = f"there is no home folder for it (HOME is {os.environ.get('HOME', 'not set')!r})"
     _warn_unusable(why)
+    return None
+
+
+def beside_bytecode(source: str) -> "DiskCache | None":
+    """The folder of Python's bytecode for a module, if it is the user's and Python may write there."""
+    folder = os.path.dirname(cache_from_source(source))
+    with suppress(OSError):
+        _must_be_ours(os.stat(folder), folder)
+        if not sys.dont_write_bytecode and os.access(folder, os.W_OK):
+            return DiskCache(folder)
     return None
 
 

@@ -253,10 +253,12 @@ def runtime(cache: DiskCache | None = None) -> Code:
 
 
 def _runtime_object(cache: DiskCache) -> bytes:
-    """The object of the runtime. Instruction selection at level 0 takes a quarter of the time and costs 0.01 us a
-    launch."""
+    """The object of the runtime, which does not change while this package does not. So it is kept beside Python's
+    bytecode of the package where that may be written, else in ``cache``. Instruction selection at level 0 takes a
+    quarter of the time and costs 0.01 us a launch."""
     texts = _runtime_texts(architecture())
     name = disk_cache.key("runtime", target_key(), _text(__file__), *texts)
+    cache = disk_cache.beside_bytecode(__file__) or cache
     kept = cache.get(name)
     if kept is not None:
         return kept

@@ -1,7 +1,9 @@
 """The linker of `_objects/linker.py`; a process whose code comes from the disk cache loads no LLVM."""
 
 import ctypes
+import shutil
 import sys
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import child
@@ -162,3 +164,28 @@ def test_another_start_of_the_system_or_another_llvm_has_another_key(
     monkeypatch.setattr(jit, "_text", lambda path: "another start")
     names.add(jit._system())
     assert len(names) == 4
+
+
+def test_the_runtime_is_kept_beside_bytecode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where Python may write bytecode, else in the cache of the session; a damaged file is made anew."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "bytecode"))
+    mine = DiskCache(tmp_path / "mine")
+
+    def kept(below: Path) -> list[Path]:
+        return list(below.rglob("*.qlc"))
+
+    folder = Path(cache_from_source(jit.__file__)).parent
+    folder.mkdir(parents=True)
+    made = jit._runtime_object(mine)
+    (file,) = kept(folder)
+    assert jit._runtime_object(mine) == made
+    file.write_bytes(b"\0" * file.stat().st_size)
+    assert jit._runtime_object(mine) == made
+    assert kept(folder)
+    assert not kept(tmp_path / "mine")
+    for forbid in (lambda: folder.chmod(0o777), lambda: monkeypatch.setattr(sys, "dont_write_bytecode", True)):
+        shutil.rmtree(tmp_path / "mine", ignore_errors=True)
+        forbid()
+        assert jit._runtime_object(mine) == made
+        assert kept(tmp_path / "mine")
