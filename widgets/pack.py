@@ -17,7 +17,7 @@ from quadrants_lab.widgets import assets
 from quadrants_lab.widgets.model import ONLY_READY, CellView, KernelView, NotReady
 from quadrants_lab.widgets.panes import PANES, render
 
-MOST_BYTES = 21 << 10  # of a cell's compressed answers in a notebook
+MOST_BYTES = 41 << 9  # of a cell's compressed answers in a notebook
 MOST_TEXT = 1 << 20  # characters of HTML that are made for these answers, so that a cell does not wait long
 MOST_KEPT_STATEMENTS = 2000  # of a kernel whose large panes are stored in a notebook
 LARGE = ("passes", "cfg", "code")  # panes that a notebook has of small kernels alone
