@@ -276,17 +276,22 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
     index, or reduces, and holds nothing that forbids vectors. For others, and for a `brief` kernel, which regains the
     compile time only after some ten thousand launches, the vectoriser does not run."""
-    if brief(kernel) or any(_ends_llvm(s) for s in walk(kernel.body)):
+    if brief(kernel) or any(map(_ends_llvm, kernel.tasks)):
         return False
     tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
     return any(not lanes and vector_loops.vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 
 
-def _ends_llvm(s: N.Stmt) -> bool:
-    """Whether it is a least or greatest f16. For loops that reduce by these, LLVM's two models of costs disagree, and
-    its assertion on that ends the process."""
-    what = s.prim if isinstance(s, N.Op) else s.op if isinstance(s, N.Atomic) else ""
-    return what in ("min", "max") and isinstance(s, N.Value) and s.type is f16
+def _ends_llvm(task: N.Offload) -> bool:
+    """Whether the task has least or greatest numbers of f16, or of several floats. For loops that reduce by the former,
+    LLVM's two models of costs disagree, and its vectoriser asks of the latter with one comparison whether any is NaN.
+    LLVM's assertions on both end the process."""
+    types = set()
+    for s in walk(task.body):
+        what = s.prim if isinstance(s, N.Op) else s.op if isinstance(s, N.Atomic) else ""
+        if what in ("min", "max") and isinstance(s, N.Value) and s.type.is_float:
+            types.add(s.type)
+    return f16 in types or len(types) > 1
 
 
 def brief(kernel: N.Kernel) -> bool:

@@ -100,13 +100,20 @@ def shared():
             qd.atomic_min(least[None], qd.cast(-i - j, qd.f16))
     for i in range(1000):
         sums[i] += 1.0
+@qd.kernel
+def several() -> qd.f64:
+    low, high = qd.f32(0.0), qd.f64(0.0)
+    for i in range(1000):
+        qd.atomic_min(low, sums[i] - qd.cast(i, qd.f32))
+        qd.atomic_max(high, qd.cast(count[i], qd.f64))
+    return low + high
 count.fill(3)
 carried()
 shared()
-print(x[7], least[None])
+print(x[7], least[None], several())
 """
 
 
-def test_extremes_of_f16_do_not_end_the_process(tmp_path: Path) -> None:
+def test_extremes_of_f16_and_of_several_floats_do_not_end_the_process(tmp_path: Path) -> None:
     (tmp_path / "extremes.py").write_text(_EXTREMES)
-    assert run(sys.executable, tmp_path / "extremes.py").stdout == "0.0 -1001.0\n"
+    assert run(sys.executable, tmp_path / "extremes.py").stdout == "0.0 -1001.0 -995.0\n"
