@@ -23,7 +23,8 @@ _LEAST = 2  # places with which an index is compared: a read of three elements c
 
 def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
     """Unrolls loops whose bounds are constants once the loops around them are unrolled, where selects by their index
-    are, and where no more than `MOST_MADE` statements come of it. Every value is computed by the same operations."""
+    are, where no more than `MOST_MADE` statements come of it, and where nothing draws random numbers. Every value is
+    computed by the same operations."""
     wanted = _indexing(kernel.body)
     if not wanted:
         return kernel
@@ -42,7 +43,7 @@ def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
                 for r in s.results:
                     value = trips.use(r.id)
                     ids[r.id] = ids.get(value, value)  # another loop's result
-        except _TooLong:
+        except _NotUnrolled:
             return s
         return made
 
@@ -70,8 +71,9 @@ def _indexing(body: N.Block) -> set[int]:
     return set().union(*(loops[value] for value, found in places.items() if len(found) >= _LEAST))
 
 
-class _TooLong(Exception):
-    """More statements than `MOST_MADE` or `MOST_VISITED`."""
+class _NotUnrolled(Exception):
+    """More statements than `MOST_MADE` or `MOST_VISITED`, or a random draw: draws of one call site are told apart by
+    how many were before, so a gradient that drops one of several copies would give its number to the next."""
 
 
 class _Trips:
@@ -157,8 +159,8 @@ class _Trips:
     def copy(self, s: N.Stmt) -> None:
         """Emits a copy of a statement, with copies of its blocks."""
         self.made += 1
-        if self.made > MOST_MADE or self.visited > MOST_VISITED:
-            raise _TooLong
+        if self.made > MOST_MADE or self.visited > MOST_VISITED or isinstance(s, N.Random):
+            raise _NotUnrolled
         self.b.span = s.span
         new = replace(s.with_operands(tuple(map(self.use, s.operands()))), id=self.b.fresh())
         if isinstance(new, N.For):

@@ -219,6 +219,24 @@ def test_a_stack_and_an_elimination_carry_no_elements() -> None:
         assert max(len(s.carried) for s in walk(kernel.body) if hasattr(s, "carried")) <= 1
 
 
+def test_a_gradient_that_needs_some_of_the_draws_of_a_loop_has_the_same_numbers() -> None:
+    x, y = (qd.field(qd.f32, shape=N, needs_grad=True) for _ in range(2))
+
+    @qd.kernel
+    def k():
+        for i in x:
+            v = qd.Vector([0.0, 0.0, 0.0, 0.0])
+            for j in range(4):
+                v[j] = qd.random()
+            for j in range(4):
+                x[i] += v[3 - j]
+            y[i] = x[i] * v[2]
+
+    y.grad.fill(1)
+    k.value_and_grad()
+    np.testing.assert_allclose(x.grad.to_numpy() * x.to_numpy(), y.to_numpy(), rtol=1e-5)
+
+
 def test_few_elements_stay_values() -> None:
     x = qd.field(qd.i32, shape=N)
 
