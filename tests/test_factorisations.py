@@ -129,11 +129,24 @@ def test_eigenvalues_of_tiny_and_huge_matrices(size):
     np.testing.assert_allclose(grads[0], plain[0], atol=1e-6)
 
 
+@qd.kernel
+def narrow_factors(a: qd.types.matrix(2, 2, qd.f32)) -> qd.types.matrix(2, 2, qd.f64):
+    _, _, v = qd.svd(a, qd.f32)
+    return v
+
+
+@pytest.mark.filterwarnings("error")
+def test_svd_of_a_dtype_that_is_not_the_default():
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    v = narrow_factors([[1, 2], [3, 4]]).to_numpy()
+    np.testing.assert_allclose(v.T @ v, np.eye(2), atol=1e-12)
+
+
 def test_matrices_whose_reciprocal_is_denormal():
     a = 3e38 * np.array([[[1.0, 0.0], [0.0, -0.5]]])
-    (u, s, v), _ = launch("a: qd.svd(a)", [a], [(2, 2)] * 3, [np.zeros((2, 2))] * 3, qd.f32)
+    (_, s, _), _ = launch("a: qd.svd(a)", [a], [(2, 2)] * 3, [np.ones((2, 2))] * 3, qd.f32)
     np.testing.assert_allclose(np.diag(s[0]) / 3e38, [1, 0.5], rtol=1e-6)
-    (w, _), _ = launch("a: qd.sym_eig(0.5 * a)", [a], [(2,), (2, 2)], [np.zeros(2), np.zeros((2, 2))], qd.f32)
+    (w, _), _ = launch("a: qd.sym_eig(0.5 * a)", [a], [(2,), (2, 2)], [np.ones(2), np.ones((2, 2))], qd.f32)
     np.testing.assert_allclose(w[0] / 3e38, [-0.25, 0.5], rtol=1e-6)
 
 

@@ -201,7 +201,7 @@ def factors(a: Any) -> Any:
     """U, the singular values as a vector, and V, as `svd` describes them."""
     size = greatest(a)
     w = a * (1.0 / size)
-    v = _zero(a)
+    v = _zero(w)
     for i in static(range(a.n)):
         v[i, i] = 1.0
     eps = epsilon(size)
