@@ -117,6 +117,46 @@ def test_eig():
     check("a: " + EIG, eig_parts, [a], tol=1e-11, gtol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e25], ids=str)
+def test_eigenvalues_of_tiny_and_huge_matrices(size):
+    """Whose squares are beyond the range of the dtype."""
+    a = np.array([[[1.0, 2.0], [2.0, 1.0]], [[0.0, -1.0], [1.0, 0.0]], [[1.0, 1.0], [0.0, 1.0]]])
+    seed = np.array([[1.0, 0.0], [2.0, 0.0]])
+    (w, x), grads = launch("a: qd.eig(a)", [size * a], [(2, 2), (4, 2)], [seed, np.zeros((4, 2))], qd.f32)
+    _, plain = launch("a: qd.eig(a)", [a], [(2, 2), (4, 2)], [seed, np.zeros((4, 2))], qd.f32)
+    np.testing.assert_allclose(w / size, [[[3, 0], [-1, 0]], [[0, 1], [0, -1]], [[1, 0], [1, 0]]], atol=1e-6)
+    np.testing.assert_allclose((x**2).sum(axis=1), 1, rtol=1e-6)
+    np.testing.assert_allclose(grads[0], plain[0], atol=1e-6)
+
+
+@qd.kernel
+def narrow_factors(a: qd.types.matrix(2, 2, qd.f32)) -> qd.types.matrix(2, 2, qd.f64):
+    _, _, v = qd.svd(a, qd.f32)
+    return v
+
+
+@pytest.mark.filterwarnings("error")
+def test_svd_of_a_dtype_that_is_not_the_default():
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    v = narrow_factors([[1, 2], [3, 4]]).to_numpy()
+    np.testing.assert_allclose(v.T @ v, np.eye(2), atol=1e-12)
+
+
+def test_matrices_whose_reciprocal_is_denormal():
+    a = 3e38 * np.array([[[1.0, 0.0], [0.0, -0.5]]])
+    (_, s, _), _ = launch("a: qd.svd(a)", [a], [(2, 2)] * 3, [np.ones((2, 2))] * 3, qd.f32)
+    np.testing.assert_allclose(np.diag(s[0]) / 3e38, [1, 0.5], rtol=1e-6)
+    (w, _), _ = launch("a: qd.sym_eig(0.5 * a)", [a], [(2,), (2, 2)], [np.ones(2), np.ones((2, 2))], qd.f32)
+    np.testing.assert_allclose(w[0] / 3e38, [-0.25, 0.5], rtol=1e-6)
+
+
+def test_roots_on_the_cut_have_no_negative_real_part():
+    z = np.array([[-1.0, 0.0], [-4.0, 0.0], [0.0, 2.0], [-1.0, 1e-30], [-3.0, -4.0]])
+    (w,), _ = launch("z: qd.math.csqrt(z)", [z], [(2,)], [np.ones(2)], qd.f32)
+    assert w.tolist() == [[0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [w[3][0], 1.0], [1.0, -2.0]]
+    assert w[3][0] == pytest.approx(5e-31)
+
+
 # --- what is hard: singular, equal, tiny and huge
 
 def hard(n):

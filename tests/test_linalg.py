@@ -271,6 +271,18 @@ def test_values_and_gradients(name):
     check(fn, meaning, inputs)
 
 
+@qd.kernel
+def constants(x: float) -> qd.types.vector(3, qd.f64):
+    y = qd.f64(x)
+    return qd.Vector([qd.math.log2(y), qd.math.degrees(y), qd.math.radians(y)])
+
+
+def test_constants_of_formulas_have_the_dtype_of_the_argument():
+    qd.init(arch=qd.cpu, default_fp=qd.f32)
+    want = [np.log2(3.0), np.degrees(3.0), np.radians(3.0)]
+    np.testing.assert_allclose(constants(3.0).to_numpy(), want, rtol=1e-15)
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("arch", "fp"), [way("vulkan", f64), way("metal", qd.f32)])
 def test_backend(name, arch, fp):

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from operator import index as as_index
+from threading import enumerate as threads, get_ident
 from typing import Any
 
 from quadrants_lab.backends import forks
@@ -208,8 +209,11 @@ def _profile_default() -> None:
 
 
 class AnotherSession:
-    """A session beside the default one. ``with`` makes it the default one until its block ends. Its fields and kernels
-    live until `close`, or as long as this object. No Tape may be open when a ``with`` begins."""
+    """A session beside the default one. ``with`` makes it the default one of all threads until its block ends, and only
+    one thread at a time can be within such a block. Its fields and kernels live until `close`, or as long as this
+    object. No Tape may be open when a ``with`` begins."""
+
+    _within: list[int] = []  # the threads of the blocks that have not ended
 
     def __init__(self, settings: Settings) -> None:
         self._session = session.Session(settings)
@@ -227,11 +231,19 @@ class AnotherSession:
             raise QuadrantsRuntimeError(
                 "the session is closed", code="QL2001", help="make another with qd.another_session"
             )
+        if {t.ident for t in threads()} & set(self._within) - {get_ident()}:
+            raise QuadrantsRuntimeError(
+                "another thread is within the `with` of a session, which is the session of all threads until it ends",
+                code="QL2004",
+                help="enter the sessions one after the other in one thread, or use a process for each",
+            )
+        self._within.append(get_ident())
         self._before.append(session.swap(self._session))
         _profile_default()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._within.remove(get_ident())
         try:
             if session.default() is not self._session:  # qd.init was called within
                 session.stop()

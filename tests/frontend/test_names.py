@@ -85,7 +85,7 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 # methods, and operations of the library
 _HIDDEN = (
     "Field.fill", "Field.append", "Field.length", "Field.deactivate", "Field.parent", "custom_jvp", "detached",
-    "epsilon", "Matrix.zero_like", "simt.half", "simt.shared", "simt.threads",
+    "constant_like", "epsilon", "Matrix.zero_like", "simt.half", "simt.shared", "simt.threads",
 )  # fmt: skip
 _OPERATORS = ("Matrix.__matmul__",)
 

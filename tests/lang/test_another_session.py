@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from child import together
 from sessions import sessions  # noqa: F401  # registers what stands in for GPUs
 
 import quadrants_lab as qd
@@ -148,6 +149,20 @@ def test_what_is_refused():
         qd.init(arch=qd.cpu, device=1)
     assert y[None] == 4.0  # a refused init ends nothing
 
+
+def test_two_threads_cannot_be_within_sessions_at_a_time():
+    """The first block that ended closed the session of the other thread."""
+    init("cpu")
+    first, second = (qd.another_session(qd.cpu, **HOW) for _ in range(2))
+
+    def enter():
+        with second:
+            assert qd.field(qd.f32, 1)[0] == 0.0
+
+    with first, first:
+        with pytest.raises(qd.QuadrantsRuntimeError, match="another thread is within"):
+            together(enter)
+    together(enter)
 
 def test_init_within_ends_the_other_alone():
     init("cpu")

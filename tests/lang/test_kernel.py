@@ -95,6 +95,7 @@ READ_ONLY.flags.writeable = False
     (np.ones(4), "must have dtype f32"),
     (np.ones((2, 2), np.float32), "must have 1 axis"),
     (np.ones(8, np.float32)[::2], "not C-contiguous"),
+    (np.frombuffer(bytearray(17), np.float32, 4, 1), r"not aligned\n.*x\.copy\(\)"),
     (np.ones(4, np.complex64), "no dtype of the language"),
     (np.ones(4, ">f4"), "no dtype of the language"),
     ([1.0, 2.0], "it is of type list"),

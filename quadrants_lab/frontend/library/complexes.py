@@ -7,7 +7,7 @@ from typing import Any
 
 from quadrants_lab.frontend.library.core import formula, ops, public
 
-_sin, _cos, _exp, _log, _atan2, _sqrt, _vector = ops("sin cos exp log atan2 sqrt Vector")
+_abs, _sin, _cos, _exp, _log, _atan2, _sqrt, _vector = ops("abs sin cos exp log atan2 sqrt Vector")
 _one, _two = (partial(formula, vectors=names, length=2) for names in (("z",), ("z1", "z2")))
 
 cconj = _one("cconj", "The conjugate of z.", lambda z: _vector([z[0], -z[1]]))
@@ -37,7 +37,11 @@ def csqrt(z: Any) -> Any:
     """The square root of z with a real part that is not negative; zeros, with derivative 0, where z is 0."""
     w = 0.0 * z
     if z.norm_sqr() > 0.0:
-        r = _sqrt(z.norm())
-        half = _atan2(z[1], z[0]) / 2.0
-        w = _vector([r * _cos(half), r * _sin(half)])
+        large = _sqrt(0.5 * (z.norm() + _abs(z[0])))  # the part of the root that has no cancellation
+        if z[0] < 0.0:
+            if z[1] < 0.0:
+                large = -large
+            w = _vector([0.5 * z[1] / large, large])
+        else:
+            w = _vector([large, 0.5 * z[1] / large])
     return w

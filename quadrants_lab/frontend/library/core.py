@@ -100,13 +100,16 @@ def real(x: Any, dt: Any) -> Any:
 
 @helper
 def greatest(a: Any) -> Any:
-    """The greatest absolute value of the entries; 1 if all are 0."""
+    """The greatest absolute value of the entries; 1 if all are 0. Beyond 1 it is a quarter of that, whose reciprocal is
+    a normal number."""
     size = 0.0 * a[0, 0]
     for i in static(range(a.n)):
         for j in static(range(a.n)):
             size = _max(size, _abs(a[i, j]))
     if size == 0.0:
         size = 1.0
+    elif size > 1.0:
+        size = 0.25 * size
     return size
 
 

@@ -113,29 +113,33 @@ def eig(A: Any, dt: Any = None) -> Any:
     From the characteristic polynomial. A double eigenvalue has the derivative of the mean of the two.
     """
     a = real(A, dt)
-    mean, half = 0.5 * (a[0, 0] + a[1, 1]), 0.5 * (a[0, 0] - a[1, 1])
-    disc = half * half + a[0, 1] * a[1, 0]
+    mean, half = 0.5 * a[0, 0] + 0.5 * a[1, 1], 0.5 * a[0, 0] - 0.5 * a[1, 1]
+    rest = _matrix([[half, a[0, 1]], [a[1, 0], -half]])  # its eigenvalues sum to 0
+    size = greatest(detached(rest))
+    rest = rest * (1.0 / size)
+    half = rest[0, 0]
+    disc = half * half + rest[0, 1] * rest[1, 0]
     zero = 0.0 * disc
     r, turning = zero, zero  # half the distance of the eigenvalues: along the real axis, or the imaginary one
     if disc > 0.0:
         r = _sqrt(disc)
     if disc < 0.0:
         turning = _sqrt(-disc)
-    x0, y0, x1, y1 = half, a[1, 0], half, a[1, 0]  # real parts of the eigenvectors
+    x0, y0, x1, y1 = half, rest[1, 0], half, rest[1, 0]  # real parts of the eigenvectors
     if disc >= 0.0:
         if half == 0.0 and r == 0.0:  # one eigenvalue: what is left of the matrix is nilpotent
-            x0, y0, x1, y1 = zero, a[1, 0], a[0, 1], zero
+            x0, y0, x1, y1 = zero, rest[1, 0], rest[0, 1], zero
             if y0 == 0.0:
                 x0 = 1.0
             if x1 == 0.0:
                 y1 = 1.0
         elif half >= 0.0:
-            x0, y0, x1, y1 = half + r, a[1, 0], -a[0, 1], half + r
+            x0, y0, x1, y1 = half + r, rest[1, 0], -rest[0, 1], half + r
         else:
-            x0, y0, x1, y1 = a[0, 1], r - half, half - r, a[1, 0]
+            x0, y0, x1, y1 = rest[0, 1], r - half, half - r, rest[1, 0]
     n0 = 1.0 / _sqrt(x0 * x0 + y0 * y0 + turning * turning)
     n1 = 1.0 / _sqrt(x1 * x1 + y1 * y1 + turning * turning)
-    values = _matrix([[mean + r, turning], [mean - r, -turning]])
+    values = _matrix([[mean + size * r, size * turning], [mean - size * r, -size * turning]])
     vectors = _matrix([[x0 * n0, x1 * n1], [turning * n0, -turning * n1], [y0 * n0, y1 * n1], [zero, zero]])
     return values, vectors
 
@@ -197,7 +201,7 @@ def factors(a: Any) -> Any:
     """U, the singular values as a vector, and V, as `svd` describes them."""
     size = greatest(a)
     w = a * (1.0 / size)
-    v = _zero(a)
+    v = _zero(w)
     for i in static(range(a.n)):
         v[i, i] = 1.0
     eps = epsilon(size)

@@ -10,12 +10,13 @@ from quadrants_lab.frontend.library.core import formula, ops, public
 from quadrants_lab.ir.types import u32 as _u32
 
 _floor, _log, _popcnt, _select, _random, _sqrt, _cos = ops("floor log popcnt select random sqrt cos")
+_like = ops("constant_like")[0]  # a literal in the dtype of the second argument: alone it has default_fp
 _each = partial(formula, elementwise=True)
 
 _each("fract", "Fractional part of x: x - floor(x).", lambda x: x - _floor(x))
-_each("log2", "Logarithm of x to the base of 2.", lambda x: _log(x) / math.log(2))
-_each("degrees", "x radians in degrees.", lambda x: x * (180 / math.pi))
-_each("radians", "x degrees in radians.", lambda x: x * (math.pi / 180))
+_each("log2", "Logarithm of x to the base of 2.", lambda x: _log(x) / _like(math.log(2), x))
+_each("degrees", "x radians in degrees.", lambda x: x * _like(180 / math.pi, x))
+_each("radians", "x degrees in radians.", lambda x: x * _like(math.pi / 180, x))
 clamp = _each("clamp", "x, or the bound that it lies beyond.", lambda x, xmin, xmax: min(xmax, max(xmin, x)))
 _each("mix", "Linear interpolation: x at a = 0, y at a = 1.", lambda x, y, a: x * (1.0 - a) + y * a)
 _each("mod", "x - y * floor(x / y).", lambda x, y: x - y * _floor(x / y))
@@ -53,4 +54,4 @@ def randn(dt: Any = float) -> Any:
     """A number of the standard normal distribution, of the dtype dt (default_fp), by the transformation of Box and
     Muller (A note on the generation of random normal deviates, 1958)."""
     u = 1.0 - _random(dt)  # in (0, 1]: its logarithm is finite
-    return _sqrt(-2.0 * _log(u)) * _cos(2.0 * math.pi * _random(dt))
+    return _sqrt(-2.0 * _log(u)) * _cos(_like(2.0 * math.pi, u) * _random(dt))

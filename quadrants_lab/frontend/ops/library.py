@@ -77,6 +77,14 @@ def _epsilon(cx: Context, call: ast.Call, x: Value) -> Value:
     return Num(cx.const(float(np.finfo(t.numpy).eps), t), t)
 
 
+def _constant_like(cx: Context, call: ast.Call, value: Value, x: Value) -> Value:
+    """The literal in the dtype of x, or in default_fp where x is an integer."""
+    t = cx.type_of(cx.number(x, call))
+    t = t if t.is_float else cx.options.default_fp
+    cx.at(call)
+    return Num(cx.const(cx.python(value), t), t)
+
+
 def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
     a = operand(cx, "zero_like", m, call)
     t = cx.type_of(a.elements[0])  # type: ignore[arg-type]  # it is read
@@ -90,6 +98,7 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("custom_jvp", ("value", "change"), _custom_jvp, "", home="library", elementwise=True),
     Builtin("detached", ("x",), lambda cx, call, x: _custom_jvp(cx, call, x, Lit(0.0)), "", home="library",
             elementwise=True),
+    Builtin("constant_like", ("value", "x"), _constant_like, "", home="library"),
     Builtin("epsilon", ("x",), _epsilon, "", home="library"),
     Builtin("Matrix.zero_like", ("m",), _zero_like, "", home="library"),
 )

@@ -83,10 +83,13 @@ class ArraySlot:
             if given is None:
                 raise no_dtype(what, value.dtype)
             if not value.flags.c_contiguous or not value.flags.aligned:
+                flaw, copy = "aligned", "x.copy()"  # np.ascontiguousarray leaves it where it is
+                if not value.flags.c_contiguous:
+                    flaw, copy = "C-contiguous", "np.ascontiguousarray(...)"
                 raise ArgumentError(
-                    f"{what} is a numpy array that is not C-contiguous",
+                    f"{what} is a numpy array that is not {flaw}",
                     code="QL2043",
-                    help="pass np.ascontiguousarray(...); writes to it then reach only the copy",
+                    help=f"pass {copy}; writes to it then reach only the copy",
                 )
         else:
             kind, hint = f"of type {type(value).__name__}", "np.asarray(...) makes one"
