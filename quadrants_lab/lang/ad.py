@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -116,6 +117,7 @@ class Tape:
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
+        self._enter_session()
         if self.clear_gradients:
             clear_all_gradients()
         self._differentiated = False
@@ -141,6 +143,7 @@ class Tape:
                 self._finish()
                 done = not self.validation and launches.rest()
         finally:
+            self.loss._memory.session.taping.pop(get_ident(), None)
             if done:
                 self._recordings[self._key] = launches
                 self._launches = self._new()
@@ -148,6 +151,19 @@ class Tape:
                 listed = self.report
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
+
+    def _enter_session(self) -> None:
+        """Raises an error where this Tape would set gradients to 0 that another thread computes."""
+        session = self.loss._memory.session
+        with session.lock:
+            if self.clear_gradients and session.taping.keys() - {get_ident()}:
+                raise QuadrantsRuntimeError(
+                    "a Tape of another thread is open, and this one would set its gradients to 0",
+                    code="QL2092",
+                    help="differentiate in one thread at a time; or give clear_gradients=False, and set to 0 the "
+                    "gradients of this thread's fields",
+                )
+            session.taping[get_ident()] = self
 
     @property
     def report(self) -> Report:

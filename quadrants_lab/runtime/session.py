@@ -60,8 +60,8 @@ class Session:
     counts the tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
-    kernels may have been compiled for get a gradient, or lose their memory. ``ended_error`` makes the error for
-    using an object, described in words, of a session that has ended.
+    kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the open Tapes by thread.
+    ``ended_error`` makes the error for using an object, described in words, of a session that has ended.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -78,6 +78,7 @@ class Session:
         self.differentiable: WeakSet[Any] = WeakSet()
         self.plans: WeakSet[Any] = WeakSet()
         self.placements = self.tapes = 0
+        self.taping: dict[int, object] = {}
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None

@@ -291,3 +291,42 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     row = r"<tr[^>]*><td>(\d+)(?: to (\d+))?</td><td>(grown|scaled)</td>.*?in stretch \d+, which the budget"
     told = re.findall(row, html)
     assert sum(int(last or first) - int(first) + 1 for first, last, _ in told) == sum(s.steps for s in budget.stretches)
+
+
+def test_a_tape_does_not_clear_the_gradients_of_another_threads_tape() -> None:
+    qd.init(arch=qd.cpu)
+    x, loss = (qd.field(qd.f64, shape=(), needs_grad=True) for _ in range(2))
+    x[None] = 3.0
+
+    @qd.kernel
+    def square():
+        loss[None] += x[None] ** 2
+
+    said: list[str] = []
+
+    def other(**how: bool) -> None:
+        mine = qd.field(qd.f64, shape=(), needs_grad=True)
+        try:
+            with qd.ad.Tape(mine, **how):
+                mine[None] = 1.0
+        except qd.QuadrantsRuntimeError as error:
+            said.append(str(error))
+
+    def beside(**how: bool) -> None:
+        thread = threading.Thread(target=other, kwargs=how)
+        thread.start()
+        thread.join()
+
+    with qd.ad.Tape(loss):
+        square()
+        beside()
+        beside(clear_gradients=False)
+    assert x.grad[None] == 6.0
+    assert len(said) == 1
+    assert "QL2092" in said[0]
+    assert "of another thread is open" in said[0]
+    with pytest.raises(ZeroDivisionError), qd.ad.Tape(loss):
+        square()
+        raise ZeroDivisionError
+    beside()
+    assert len(said) == 1
