@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -325,8 +326,7 @@ def test_a_tape_does_not_clear_the_gradients_of_another_threads_tape() -> None:
     assert len(said) == 1
     assert "QL2092" in said[0]
     assert "of another thread is open" in said[0]
-    with pytest.raises(ZeroDivisionError), qd.ad.Tape(loss):
-        square()
+    with suppress(ZeroDivisionError), qd.ad.Tape(loss):
         raise ZeroDivisionError
     beside()
     assert len(said) == 1
