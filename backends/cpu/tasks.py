@@ -271,17 +271,30 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
     index, or reduces, and holds nothing that forbids vectors. For others, and for a `brief` kernel, which regains the
     compile time only after some ten thousand launches, the vectoriser does not run."""
-    if brief(kernel) or any(_ends_llvm(s) for s in walk(kernel.body)):
+    if brief(kernel):
         return False
-    tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
+    tasks = [*zip(coloured(kernel).kernel.tasks, widths, strict=True)]
+    if any(_ends_llvm(t, lanes) for t, lanes in tasks):
+        return False
     return any(not lanes and vector_loops.vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 
 
-def _ends_llvm(s: N.Stmt) -> bool:
-    """Whether it is a least or greatest f16. For loops that reduce by these, LLVM's two models of costs disagree, and
-    its assertion on that ends the process."""
-    what = s.prim if isinstance(s, N.Op) else s.op if isinstance(s, N.Atomic) else ""
-    return what in ("min", "max") and isinstance(s, N.Value) and s.type is f16
+def _ends_llvm(task: N.Offload, lanes: int) -> bool:
+    """Whether an innermost loop takes the least or greatest of f16, or of other floats beside elementary functions. For
+    loops that reduce by these, LLVM's two models of costs disagree, and its assertion on that ends the process."""
+    bodies = [s.blocks() for s in walk(task.body) if isinstance(s, N.Loop)]
+    for blocks in bodies if lanes else [(task.body,), *bodies]:
+        inside = [s for block in blocks for s in walk(block)]
+        if any(isinstance(s, N.Loop) for s in inside):
+            continue
+        found = {s.type for s in inside if isinstance(s, (N.Op, N.Atomic)) and _name(s) in N.MINMAX}
+        if f16 in found or (any(t.is_float for t in found) and any(map(is_math, inside))):
+            return True
+    return False
+
+
+def _name(s: N.Op | N.Atomic) -> str:
+    return s.prim if isinstance(s, N.Op) else s.op
 
 
 def brief(kernel: N.Kernel) -> bool:
