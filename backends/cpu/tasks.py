@@ -276,22 +276,32 @@ def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
     """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
     index, or reduces, and holds nothing that forbids vectors. For others, and for a `brief` kernel, which regains the
     compile time only after some ten thousand launches, the vectoriser does not run."""
-    if brief(kernel) or any(map(_ends_llvm, kernel.tasks)):
+    if brief(kernel):
         return False
-    tasks = zip(coloured(kernel).kernel.tasks, widths, strict=True)
+    tasks = [*zip(coloured(kernel).kernel.tasks, widths, strict=True)]
+    if any(_ends_llvm(t, lanes) for t, lanes in tasks):
+        return False
     return any(not lanes and vector_loops.vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
 
 
-def _ends_llvm(task: N.Offload) -> bool:
-    """Whether the task has least or greatest numbers of f16, or of several floats. For loops that reduce by the former,
-    LLVM's two models of costs disagree, and its vectoriser asks of the latter with one comparison whether any is NaN.
-    LLVM's assertions on both end the process."""
-    types = set()
-    for s in walk(task.body):
-        what = s.prim if isinstance(s, N.Op) else s.op if isinstance(s, N.Atomic) else ""
-        if what in ("min", "max") and isinstance(s, N.Value) and s.type.is_float:
-            types.add(s.type)
-    return f16 in types or len(types) > 1
+def _ends_llvm(task: N.Offload, lanes: int) -> bool:
+    """Whether an innermost loop takes the least or greatest of f16, of several floats, or of one beside elementary
+    functions. LLVM's two models of costs disagree on the first and the last, and its vectoriser asks with one
+    comparison whether any of the second is NaN. Its assertions on these end the process."""
+    bodies = [s.blocks() for s in walk(task.body) if isinstance(s, N.Loop)]
+    for blocks in bodies if lanes else [(task.body,), *bodies]:
+        inside = [s for block in blocks for s in walk(block)]
+        if any(isinstance(s, N.Loop) for s in inside):
+            continue
+        extremes = (s.type for s in inside if isinstance(s, (N.Op, N.Atomic)) and _name(s) in N.MINMAX)
+        floats = {t for t in extremes if t.is_float}
+        if f16 in floats or len(floats) > 1 or (floats and any(map(is_math, inside))):
+            return True
+    return False
+
+
+def _name(s: N.Op | N.Atomic) -> str:
+    return s.prim if isinstance(s, N.Op) else s.op
 
 
 def brief(kernel: N.Kernel) -> bool:

@@ -107,13 +107,38 @@ def several() -> qd.f64:
         qd.atomic_min(low, sums[i] - qd.cast(i, qd.f32))
         qd.atomic_max(high, qd.cast(count[i], qd.f64))
     return low + high
+@qd.kernel
+def of_functions():
+    for i, j in qd.ndrange(1000, 4):
+        high = 0.0
+        for k in range(count[i]):
+            high = max(high, qd.cos(qd.cos(sums[k])))
+        highs[i, j] = high
+    for i in sums:
+        sums[i] += 1.0
+@qd.kernel
+def beside_lanes():
+    for i in x:
+        high, w = 0.0, highs[i, 0]
+        for k in range(count[0]):
+            high = max(high, qd.cos(qd.cos(sums[k])))
+        for _ in range(6):
+            w = qd.sin(w) * high
+        highs[i, 1] = w
+    for i in sums:
+        sums[i] += 1.0
+highs = qd.field(qd.f32, (1000, 4))
 count.fill(3)
 carried()
 shared()
-print(x[7], least[None], several())
+both = several()
+sums.fill(0.0)
+of_functions()
+beside_lanes()
+print(x[7], least[None], both, round(highs[7, 2], 3))
 """
 
 
-def test_extremes_of_f16_and_of_several_floats_do_not_end_the_process(tmp_path: Path) -> None:
+def test_extremes_of_f16_of_several_floats_or_of_functions_do_not_end_the_process(tmp_path: Path) -> None:
     (tmp_path / "extremes.py").write_text(_EXTREMES)
-    assert run(sys.executable, tmp_path / "extremes.py").stdout == "0.0 -1001.0 -995.0\n"
+    assert run(sys.executable, tmp_path / "extremes.py").stdout == "0.0 -1001.0 -995.0 0.54\n"
