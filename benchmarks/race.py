@@ -107,7 +107,7 @@ def in_turn(engines: list[Engine], repeat: int) -> list[Engine]:
 def race_processes(engines: list[Engine], repeats: int, logs: Path, arch: str = "cpu") -> list[Row]:
     """Import, init and compiles: each repeat a process with an empty cache, then one that finds what it left.
 
-    Those that write bytecode come first and do not count.
+    Those that write bytecode, and beside it the CPU runtime's object, come first and do not count.
     """
     rows: dict[tuple[str, str], Row] = {}
     with tempfile.TemporaryDirectory() as cache:

@@ -89,14 +89,13 @@ def for_(b: Body, s: N.For) -> None:
     in strips, so that LLVM sees a plain inner loop. A short one with polls in it would not be unrolled."""
     steps = s.step != N.NO_ID
     sign = "s" if s.index.type.kind == "i" and not steps else "u"
-    short = steps or _most_trips(b, s) <= STRIP
-    leaf = not any(isinstance(x, N.Loop) for x in walk(s.body))
+    short = steps or not b.polls or _most_trips(b, s) <= STRIP
 
     def enter(index: str) -> None:
         b.define(s.index.id, s.index.type, index)
 
     def trips(over: Range, inits: Values, done: str) -> tuple[Values, str]:
-        if b.polls and leaf and not short:
+        if not short and not any(isinstance(x, N.Loop) for x in walk(s.body)):
             return _strips(b, s, over, inits, done, enter)
         return loop(b, s, over, inits, done, enter, not short)
 

@@ -71,10 +71,11 @@ def load(
     with importing():
         from quadrants_lab.backends.cpu import tasks
 
-    widths = [0] * len(kernel.body) if compiled else tasks.widths_of(kernel, options)
+    with_arrays = kernel if compiled else tasks.lower_local_arrays(kernel)
+    widths = [0] * len(kernel.body) if compiled else tasks.widths_of(with_arrays, options)
     lanes = max([1, *(tasks.lanes_at_once(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
     releases_gil = not tasks.brief(kernel)
-    obj = compiled() if compiled else tasks.machine_code(kernel, options, widths)
+    obj = compiled() if compiled else tasks.machine_code(with_arrays, options, widths)
     code = jit.link(obj, (jit.ENTRY_NAME,), jit.kernel_imports())
     keep(_KEPT.pack(lanes, releases_gil) + obj)
     return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)

@@ -12,6 +12,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
+    kernel = tasks.lower_local_arrays(kernel)  # as `executable.load`
     widths = tasks.widths_of(kernel, options)
 
     @lru_cache(maxsize=1)

@@ -171,21 +171,14 @@ class _Maker:
         lanes = _lanes_of_one_place(task, targets, jit.vector_bytes()) if searched else 0
         for way in ways:
             fn = self._chunk(number, way if len(ways) > 1 else "")
+            opened = partial(self._open, task, number, way)
             body = CpuBody(fn, self.unit, parallel=True)
-            body.begin_chunk(task, number)
             if len(steps) == 1:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
-            body.open(task.body)
-            copies.open(body, self.targets[number], way)
+            opened(body)
             shares.open(body, task)
             row = partial(_row, steps)
             if lanes and way != "alone":
-
-                def opened(body: CpuBody, way: str = way) -> None:
-                    body.begin_chunk(task, number)
-                    body.open(task.body)
-                    copies.open(body, self.targets[number], way)
-
                 row = _one_place_row(fn, self.unit, task, lanes, opened)
             rows(body, task, "%begin", "%end", row)
             fn.start("leave")
@@ -194,6 +187,12 @@ class _Maker:
             fn.close()
         if len(ways) > 1:
             copies.choose(self._chunk(number), number)
+
+    def _open(self, task: N.Offload, number: int, way: str, body: CpuBody) -> None:
+        """Reads what a chunk function needs from the frame."""
+        body.begin_chunk(task, number)
+        body.open(task.body)
+        copies.open(body, self.targets[number], way)
 
 
 def _partial_result(body: CpuBody, p: memory.Partial) -> str:
@@ -233,7 +232,9 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
 
 
 def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:
-    """See `lower.local_arrays`, which most kernels need not import."""
+    """See `lower.local_arrays`, which most kernels need not import. It runs once: a kernel that has arrays stays."""
+    if any(b.kind == "private" for b in kernel.buffers.values()):
+        return kernel
     selects = sum(isinstance(s, N.Op) and s.prim == "select" for s in walk(kernel.body))
     return _arrays(kernel) if selects >= FEWEST_SELECTS else kernel
 

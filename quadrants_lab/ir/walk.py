@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quadrants_lab.ir.nodes import Block, For, If, Kernel, Offload, Param, Stmt, Value, While, Yield
 from quadrants_lab.ir.traits import S
@@ -158,32 +158,47 @@ def rename(block: Block, fresh: Callable[[], int], ids: dict[int, int]) -> Block
     """A copy of the block in which every definition has a fresh id. ``ids`` maps old ids to new ones, and is
     extended."""
 
-    def params(ps: tuple[Param, ...]) -> tuple[Param, ...]:
-        out = []
-        for p in ps:
-            ids[p.id] = fresh()
-            out.append(Param(ids[p.id], p.type, p.name))
-        return tuple(out)
+    def param(p: Param) -> Param:
+        ids[p.id] = fresh()
+        return Param(ids[p.id], p.type, p.name)
+
+    def use(i: int) -> int:
+        return ids.get(i, i)
+
+    def inside(inner: Block) -> Block:
+        return rename(inner, fresh, ids)
 
     out: list[Stmt] = []
     for stmt in block:
-        old_id = stmt.id
-        stmt = stmt.with_operands(tuple(ids.get(i, i) for i in stmt.operands()))
-        if isinstance(stmt, For):
-            stmt = replace(stmt, index=params((stmt.index,))[0], carried=params(stmt.carried))
-        elif isinstance(stmt, While):
-            stmt = replace(stmt, carried=params(stmt.carried))
-        elif isinstance(stmt, Offload):
-            stmt = replace(stmt, indices=params(stmt.indices))
-        if stmt.blocks():
-            stmt = stmt.with_blocks(tuple(rename(b, fresh, ids) for b in stmt.blocks()))
-        if isinstance(stmt, (If, For, While)):
-            stmt = replace(stmt, results=params(stmt.results))
-        new_id = fresh()
+        made = copied(stmt, use, param, inside, fresh)
         if isinstance(stmt, Value):
-            ids[old_id] = new_id
-        out.append(replace(stmt, id=new_id))
+            ids[stmt.id] = made.id
+        out.append(made)
     return tuple(out)
+
+
+def copied(
+    stmt: S, use: Callable[[int], int], param: Callable[[Param], Param], inside: Callable[[Block], Block],
+    fresh: Callable[[], int],
+) -> S:  # fmt: skip
+    """A copy of the statement with an id of its own: ``use`` has the operands' new ids, ``param`` makes parameters and
+    results anew, ``inside`` copies blocks."""
+
+    def params(ps: tuple[Param, ...]) -> tuple[Param, ...]:
+        return tuple(map(param, ps))
+
+    made: Any = stmt.with_operands(tuple(map(use, stmt.operands())))
+    if isinstance(made, For):
+        made = replace(made, index=param(made.index), carried=params(made.carried))
+    elif isinstance(made, While):
+        made = replace(made, carried=params(made.carried))
+    elif isinstance(made, Offload):
+        made = replace(made, indices=params(made.indices))
+    if made.nests:
+        made = made.with_blocks(tuple(map(inside, made.blocks())))
+    if isinstance(made, (If, For, While)):
+        made = replace(made, results=params(made.results))
+    return replace(made, id=fresh())  # type: ignore[no-any-return]
 
 
 def renamed(stmt: S, fresh: Callable[[], int], ids: dict[int, int] | None = None) -> S:

@@ -14,7 +14,7 @@ import numpy as np
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.prims import PRIMS
-from quadrants_lab.ir.walk import rewrite, substitute, types_of, walk
+from quadrants_lab.ir.walk import copied, rewrite, substitute, types_of, walk
 
 MOST_MADE = 1000  # statements that a nest of loops may become
 MOST_VISITED = 50_000  # statements that are looked at for that: a select for each element of each access
@@ -162,15 +162,7 @@ class _Trips:
         if self.made > MOST_MADE or self.visited > MOST_VISITED or isinstance(s, N.Random):
             raise _NotUnrolled
         self.b.span = s.span
-        new = replace(s.with_operands(tuple(map(self.use, s.operands()))), id=self.b.fresh())
-        if isinstance(new, N.For):
-            new = replace(new, index=self.param(new.index), carried=self.params(new.carried))
-        elif isinstance(new, N.While):
-            new = replace(new, carried=self.params(new.carried))
-        if s.nests:
-            new = new.with_blocks(tuple(map(self.inner, s.blocks())))
-        if isinstance(new, (N.If, N.For, N.While)):
-            new = replace(new, results=self.params(new.results))
+        new = copied(s, self.use, self.param, self.inner, self.b.fresh)
         self.b.add(new)
         if isinstance(new, N.Value):
             self.bind(s.id, (None, new.id))
@@ -182,9 +174,6 @@ class _Trips:
             self.b.yield_(*(new if c is None else self.b.const(c, self.b.types[i])
                             for i, (c, new) in zip(old, ends, strict=True)))  # fmt: skip
         return tuple(made)
-
-    def params(self, params: tuple[N.Param, ...]) -> tuple[N.Param, ...]:
-        return tuple(map(self.param, params))
 
     def param(self, p: N.Param) -> N.Param:
         new = self.b.param(p.type, p.name)
