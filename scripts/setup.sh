@@ -91,15 +91,15 @@ stamp=$venv/.stamp-$profile
 key=$(cat pyproject.toml scripts/setup.sh | cksum)@$PWD
 if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$key" ] && [ -x $venv/bin/python ]; then exit 0; fi
 
-fits() { "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; }
+fits() { "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' >/dev/null 2>&1; }
 if ! fits $venv/bin/python; then
     python=
-    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.10; do
+    for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11 python3.10; do
         if fits "$candidate"; then python=$candidate; break; fi
     done
     if [ -z "$python" ] && apt_usable && apt_install python3 python3-venv && fits python3; then python=python3; fi
     if [ -z "$python" ]; then
-        say "missing: Python 3.10 to 3.13; set PYTHON=/path/to/python3. Nothing runs without it"
+        say "missing: Python 3.10 to 3.14; set PYTHON=/path/to/python3. Nothing runs without it"
         exit 1
     fi
     if ! "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then

@@ -96,7 +96,7 @@ def run_part(command: list[str], limit: int, environment: dict[str, str]) -> tup
 def run_all(out: Path, only: list[str], workers: int, minutes: float) -> int:
     out.mkdir(parents=True, exist_ok=True)
     paths = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "1"}
+    environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "cuda"}
     environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # else JAX takes the memory that tests beside its own need
     rows, texts, failed = [], [], 0
     deadline = perf_counter() + 60 * minutes

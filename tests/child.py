@@ -54,8 +54,8 @@ class Done:
 class Child:
     """A running process; used with ``with``, at whose end it is killed.
 
-    ``env`` is added to this process's environment; a value of None takes a variable away. ``given``: what it reads
-    from stdin; "" for nothing, None for what `say` writes.
+    ``env`` is added to this process's environment, its PYTHONPATH before this process's; a value of None takes a
+    variable away. ``given``: what it reads from stdin; "" for nothing, None for what `say` writes.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class Child:
             words.seek(0)
             stdin = subprocess.PIPE if given is None else words if given else subprocess.DEVNULL
             changed = {**os.environ, **(env or {})}
+            if env and env.get("PYTHONPATH") and os.environ.get("PYTHONPATH"):
+                changed["PYTHONPATH"] = f"{env['PYTHONPATH']}{os.pathsep}{os.environ['PYTHONPATH']}"
             self.process = subprocess.Popen(
                 self.command, stdin=stdin, stdout=self._files[0], stderr=self._files[1], cwd=cwd,
                 env={k: v for k, v in changed.items() if v is not None}, start_new_session=True,

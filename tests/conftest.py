@@ -79,6 +79,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the expected output of golden tests")
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    return True if collection_path == TESTS / "notebook" and not importlib.util.find_spec("IPython") else None
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if not importlib.util.find_spec("IPython"):
+        terminalreporter.write_line("not collected: tests/notebook (IPython is not installed)")
+
+
 def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | None:
     """A test marked slow is not collected at all by day."""
     by_night = name.startswith("test_") and any(mark.name == "slow" for mark in getattr(obj, "pytestmark", ()))

@@ -284,7 +284,7 @@ def _run_all(works: list[Any]) -> None:
 
 
 def install() -> None:
-    """Registers the stand-in, which has no effect where there is a device. QL_NO_STAND_IN=1 omits it."""
-    if driver.stand_in() is None and not os.environ.get("QL_NO_STAND_IN"):
+    """Registers the stand-in, which has no effect where there is a device. It is omitted if QL_NO_STAND_IN is cuda."""
+    if driver.stand_in() is None and os.environ.get("QL_NO_STAND_IN") != "cuda":
         for number in range(2):
             driver.register(StandIn(ordinal=number))

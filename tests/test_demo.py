@@ -7,11 +7,13 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from child import run
 from conftest import ROOT
 
 
 def test_demo_prints_gradients_and_writes_a_page_that_stands_alone(tmp_path: Path) -> None:
+    pytest.importorskip("nbformat")
     page = tmp_path / "inspector.html"
     done = run(sys.executable, ROOT / "scripts" / "demo.py", "--out", page, env={"PYTHONPATH": str(ROOT)})
     computed = float(re.search(r"computed +([\d.e-]+)", done.stdout).group(1))  # type: ignore[union-attr]  # fails if absent

@@ -54,7 +54,9 @@ parallel = bind(load(PARALLEL), {{"go": go, "x": x}})
 
 
 def start(program: str) -> Child:
-    return Child(sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program)
+    # From 3.12 on Python warns of every fork of a process with threads, and one of these programs forks.
+    env = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
+    return Child(sys.executable, "-X", "faulthandler", "-u", "-c", HEAD + program, env=env)
 
 
 def finish(process: Child) -> str:

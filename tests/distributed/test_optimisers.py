@@ -36,7 +36,7 @@ def test_the_gradient_is_that_of_the_sum() -> None:
 @pytest.mark.slow
 def test_two_processes_sum_their_gradients() -> None:
     pytest.importorskip("torch")
-    pytest.importorskip("distributed")
+    pytest.importorskip("dask")
     said = run(sys.executable, ROOT / "scripts" / "test_gpu2.py", "--cpu", "--size", "4096").stdout
     assert "data-parallel gradient: off by" in said
     assert "map_gradients: off by" in said
