@@ -5,7 +5,7 @@ OTHERS := .venv-others/bin/python
 JOBS ?= auto
 ARGS ?=
 
-.PHONY: help demo test test-gpu test-gpu2 lab lint docs bench workbench peer-gradients names cpu-runtime nightly mutations setup clean
+.PHONY: help demo test test-gpu test-gpu2 lab lint docs bench workbench figures peer-gradients names cpu-runtime nightly mutations setup clean
 help:
 	@echo "make demo     run a lesson of the course without a browser, check its gradients, write the inspector as HTML"
 	@echo "make test     the test suite            (JOBS=2, ARGS='-k name')"
@@ -16,6 +16,7 @@ help:
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make workbench  measure the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
+	@echo "make figures  size and shape of the project beside their aims"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
 	@echo "make names    compare every public name of the pip package with ours"
 	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
@@ -62,6 +63,9 @@ bench: $(PEER) $(OTHERS)
 workbench:
 	@scripts/setup.sh test
 	@$(PY) scripts/workbench.py $(ARGS)
+
+figures:
+	@python3 scripts/figures.py $(ARGS)
 
 peer-gradients: $(PEER)
 	@scripts/setup.sh test
