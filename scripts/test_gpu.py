@@ -2,8 +2,9 @@
 
 Needs no network and no installation: numpy, llvmlite, pytest, hypothesis, a driver and libdevice. Where QL_PEER_PYTHON
 is an interpreter that can import Quadrants, it is raced. Writes gpu_report.md,
-a row a part, and gpu_log.txt, all that was printed, to --out FOLDER; ends with 1 where a part failed. Everything
-together takes less than eight minutes; a part by itself: --part NAME.
+a row a part, and gpu_log.txt, all that was printed, to --out FOLDER; ends with 1 where a part failed. The last part is
+the whole test suite, which lists what it skips; with 32 cores everything together takes about twelve minutes. A part by
+itself: --part NAME, or --only suite.
 """
 
 from __future__ import annotations
@@ -22,15 +23,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from gpu_parts import PARTS  # noqa: E402  # it finds the package by the line above
 
-MATRIX = ["tests/test_gradients.py", "tests/test_differential.py", "tests/test_sample_programs.py"]
-CONFORMANCE = ["tests/backends/test_conformance.py", "tests/backends/test_cuda_approximate.py",
-               "tests/backends/test_long_sums.py", "tests/backends/test_near_sines.py",
-               "tests/backends/test_random_ir.py", "-k", "cuda or apart"]  # fmt: skip
-LANGUAGE = ["tests/lang", "tests/ad", "tests/runtime", "tests/adstack", "tests/backends/test_cuda_graphs.py"]
-
 
 def pytest_command(*arguments: str, workers: int) -> list[str]:
-    spread = ["-n", str(workers)] if workers > 1 and _has("xdist") else []
+    spread = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 and _has("xdist") else []
     return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *spread, *arguments]
 
 
@@ -62,13 +57,10 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "vulkan": (own("vulkan"), 90),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
-        "conformance": (pytest_command(*CONFORMANCE, workers=workers), 150),
-        "programs": (pytest_command(*MATRIX, "-k", "cuda", workers=workers), 240),
-        "language": (pytest_command(*LANGUAGE, "-k", "cuda", workers=workers), 200),
-        "samples": (pytest_command("tests/test_samples.py", "-k", "cuda", workers=workers), 120),
         "differences": (own("differences"), 120),
         "memcheck": (sanitized("memcheck", "small"), 120),
         "racecheck": (sanitized("racecheck", "small"), 120),
+        "suite": (pytest_command("-rs", "tests", workers=workers), 1200),
     }
 
 
@@ -134,8 +126,8 @@ def main() -> int:
     p.add_argument("--out", type=Path, default=ROOT / "out", help="folder of the report (default: out)")
     p.add_argument("--part", choices=PARTS, help="runs this part alone, in this process")
     p.add_argument("--only", nargs="*", default=[], help="names of parts")
-    p.add_argument("--workers", type=int, default=min(8, max(1, (os.cpu_count() or 2) // 2)))
-    p.add_argument("--minutes", type=float, default=8, help="what has not begun by then is left out")
+    p.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) * 3 // 4))
+    p.add_argument("--minutes", type=float, default=30, help="what has not begun by then is left out")
     args = p.parse_args()
     if args.part:
         PARTS[args.part]()
