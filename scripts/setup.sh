@@ -14,6 +14,7 @@ say() { printf '%s\n' "setup: $*"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 probe_spirv() { have spirv-val; }
 probe_cc() { have cc || have gcc || have clang; }
+probe_cxx() { have g++ || have clang++ || have c++; }
 probe_clang() { have clang-19; }
 probe_layers() {
     ls /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json \
@@ -44,6 +45,7 @@ packages='spirv|test|spirv-tools|spirv-tools|SPIR-V is made but not validated
 vulkan|test|mesa-vulkan-drivers libvulkan1|molten-vk vulkan-loader|kernels do not run on Vulkan, its code is still shown
 lld|test|lld-19|lld|code objects for AMD GPUs are made but not linked
 cc|test|gcc libc6-dev|gcc|kernels do not run in C, their source is still shown
+cxx|test|g++|gcc|Metal is not simulated
 clang|test|clang-19|llvm@19|the LLVM text of the CPU runtime is not compared with its C
 layers|test|vulkan-validationlayers|vulkan-validationlayers|what is asked of Vulkan is not checked by its validation layers
 chromium|test|chromium fonts-dejavu-core|--cask chromium|the notebook is not driven in a real browser'

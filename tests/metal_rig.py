@@ -23,6 +23,8 @@ TYPES = tuple(t for t in DTYPES.values() if t is not f64)
 
 
 def _made(kernel: N.Kernel, options: CompileOptions) -> Executable:
+    if simulator.probe():
+        pytest.skip(simulator.probe())
     if any(t is f64 for t in types_of(kernel.body).values()):
         pytest.skip("Metal has no f64")
     return metal.load(kernel, options)

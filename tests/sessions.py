@@ -27,6 +27,16 @@ def why_not(arch: str) -> str:
     return "" if os.environ.get("QL_REQUIRE_ALL") else reason
 
 
+def runs_both_arms(arch: str) -> bool:
+    """Whether the driver is llvmpipe of Mesa 26. Where all invocations take the same one of an If's two arms, it also
+    runs the loads of the other, as in `if k < 10: y[0] = x[k]` with an `else`: outside of memory the process ends."""
+    if arch != "vulkan":
+        return False
+    from quadrants_lab.backends.vulkan import api
+
+    return "llvmpipe Mesa 26." in api.choose().identity
+
+
 def skips(arch: str) -> list[Any]:
     """Marks of a parameter that needs a backend. AMDGPU on its stand-in runs by night only: the host's side is that of
     CUDA, and AMDGPU has tests of its own by day."""
