@@ -16,16 +16,18 @@ import re
 import threading
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from quadrants_lab.backends._gpu.programs import Program, programs
+from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cuda import driver
+from quadrants_lab.backends.cuda import driver, nvptx
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -47,6 +49,11 @@ done:
 }}"""
 
 
+def _unit(name: str, c: Ctx) -> str:
+    """The C library's function in place of the GPU's function unit."""
+    return c.fn.call("float", name, ("float", c.args[0]))
+
+
 class Host(Target):
     """This machine's processor as a target: one thread a warp."""
 
@@ -57,7 +64,11 @@ class Host(Target):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
+        self.own = {f"unit_{prim}": partial(_unit, f"{prim}f") for prim in ("sin", "cos")}
         self.triple, self.layout = jit.triple_and_layout()
+
+    def lowering(self, options: CompileOptions) -> tuple[N.Pass, ...]:
+        return nvptx.lowering(options, self.shape)
 
     def head(self, program: Program, group: int, frame_bytes: int) -> str:
         return f"define internal void @{program.name}(ptr %state, ptr %frame) noinline"

@@ -1,19 +1,21 @@
 """Primitives as LLVM instructions, from their spelling in `prims.PRIMS`: the name of an instruction, a comparison, an
 ``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from quadrants_lab.analysis.ranges import Range, result
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
-from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
+from quadrants_lab.backends.lower.casts import NOTHING, lower_casts, lower_formulas
 from quadrants_lab.backends.lower.integers import lower_division, lower_integers
+from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.random import lower_random
+from quadrants_lab.backends.lower.rewrite import Rule
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import UNSIGNED, f16, f64, u1
+from quadrants_lab.ir.types import UNSIGNED, DType, f16, f32, f64, u1
 
 FAST = "reassoc contract arcp afn "
 COLUMN = {"f": 0, "i": 1, "b": 2, "u": 2}
@@ -110,13 +112,22 @@ def _count(intrinsic: str, extra: tuple[tuple[str, str], ...] = ()) -> Callable[
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
+_LIBRARY = {f32: "f", f64: ""}
+
+
+def library(name: str, t: DType) -> str:
+    """What the function ``name`` on ``t`` is called in C's and NVIDIA's math libraries."""
+    if t not in _LIBRARY:
+        raise TypeError(f"no library has {name} of {t}: `lower_math` must run first, which computes f16 in f32")
+    return name + _LIBRARY[t]
+
+
 def _math(c: Ctx) -> str:
     """A call of the C library's function."""
     t = c.t
-    name = c.prim if t.dtype is f64 else c.prim + "f"
     # with afn, LLVM makes powi of a pow with an integer exponent, and no C library has its __powisf2
     flags = "" if c.prim == "pow" else c.fast
-    return c.fn.call(t.text, name, *((t.text, a) for a in c.args), flags=flags, attrs="#0")
+    return c.fn.call(t.text, library(c.prim, t.dtype), *((t.text, a) for a in c.args), flags=flags, attrs="#0")
 
 
 # --- conversions ------------------------------------------------------------------------------------------------
@@ -181,10 +192,16 @@ SEQUENCES: dict[str, Callable[[Ctx], str]] = {
     "@bitcast": lambda c: c.convert("bitcast", c.args[0], c.t, c.out),
 }
 
-LOWERING: tuple[Pass, ...] = (
-    lower_random,
-    lower_formulas("rsqrt", "isnan", "isinf", "custom_jvp"),
-    lower_division(),
-    lower_integers,
-    lower_casts(saturates=True),
-)  # takes away what this emitter has no spelling for, except elementary functions, which each target lowers itself
+
+
+def lowering(*functions: str, near: bool = False, own: Mapping[str, Rule] = NOTHING) -> tuple[Pass, ...]:
+    """The passes that take away what this emitter has no spelling for. ``functions`` and ``near``: elementary functions
+    that the target lacks besides those of f16, see `lower_math`; ``own``: see `lower_formulas`."""
+    return (
+        lower_math(*functions, near=near),
+        lower_random,
+        lower_formulas("rsqrt", "isnan", "isinf", "custom_jvp", own=own),
+        lower_division(),
+        lower_integers,
+        lower_casts(saturates=True),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -176,6 +177,16 @@ class Function:
         (self.module.library if library else self.module.functions).append(self)
 
 
+_DEFINE = r"define (?:internal )?([^@\n]+ @{}\((?:[^()\n]|\([^()\n]*\))*\))"  # to the end of the parameters
+
+
+def _head(name: str, text: str) -> str:
+    """What a function takes and returns, from the text that defines it."""
+    found = re.search(_DEFINE.format(re.escape(name)), text)
+    assert found, name
+    return re.sub(r" %[\w.]+", "", found[1])
+
+
 class Module:
     """A module under construction: functions, helper functions and declarations."""
 
@@ -186,7 +197,8 @@ class Module:
         self.library: list[Function] = []
         self.declared: dict[str, str] = {}
         self.helpers: dict[str, str] = {}
-        self.defined: set[str] = set()
+        self.defined: dict[str, str] = {}  # the text of what the module defines, or of its first line
+        self.heads: dict[str, str] = {}  # what functions that are called take and return
         self.metadata: list[str] = []
         self.private_space = 0  # LLVM's number of the address space of local variables
         self.atomic_scope = ""  # LLVM's syncscope of atomics, with a blank behind it; "" is the whole system
@@ -194,16 +206,22 @@ class Module:
         self.own: dict[str, Callable[[Any], str]] = {}  # the target's own sequences of float primitives, see `ops`
 
     def declare(self, name: str, result: str, args: tuple[str, ...], attrs: str = "") -> None:
+        """Says that the function takes and returns these types, as a call of it does. Raises TypeError where it does
+        not: LLVM would compile the call nevertheless."""
+        asked = f"{result} @{name}({', '.join(args)})"
+        if name not in self.heads:
+            self.heads[name] = _head(name, self.defined[name]) if name in self.defined else asked
+        if self.heads[name] != asked:
+            raise TypeError(f"{name} is called as {asked}, but it is {self.heads[name]}")
         if name not in self.declared and name not in self.defined:
-            self.declared[name] = f"declare {result} @{name}({', '.join(args)}){' ' + attrs if attrs else ''}"
+            self.declared[name] = f"declare {asked}{' ' + attrs if attrs else ''}"
 
     def helper(self, name: str, text: str) -> None:
         """A definition that other functions use, as text. It is emitted once."""
-        self.defined.add(name)
-        self.helpers[name] = text
+        self.defined[name] = self.helpers[name] = text
 
     def function(self, name: str, head: str) -> Function:
-        self.defined.add(name)
+        self.defined[name] = head
         return Function(self, head)
 
     def lines(self) -> tuple[list[str], list[int]]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
+from quadrants_lab.backends._llvm import ops
+from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.math import lower_math
 from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that shuffles move
 
 
-def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
-    """The passes of a target. ``math``: the target's own pass for elementary functions."""
+def lowering(
+    options: CompileOptions, shape: Shape, *functions: str, before: tuple[Pass, ...] = ()
+) -> tuple[Pass, ...]:
+    """The passes of a target. ``functions``: the elementary functions that it lacks; ``before``: its own passes, which
+    run while elementary functions are still those of the program."""
     in_step: list[bool] = []
 
     def layouts(kernel: N.Kernel) -> list[Layout]:
@@ -40,8 +43,8 @@ def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) ->
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
     arrays = (lower_local_arrays,) if shape.local_arrays else ()
     return (
-        *shape.first(options), *arrays, lower_adstacks(layouts), math or lower_math(), *LOWERING,
-        lower_tasks(shares, in_step), lower_failures,
+        *shape.first(options), *arrays, lower_adstacks(layouts), *before,
+        *ops.lowering(*functions, near=options.fast_math), lower_tasks(shares, in_step), lower_failures,
     )  # fmt: skip
 
 
@@ -70,9 +73,9 @@ class Target(ABC):
     def __init__(self) -> None:
         self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
 
+    @abstractmethod
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that replace what the target has no instruction for."""
-        return lowering(options, self.shape)
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:

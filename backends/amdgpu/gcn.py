@@ -13,7 +13,7 @@ from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
-from quadrants_lab.backends.lower.math import MATH, lower_math
+from quadrants_lab.backends.lower.math import MATH
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
@@ -38,7 +38,7 @@ def machine(chip: str) -> Any:
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     """The passes of `_simt.target.lowering`, with elementary functions of our own."""
-    return target.lowering(options, shape, lower_math(*MATH, near=options.fast_math))
+    return target.lowering(options, shape, *MATH)
 
 
 class Gcn(Target):

@@ -109,7 +109,7 @@ def _blocks(mod: Module, name: str, number: int, axes: int, at: int, rows: int, 
         place = fn.let(f"add i64 {fn.let(f'shl i64 {n}, 1')}, {colour}")
         low = fn.let(f"mul i64 {place}, {size}")
         high = fn.call("i64", "llvm.umin.i64", ("i64", fn.let(f"add i64 {low}, {size}")), ("i64", total))
-        fn.put(f"call void @task{number}(ptr %frame, i64 {low}, i64 {high}, i64 %worker)")
+        fn.call("void", f"task{number}", ("ptr", "%frame"), ("i64", low), ("i64", high), ("i64", "%worker"))
     fn.start("done")
     fn.put("ret void")
     fn.close()

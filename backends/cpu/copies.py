@@ -98,7 +98,8 @@ def choose(fn: Function, number: int) -> None:
     fn.branch(fn.let(f"select i1 {none}, i1 {together}, i1 false"), "atomic", "plain")
     for name in ("plain", "atomic"):
         fn.start(name)
-        fn.put(f"call void @task{number}_{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker)")
+        ends = (("i64", "%begin"), ("i64", "%end"), ("i64", "%worker"))
+        fn.call("void", f"task{number}_{name}", ("ptr", "%frame"), *ends)
         fn.put("ret void")
     fn.close()
 

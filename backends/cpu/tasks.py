@@ -3,9 +3,8 @@
 from functools import partial
 
 from quadrants_lab.backends import cost
-from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm import memory, ops
 from quadrants_lab.backends._llvm.body import Unit
-from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
@@ -18,8 +17,7 @@ from quadrants_lab.backends.cpu.rows import iterations, rows, saturated_product
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.casts import ESTIMATED, lower_formulas
-from quadrants_lab.backends.lower.math import lower_math
+from quadrants_lab.backends.lower.casts import ESTIMATED, NOTHING
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
@@ -56,7 +54,7 @@ def module(kernel: N.Kernel, options: CompileOptions, widths: list[int], triple:
         fn.stmt = task.id
         if task.kind == "serial":
             maker.serial(task, number)
-            fn.put(f"call void @task{number}(ptr %frame, ptr {device})")
+            fn.call("void", f"task{number}", ("ptr", "%frame"), ("ptr", device))
         else:
             maker.parallel(fn, task, number, shares_at)
         if number + 1 < len(tasks):
@@ -227,8 +225,8 @@ def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[
         """Guarantees that elementary functions of divergent values are calls; others are left to the C library."""
         return _lower_divergent_math(kernel, found) if any(found) else kernel
 
-    roots = (lower_formulas(own=ESTIMATED),) if options.fast_math else ()
-    return (lower_local_arrays, lower_adstacks(layouts), lower_lanes, lower_math(), *roots, *LOWERING)
+    own = ESTIMATED if options.fast_math else NOTHING
+    return (lower_local_arrays, lower_adstacks(layouts), lower_lanes, *ops.lowering(own=own))
 
 
 def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:

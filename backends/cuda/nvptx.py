@@ -10,9 +10,10 @@ import llvmlite.binding as llvm
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt import target
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
@@ -21,7 +22,6 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
@@ -65,9 +65,9 @@ def machine(chip: int) -> Any:
         return target.create_target_machine(cpu=f"sm_{chip}", features=f"+ptx{PTX_VERSIONS[chip]}", opt=3)
 
 
-def lowering(options: CompileOptions) -> tuple[Pass, ...]:
+def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     """See `_simt.target.lowering`."""
-    return target.lowering(options, SHAPE, lower_near_sines if options.fast_math else None)
+    return target.lowering(options, shape, before=(lower_near_sines,) if options.fast_math else ())
 
 
 # match.all.sync needs the whole warp: where a part of it is active, the answer is no
@@ -150,7 +150,7 @@ def _nv(name: str) -> Callable[[Ctx], str]:
 
     def sequence(c: Ctx) -> str:
         t = c.t.text
-        return c.fn.call(t, f"{name}{'' if c.t.dtype is f64 else 'f'}", *((t, a) for a in c.args), attrs="#0")
+        return c.fn.call(t, library(name, c.t.dtype), *((t, a) for a in c.args), attrs="#0")
 
     return sequence
 
@@ -172,7 +172,11 @@ def optimised(text: str, chip: int, calls: list[str]) -> Any:
         target = machine(chip)
         module = llvm.parse_assembly(text)
         for name in calls:
-            module.link_in(llvm.parse_assembly(libdevice.function(name, target)))
+            part = llvm.parse_assembly(libdevice.function(name, target))
+            asked, made = (str(m.get_function(name).global_value_type) for m in (module, part))
+            if asked != made:
+                raise TypeError(f"{name} is called as {asked}, but NVIDIA's is {made}")
+            module.link_in(part)
         for fn in module.functions:
             if not fn.is_declaration and fn.name in calls:
                 fn.linkage = "internal"

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm.body import HANDLERS, Unit
+from quadrants_lab.backends._llvm.ops import library
 from quadrants_lab.backends._llvm.text import Ty, ty
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.lower.expression import Scope, X
@@ -105,7 +106,7 @@ def _make(b: LaneBody, f: N.Function, symbol: str, out: Ty, types: list[str]) ->
 
 def lane_by_lane(b: LaneBody, prim: str, t: Ty, args: tuple[str, ...]) -> str:
     """Calls a function of the C library for each lane that takes part."""
-    c_name = {"raw_mod": "fmod"}.get(prim, prim) + ("" if t.dtype.bits == 64 else "f")
+    c_name = library({"raw_mod": "fmod"}.get(prim, prim), t.dtype)
     one, helper = ty(t.dtype).text, f"qd.{prim}.each.{t.suffix}"
     b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
     b.fn.module.helper(helper, _each(helper, c_name, t, len(args)))
