@@ -60,6 +60,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "scatter": (own("scatter"), 60),
         "sums": (own("sums"), 60),
         "vulkan": (own("vulkan"), 90),
+        "threads": (own("threads"), 420),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
         "conformance": (pytest_command(*CONFORMANCE, workers=workers), 150),
