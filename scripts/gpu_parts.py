@@ -6,11 +6,14 @@ from __future__ import annotations
 import math
 import os
 import resource
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -440,9 +443,46 @@ def small() -> None:
     assert math.isclose(z.grad[7], 40 * (4 + 4 + 51 + 3e6 * math.cos(1e6)), rel_tol=1e-4)
 
 
+def threads(times: int = 10, limit: int = 60) -> None:
+    """Eight threads, each with its own data (tests/thread_programs.py), on CUDA and on Vulkan: in ``times`` child
+    processes each, of at most ``limit`` seconds. The first compiles everything; later ones find code on the disk. Of
+    those that fail it prints what each thread was doing."""
+    root = Path(__file__).resolve().parent.parent
+    paths = os.pathsep.join((str(root), str(root / "tests"), os.environ.get("PYTHONPATH", "")))
+    failed = []
+    for arch in ("cuda", "vulkan"):
+        with tempfile.TemporaryDirectory() as folder:
+            for turn in range(1, times + 1):
+                program = str(root / "tests" / "thread_programs.py")
+                command = [sys.executable, "-u", program, arch, "8", "50", str(limit)]
+                kept = {"QL_THREADS_CACHE": folder} if turn > 1 else {}
+                environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "1", **kept}
+                begin = perf_counter()
+                process = subprocess.Popen(
+                    command, env=environment, text=True, errors="replace", start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                )  # fmt: skip
+                try:
+                    text, _ = process.communicate(timeout=limit + 20)
+                    how = "all right" if process.returncode == 0 else f"FAILED with {process.returncode}"
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    text, _ = process.communicate()
+                    how = "FAILED: it hung"
+                last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
+                print(f"turn {turn}: {how}, {perf_counter() - begin:.1f} s ({last[:120]})", flush=True)
+                if how != "all right":
+                    failed.append(f"{arch}, turn {turn}")
+                    print(text if len(text) < 9_000 else f"{text[:5_000]}\n[...]\n{text[-4_000:]}", flush=True)
+                if len([of for of in failed if of.startswith(arch)]) == 2:  # a third one would tell nothing new
+                    break
+    assert not failed, f"failed: {'; '.join(failed)}"
+    print(f"eight threads, 50 programs each, {times} times on CUDA and on Vulkan: all right")
+
+
 PARTS: dict[str, Callable[[], None]] = {
     "about": about, "speed": speed, "tapes": tapes, "blocks": blocks, "scatter": scatter, "sums": sums,
-    "vulkan": vulkan,
+    "vulkan": vulkan, "threads": threads,
     "endurance": endurance, "memory": memory,
     "differences": differences, "small": small,
 }  # fmt: skip

@@ -55,6 +55,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "scatter": (own("scatter"), 60),
         "sums": (own("sums"), 60),
         "vulkan": (own("vulkan"), 90),
+        "threads": (own("threads"), 420),
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
         "differences": (own("differences"), 120),

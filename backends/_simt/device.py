@@ -114,6 +114,7 @@ class SimtDevice(RemoteDevice, GpuDevice):
         return self.without_spare(lambda: self.memory(self, shape, dtype))
 
     def allocate_storage(self, nbytes: int) -> int:
+        self.driver.enter()
         return self.without_spare(lambda: int(self.driver.allocate(nbytes)))
 
     def drop_spare(self) -> None:

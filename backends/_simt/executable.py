@@ -175,9 +175,10 @@ class SimtFrame(GpuFrame):
 
     def _repetition(self, start: Callable[[], None]) -> Callable[[], int]:
         """A function that launches again without looking for changes of the frame, of which there can be none."""
-        device, signals, cost = self.device, self.exe.signals, self.cost
+        device, signals, cost, driver = self.device, self.exe.signals, self.cost, self._driver
 
         def again() -> int:
+            driver.enter()
             device.begin(signals, cost)
             if device.ahead:
                 device.send()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from quadrants_lab.backends import disk_cache, forks
 from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.importing import importing
 
 # The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers
@@ -60,7 +61,8 @@ def target(cache: DiskCache | None = None) -> Target:
         if not _target:
             name = _system() if cache is not None else None
             kept = cache.get(name) if cache is not None and name else None
-            _target.append(Target(*ast.literal_eval(kept.decode())) if kept is not None else _ask_llvm())
+            known = None if kept is None else ast.literal_eval(syntax_tree(kept.decode(), "eval"))
+            _target.append(_ask_llvm() if known is None else Target(*known))
             if cache is not None and name and kept is None:
                 cache.put(name, repr(tuple(_target[0])).encode())
         return _target[0]

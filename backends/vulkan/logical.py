@@ -33,6 +33,7 @@ class Logical:
         self._types = self._memory_types()
         self.discrete = not any(flags & _BOTH == _BOTH for flags in self._types)
         self.command_pool = command_pool(self.handle, physical.queue_family)
+        self._spare: list[Any] = []  # command buffers of that pool
         name = key("vulkan pipelines", physical.identity)
         known = cache.get(name) or b""
         self.pipeline_cache = self._make_cache(known)
@@ -83,15 +84,17 @@ class Logical:
         """Records the commands of ``write`` in a secondary command buffer for the queue: in ``made``, which no launch
         uses any more, or in a new one. Returns a pointer to it."""
         vk = api.lib()
-        made = made or command_buffer(self.handle, self.command_pool, SECONDARY)
+        if made is None:
+            made = self._spare.pop() if self._spare else command_buffer(self.handle, self.command_pool, SECONDARY)
         api.check(vk.vkBeginCommandBuffer(made[0], _beginning()[0]), "beginning a command buffer")
         write(made[0])
         api.check(vk.vkEndCommandBuffer(made[0]), "recording a command buffer")
         return made
 
     def free_commands(self, commands: Any) -> None:
-        """Frees a command buffer as soon as nothing runs."""
-        self.queue.defer_free(partial(api.lib().vkFreeCommandBuffers, self.handle, self.command_pool, 1, commands))
+        """Lets `record` use a command buffer again, as soon as nothing runs. It does not go back to its pool: that
+        would have to wait for other threads that record."""
+        self.queue.defer_free(partial(self._spare.append, commands))
 
     # --- pipeline cache ----------------------------------------------------------------------------------------
 

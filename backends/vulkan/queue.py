@@ -129,7 +129,7 @@ class Queue:
         self._oversubscribed_until = 0
         self._ended = 0  # the time when the last submission was found to be done
         self._forked = False
-        self._pending_frees: list[Callable[[], None]] = []
+        self._pending_frees: deque[Callable[[], None]] = deque()
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
@@ -155,9 +155,8 @@ class Queue:
             self._await_first()
         self.busy = False
         self.load = 0  # Ctrl-C may have kept it from being updated
-        frees, self._pending_frees = self._pending_frees, []
-        for end in frees:
-            end()
+        while self._pending_frees:
+            self._pending_frees.popleft()()
         if self.errors or self._forked:
             self._raise()
 
@@ -172,7 +171,8 @@ class Queue:
             self._await_first()
 
     def defer_free(self, end: Callable[[], None]) -> None:
-        """Calls ``end``, which frees something that the device may still use, as soon as nothing runs."""
+        """Calls ``end``, which frees something that the device may still use, as soon as nothing runs. The garbage
+        collector calls this at any time in any thread: ``end`` takes no part in what the caller of `add` locks."""
         if self.busy:
             self._pending_frees.append(end)
         elif not self.lost:
@@ -180,7 +180,7 @@ class Queue:
 
     def forked(self) -> None:
         """To be called in the child of a fork: launches in flight are the parent's, and none can start any more."""
-        self._waiting, self.running, self._pending_frees = [], [], []
+        self._waiting, self.running, self._pending_frees = [], [], deque()
         self.load = self._load = 0
         self._forked, self.busy = True, True
 

@@ -6,8 +6,10 @@ The share of an operand is its part of the adjoint of the result, as `ir.prims` 
 import ast
 from collections.abc import Mapping
 from functools import cache
+from typing import cast
 
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 
@@ -22,7 +24,7 @@ OPERANDS = ("a", "b", "c")
 def share(prim: str, operand: int) -> ast.expr | None:
     """The parsed share of operand number ``operand``, or None where no derivative reaches it."""
     text = PRIMS[prim].adjoint[operand]
-    return None if text is None else ast.parse(text, mode="eval").body
+    return None if text is None else cast("ast.expr", syntax_tree(text, "eval").body)
 
 
 @cache

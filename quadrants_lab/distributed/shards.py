@@ -119,6 +119,7 @@ def _run(fn: Callable[..., Any], params: dict[str, Array], shard: Any) -> tuple[
     fields = {name: kept(_parameter, name, array.dtype, array.shape) for name, array in params.items()}
     for name, array in params.items():
         fields[name].from_numpy(array)
+        fields[name].grad.fill(0)
     before = {name: x.grad._memory.version for name, x in fields.items()}
     alone = ALONE in params
     found = fn(fields[ALONE] if alone else fields, shard)

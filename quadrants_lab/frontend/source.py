@@ -16,7 +16,7 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.names import recall
-from quadrants_lab.ir.deep_recursion import depth_of_source
+from quadrants_lab.ir.deep_recursion import depth_of_source, syntax_tree
 from quadrants_lab.ir.source import Span
 
 _IMPORTED = time()
@@ -158,7 +158,7 @@ def _lambda(lines: list[str], fn: FunctionType) -> ast.FunctionDef | None:
     """The lambda as a function definition; None if the file has changed, or if, in Python 3.10, several different
     lambdas begin in the line."""
     try:
-        tree = ast.parse("".join(lines))
+        tree = syntax_tree("".join(lines))
     except SyntaxError:
         return None
     code = fn.__code__
@@ -188,7 +188,7 @@ def _parse(lines: list[str], first: int, name: str) -> tuple[ast.FunctionDef | N
         end = first + len(inspect.getblock(lines[first:])) if exact else _guess_end(lines, first, indent)
         text = "".join(lines[first:end])
         try:
-            tree = ast.parse("if 1:\n" + text if indent else text)
+            tree = syntax_tree("if 1:\n" + text if indent else text)
         except SyntaxError:
             continue
         body = tree.body[0].body if indent and isinstance(tree.body[0], ast.If) else tree.body

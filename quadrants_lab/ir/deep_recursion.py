@@ -9,9 +9,10 @@ programs are that deep; the others only pay for measuring the depth of the stack
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 import threading
-from ast import AST, BoolOp, Compare, iter_child_nodes
+from ast import AST, BoolOp, Compare, PyCF_ONLY_AST, iter_child_nodes
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import wraps
@@ -29,6 +30,7 @@ _STACK = 512 << 20  # bytes of a thread's stack, of which the system provides on
 _BYTES = 5 << 10  # most bytes of a frame: a call of Python through C takes more than one of Python alone
 _LEVEL = 12  # most frames that any function here takes for a level of a program
 _REST = 200  # frames of functions that are not recursive
+_ONE_COUNT = sys.version_info[:2] == (3, 11)  # see `syntax_tree`
 
 # The recursion limit belongs to the process: while a thread here needs a high one, all threads have it.
 lock = threading.RLock()
@@ -68,6 +70,21 @@ def check_depth(levels: int) -> None:
         frame, left = frame.f_back, left - 1
     if left <= 0:
         raise RecursionError(f"the stack is too small for {levels} levels")
+
+
+def syntax_tree(text: str, mode: str = "exec", file: str = "<unknown>", flags: int = 0) -> Any:
+    """`ast.parse`, for threads that call it at the same time. Python 3.11 counts the levels of a tree in one place for
+    all threads, and raises a SystemError where the garbage collector lets another thread make a tree meanwhile."""
+    if not _ONE_COUNT:
+        return compile(text, file, mode, flags | PyCF_ONLY_AST, dont_inherit=True)
+    with lock:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return compile(text, file, mode, flags | PyCF_ONLY_AST, dont_inherit=True)
+        finally:
+            if collects:
+                gc.enable()
 
 
 def depth_of_source(tree: AST) -> int:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
-from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -29,7 +28,7 @@ from quadrants_lab.runtime.check import SECONDS
 from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
-from quadrants_lab.runtime.memory.memory import TIMES
+from quadrants_lab.runtime.memory.memory import THREAD, TIMES
 from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
@@ -54,9 +53,10 @@ class Tape:
     at its end.
 
     ``loss`` is a 0-d field, or an ndarray or torch tensor of one element, with a gradient. At the start it is set to 0
-    and, with ``clear_gradients``, so are all gradients of the session (but not those of torch tensors); at the end
-    ``loss.grad`` is set to 1. Each gradient sees memory as its launch left it, even if later launches overwrote it;
-    afterwards memory is as the last launch left it. After an exception inside the with no gradient runs.
+    and, with ``clear_gradients``, so are all gradients of the session (but not those of torch tensors, and of gradients
+    that another thread has made or used last only those that this Tape's launches use); at the end ``loss.grad`` is set
+    to 1. Each gradient sees memory as its launch left it, even if later launches overwrote it; afterwards memory is as
+    the last launch left it. After an exception inside the with no gradient runs.
 
     ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
     element that the gradient needs and that is overwritten after it was read is a QuadrantsAssertionError, which names
@@ -117,15 +117,16 @@ class Tape:
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
-        self._enter_session()
+        now = self.loss._memory.session
         if self.clear_gradients:
-            clear_all_gradients()
+            clear_all("grad", THREAD.number)
         self._differentiated = False
         self.loss.fill(0)
         self._launches = self._recordings.pop(self._key, self._launches)
-        self._launches.began = next(TIMES)
+        self._launches.began, self._launches.clears = next(TIMES), self.clear_gradients
         self._open = ExitStack()
-        tape_numbers.begin("Tape", "grad", self.loss._memory.session, self._open)
+        now.taping.append(self._launches)
+        tape_numbers.begin("Tape", "grad", now, self._open)
         self._open.enter_context(watch(self._launches))
         if self.validation:
             self._open.enter_context(session.checking("check_races"))
@@ -143,7 +144,7 @@ class Tape:
                 self._finish()
                 done = not self.validation and launches.rest()
         finally:
-            self.loss._memory.session.taping.pop(get_ident(), None)
+            self.loss._memory.session.taping.remove(launches)
             if done:
                 self._recordings[self._key] = launches
                 self._launches = self._new()
@@ -151,19 +152,6 @@ class Tape:
                 listed = self.report
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
-
-    def _enter_session(self) -> None:
-        """Raises an error where this Tape would set gradients to 0 that another thread computes."""
-        session = self.loss._memory.session
-        with session.lock:
-            if self.clear_gradients and session.taping.keys() - {get_ident()}:
-                raise QuadrantsRuntimeError(
-                    "a Tape of another thread is open, and this one would set its gradients to 0",
-                    code="QL2092",
-                    help="differentiate in one thread at a time; or give clear_gradients=False, and set to 0 the "
-                    "gradients of this thread's fields",
-                )
-            session.taping[get_ident()] = self
 
     @property
     def report(self) -> Report:
@@ -191,7 +179,7 @@ class Tape:
 
     def _differentiate(self, forget: bool) -> None:
         if self._differentiated and self.clear_gradients:
-            clear_all_gradients()
+            clear_all("grad", THREAD.number)
         self._differentiated = True
         self.loss.grad.fill(1)
         with unwatched(self._launches):

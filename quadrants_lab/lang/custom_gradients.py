@@ -71,7 +71,7 @@ class Replaced:
 def primals(given: Iterable[Any]) -> list[Dense]:
     """The fields and ndarrays among the objects that are no gradients."""
     found = {id(x): x for x in given if isinstance(x, Dense)}
-    for x in list(session.current().differentiable):
+    for x in session.current().differentiable:
         found.pop(id(x.grad), None)
     return list(found.values())
 

@@ -174,7 +174,7 @@ class Dense:
             key = self._index(key)
         if memory.watchers:
             memory.before_write(key)
-        memory.array[key] = value
+        memory.put(key, value)
         memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
@@ -257,8 +257,8 @@ class Dense:
             self.from_numpy(values)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        array = self._live().array
-        return array.copy() if dtype is None else array.astype(dtype)
+        memory = self._live()
+        return memory.copy() if dtype is None else memory.values().astype(dtype)
 
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name else ""

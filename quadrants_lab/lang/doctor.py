@@ -57,7 +57,7 @@ def _checked(
         unsafe = checked_run(program)
     if isinstance(unsafe, QuadrantsAssertionError) and because(unsafe).kind != "race":
         return Report("loss", np.nan, says="with checks on, the program ends with an error", causes=(because(unsafe),))
-    wrote = {id(x): (x, x._memory.python_wrote) for x in list(now.differentiable) if x.has_grad()}
+    wrote = {id(x): (x, x._memory.python_wrote) for x in now.differentiable if x.has_grad()}
     loss.fill(0)
     read: list[Any] = []
     catching, reading = warnings.catch_warnings(record=True), now.observing_fields(read.append)
@@ -75,7 +75,7 @@ def _checked(
     with unwatched(), showing(progress) as say:
         seed_gradients(launches, loss._memory)
         for x in fields.values():
-            x.grad._memory.array[...] = 0
+            x.grad._memory.put(..., 0)
         launches.differentiate()
         report = verdict.check(launches, loss, fields, seconds, say, explain=wrt is not None)
         causes: list[Cause | None] = list(report.causes)
@@ -83,7 +83,7 @@ def _checked(
             for name, x in fields.items():
                 stale = [c for c in map(_stale_cause, warned.values()) if c is not None]
                 causes += why_not_ours(name, *left[name], launches, loss, stale)
-                x.grad._memory.array[...] = left[name][0]
+                x.grad._memory.put(..., left[name][0])
         elif not report.says:
             say("whether a value goes through Python")
             by_launches = {name: x for name, x in fields.items() if id(x._memory) not in from_python}

@@ -151,7 +151,7 @@ class Entry:
         element = self.field._element(val, whole=True)
         where: Any = (... if active is None else active.reshape(self.field.shape), *self.at)
         memory.before_write((..., *self.at))
-        memory.array[where] = element
+        memory.put(where, element)
         memory.after_write()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:

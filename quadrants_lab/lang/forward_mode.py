@@ -19,6 +19,7 @@ from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
+from quadrants_lab.runtime.memory.memory import THREAD
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
 class _UsedFields(Writes):
     """An observer of the fields with duals that launches use. If Python overwrites elements of such a field, these
-    become constants: their tangents are set to 0 before the next launch."""
+    become constants: their tangents are set to 0 before the next launch. ``clears``: duals that another thread has used
+    are 0 when they are used first."""
 
-    def __init__(self) -> None:
+    def __init__(self, clears: bool) -> None:
+        self.clears = clears
         self.followed: dict[int, tuple[Dense, Tracked]] = {}  # by the id of the memory
         super().__init__()
 
@@ -46,6 +49,10 @@ class _UsedFields(Writes):
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
         self.clear_tangents()
+        duals = {b.dual for b in plan.kernel.buffers.values()} if self.clears else ()
+        for name, memory in plan.memories(args).items():
+            if name in duals and memory.owner != THREAD.number:
+                memory.write(..., 0)
         if self.overwritten.names:
             self.overwritten.launched(plan, args)
 
@@ -58,7 +65,7 @@ class _UsedFields(Writes):
         for _, tracked in self.followed.values():
             tracked.update_shadow()
         names = {id(memory): name for name, memory in plan.memories(args).items()}
-        for field in list(plan.session.differentiable):
+        for field in plan.session.differentiable:
             memory = field._memory
             if field.has_dual() and id(memory) in names and id(memory) not in self.followed:
                 self.followed[id(memory)] = field, follow(memory, names[id(memory)])
@@ -82,8 +89,8 @@ class FwdMode:
     ``param`` is a field with a dual. ``seed`` is its tangent: a number for each entry, in row-major order or in the
     shape of the field; it may be left out for a 0-d field, and is then 1. ``loss`` is a field with a dual, or a list of
     them: after each launch ``loss.dual`` is the Jacobian of loss with respect to param, times ``seed``. With
-    ``clear_gradients`` all duals of the session start at 0. Values that Python writes over fields which launches have
-    used are constants. At the end ``param.dual`` is set to 0.
+    ``clear_gradients`` all duals of the session start at 0, as gradients do under a `Tape`. Values that Python writes
+    over fields which launches have used are constants. At the end ``param.dual`` is set to 0.
     """
 
     def __init__(
@@ -98,7 +105,7 @@ class FwdMode:
         _check("param", param)
         self.seed = seed_of(param, seed)
         self._open: ExitStack | None = None
-        self._writes = _UsedFields()
+        self._writes = _UsedFields(clear_gradients)
 
     def __enter__(self) -> FwdMode:
         if self._open is not None:
@@ -110,7 +117,7 @@ class FwdMode:
                 help="hessian_vector computes tangents itself; open the FwdMode before or after it",
             )
         if self.clear_gradients:
-            clear_all("dual")
+            clear_all("dual", THREAD.number)
         self.param.dual.from_numpy(self.seed)
         self._writes.clear()
         self._open = ExitStack()
@@ -135,11 +142,12 @@ class FwdMode:
         self._writes.clear()
 
 
-def clear_all(which: str) -> None:
-    """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of the session to 0."""
-    for owner in list(session.current().differentiable):
+def clear_all(which: str, thread: int | None = None) -> None:
+    """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of the session
+    to 0. ``thread``: only those whose owner has this number."""
+    for owner in session.current().differentiable:
         derivative = getattr(owner, which)
-        if derivative is not None and derivative.placed:
+        if derivative is not None and derivative.placed and thread in (None, derivative._memory.owner):
             derivative.fill(0)
 
 

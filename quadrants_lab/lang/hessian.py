@@ -12,6 +12,7 @@ from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.forward_mode import seed_of
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching
+from quadrants_lab.runtime.memory.memory import THREAD
 
 if TYPE_CHECKING:
     from quadrants_lab.lang.ad import Tape
@@ -36,9 +37,9 @@ def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) ->
     seeds = {key: seed_of(_checked(param), directions[key], "v") for key, param in params.items()}
     if len({id(param) for param in params.values()}) < len(params):
         raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
-    for owner in list(session.current().differentiable):
+    for owner in session.current().differentiable:
         for array in (owner, owner.grad):
-            if array is not None and array._tangent is not None:
+            if array is not None and array._tangent is not None and array._tangent._memory.owner == THREAD.number:
                 array._tangent.fill(0)
     for key, param in params.items():
         param.tangent().from_numpy(seeds[key])

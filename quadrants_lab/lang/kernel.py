@@ -59,8 +59,8 @@ class Launchable:
         if not self._variants.tensors:
             return self._dispatch.call(*self._dispatch.flat(args))
         flat = self._variants.default[0].flat(args)
-        self._dispatch = self._variants.for_arguments(flat)[self._side]
-        return self._dispatch.call(*flat)
+        self._dispatch = chosen = self._variants.for_arguments(flat)[self._side]  # another thread may choose another
+        return chosen.call(*flat)
 
     def ir(self, stage: str = "") -> str:
         """The IR as text at ``stage`` ("front end", or the name of a pass, with or without "after"); by default, the IR

@@ -50,7 +50,7 @@ class TensorVariants:
             both = ValueAndGrad(self.source, "both", *rest)
             forward.gradient, reverse.forward, both.forward = reverse, forward, forward
             forward.graph = reverse.graph = both.graph = self.graph
-            variant = self._variants[kinds] = forward, reverse, both
+            variant = self._variants.setdefault(kinds, (forward, reverse, both))  # another thread may be first
         return variant
 
     def for_arguments(self, flat: Sequence[Any]) -> tuple[Dispatcher, Dispatcher, ValueAndGrad]:

@@ -9,7 +9,7 @@ from itertools import count
 from types import CodeType
 from typing import Any
 
-from quadrants_lab.ir.deep_recursion import deeply_recursive
+from quadrants_lab.ir.deep_recursion import deeply_recursive, syntax_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def compile_cell(text: str, magic: str, number: int, flags: int = 0) -> Cell:
     file = _name(number, source)
     lines = source.splitlines(keepends=True)
     linecache.cache[file] = (len(source), None, lines, file)  # no mtime: checkcache leaves it alone
-    tree = compile(f"\n{text}", file, "exec", flags | ast.PyCF_ONLY_AST, dont_inherit=True)
+    tree = syntax_tree(f"\n{text}", file=file, flags=flags)
     assert isinstance(tree, ast.Module)
 
     def compiled(part: ast.expr) -> CodeType:

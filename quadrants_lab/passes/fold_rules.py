@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.nodes import Const, Op, Value
 from quadrants_lab.ir.types import DType, u1, wrapped
 
@@ -61,7 +62,7 @@ def pattern(text: str) -> Rule:
     set, and -0.0 is not 0."""
     sides, _, kind = text.partition(" if ")
     kinds = _KINDS[kind] if kind else ""
-    left, right = (ast.parse(side, mode="eval").body for side in sides.split(" = "))
+    left, right = (syntax_tree(side, "eval").body for side in sides.split(" = "))
     assert isinstance(left, ast.Call)
     # names are matched last, as they match anything
     is_name = [isinstance(a, ast.Name) for a in left.args]

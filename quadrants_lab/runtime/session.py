@@ -47,6 +47,20 @@ class Settings:
 
 
 _serials = count()
+_exchanging, _opening, _adding = forks.lock(), forks.lock(), forks.lock()
+
+
+class Members(WeakSet[Any]):
+    """A weak set that one thread may walk through while another adds to it."""
+
+    def add(self, item: Any) -> None:
+        with _adding:
+            super().add(item)
+
+    def __iter__(self) -> Iterator[Any]:
+        with _adding:
+            found = list(super().__iter__())
+        return iter(found)
 
 
 class Session:
@@ -60,7 +74,7 @@ class Session:
     counts the tasks of launches that watch for races, and starts again with each ``generation`` of their marks.
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
-    kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the open Tapes by thread.
+    kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
     ``ended_error`` makes the error for using an object, described in words, of a session that has ended.
     """
 
@@ -74,11 +88,9 @@ class Session:
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
         self.suspended: list[Callable[[], None]] = []
-        self.fields: WeakSet[Any] = WeakSet()
-        self.differentiable: WeakSet[Any] = WeakSet()
-        self.plans: WeakSet[Any] = WeakSet()
+        self.fields, self.differentiable, self.plans = Members(), Members(), Members()
         self.placements = self.tapes = 0
-        self.taping: dict[int, object] = {}
+        self.taping: list[Any] = []
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)
         self._device: Device | None = None
@@ -106,14 +118,25 @@ class Session:
     def _set_unobserved(self) -> None:
         self.unobserved = self.alive and not self.field_observers and not self.tapes
 
+    def must_live(self) -> None:
+        """Raises an error where the session has ended. Hold the lock: it ends within it."""
+        if not self.alive:
+            raise self.ended_error(f"the session on {self.settings.arch}")
+
     @property
     def device(self) -> Device:
-        """Opened at first use, because that loads the code generator or a driver."""
-        if self._device is None:
-            which = {} if self.settings.device is None else {"number": self.settings.device}
-            self._device = self.backend.open_device(self.settings.threads, self.cache, **which)
-            self._device.set_seed(self.settings.random_seed)
-        return self._device
+        """Opened at first use, because that loads the code generator or a driver. Hold the lock while you use it."""
+        device = self._device
+        if device is not None:
+            return device
+        with self.lock, _opening:  # drivers are opened one after the other
+            self.must_live()
+            if self._device is None:
+                which = {} if self.settings.device is None else {"number": self.settings.device}
+                device = self.backend.open_device(self.settings.threads, self.cache, **which)
+                device.set_seed(self.settings.random_seed)
+                self._device = device
+            return self._device
 
     @property
     def backend(self) -> Backend:
@@ -187,14 +210,24 @@ def checking(*names: str) -> Iterator[None]:
         CHECKS.reset(token)
 
 
+def _exchange(other: Session | None) -> Session | None:
+    """Makes a session the default one; returns the previous one."""
+    global _default
+    with _exchanging:
+        before, _default = _default, other
+        return before
+
+
 def start(settings: Settings) -> Session:
     """Ends the default session, if there is one, and starts the next."""
-    global _default
     try:
         stop()
     finally:
-        _default = Session(settings)
-    return _default
+        made = Session(settings)
+        beside = _exchange(made)
+    if beside is not None:  # another thread has started one meanwhile
+        beside.end()
+    return made
 
 
 def _forked() -> None:
@@ -207,8 +240,7 @@ forks.in_child(_forked)
 
 def swap(other: Session | None) -> Session | None:
     """Makes a session the default one, without ending either; returns the previous default."""
-    global _default
-    before, _default = _default, other
+    before = _exchange(other)
     if before is not None:
         before.suspend_fast_paths()
     if other is not None:
@@ -217,11 +249,17 @@ def swap(other: Session | None) -> Session | None:
 
 
 def stop() -> None:
-    """Ends the default session, its fields and compiled kernels."""
+    """Ends the default session, its fields and compiled kernels. Until that is done it stays the default one: what
+    other threads launch meanwhile fails because it ends."""
     global _default
-    before, _default = _default, None
-    if before is not None:
-        before.end()
+    before = _default
+    try:
+        if before is not None:
+            before.end()
+    finally:
+        with _exchanging:
+            if _default is before:
+                _default = None
 
 
 def default() -> Session | None:
@@ -231,15 +269,15 @@ def default() -> Session | None:
 
 def current() -> Session:
     """The default session; an error where there is none, or where a fork ended it."""
-    if _default is None:
+    now = _default  # another thread may end it
+    if now is None:
         raise QuadrantsRuntimeError(
             "there is no session",
             code="QL2000",
             help="call qd.init() first, for example qd.init(arch=qd.cpu)",
         )
-    if not _default.alive:
-        raise _default.ended_error(f"the session on {_default.settings.arch}")
-    return _default
+    now.must_live()
+    return now
 
 
 def wrong_session(of: Session, what: str) -> QuadrantsRuntimeError:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from child import together
 
 import quadrants_lab as qd
 from quadrants_lab.runtime.tape import keeper
@@ -294,39 +295,48 @@ def test_the_report_tells_where_steps_are_made_again(monkeypatch: pytest.MonkeyP
     assert sum(int(last or first) - int(first) + 1 for first, last, _ in told) == sum(s.steps for s in budget.stretches)
 
 
-def test_a_tape_does_not_clear_the_gradients_of_another_threads_tape() -> None:
+def test_a_tape_leaves_the_gradients_of_other_threads_alone() -> None:
+    """Of a gradient that another thread has used last a Tape clears only what its launches use, when they do."""
     qd.init(arch=qd.cpu)
-    x, loss = (qd.field(qd.f64, shape=(), needs_grad=True) for _ in range(2))
+    x, y, loss = (qd.field(qd.f64, shape=(), needs_grad=True) for _ in range(3))
     x[None] = 3.0
 
     @qd.kernel
-    def square():
+    def square(x: qd.template(), loss: qd.template()):
         loss[None] += x[None] ** 2
 
     said: list[str] = []
 
-    def other(**how: bool) -> None:
-        mine = qd.field(qd.f64, shape=(), needs_grad=True)
+    def other(of: Any = None, **how: bool) -> None:
+        of, mine = of or qd.field(qd.f64, shape=(), needs_grad=True), qd.field(qd.f64, shape=(), needs_grad=True)
+        of[None] = 3.0
         try:
             with qd.ad.Tape(mine, **how):
-                mine[None] = 1.0
+                square(of, mine)
         except qd.QuadrantsRuntimeError as error:
             said.append(str(error))
+        else:
+            said.append(f"{of.grad[None]}")
 
-    def beside(**how: bool) -> None:
-        thread = threading.Thread(target=other, kwargs=how)
-        thread.start()
-        thread.join()
+    def beside(*given: Any, **how: bool) -> str:
+        together(lambda: other(*given, **how))
+        return said.pop()
 
+    y.grad.fill(5.0)
     with qd.ad.Tape(loss):
-        square()
-        beside()
-        beside(clear_gradients=False)
+        square(x, loss)
+        assert y.grad[None] == 0.0
+        assert beside() == "6.0"
+        error = beside(x)
+        assert "QL2092" in error
+        assert "a Tape of another thread is open and uses x" in error
     assert x.grad[None] == 6.0
-    assert len(said) == 1
-    assert "QL2092" in said[0]
-    assert "of another thread is open" in said[0]
+    y.grad.fill(5.0)
+    assert beside() == "6.0"
+    assert (x.grad[None], y.grad[None]) == (6.0, 5.0)
+    assert beside(x, clear_gradients=False) == "12.0"
+    assert beside(x) == "6.0"
     with suppress(ZeroDivisionError), qd.ad.Tape(loss):
+        square(x, loss)
         raise ZeroDivisionError
-    beside()
-    assert len(said) == 1
+    assert beside(x) == "6.0"

@@ -24,6 +24,7 @@ from quadrants_lab.frontend.values.lvalue import (
     locate,
 )
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Obj, Value
+from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
 References = dict[str, tuple[Place, ast.expr]]  # parameters, with the place and the expression of their arguments
@@ -46,7 +47,7 @@ def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
     given = source.fn.__annotations__.get(parameter.arg)
     if isinstance(given, str):  # an annotation that Python did not evaluate
         try:
-            given = _named(source, ast.parse(given, mode="eval").body)
+            given = _named(source, syntax_tree(given, "eval").body)
         except (SyntaxError, KeyError, AttributeError):  # a local of the function around it
             return given.lower().rstrip("()").endswith("template")
     return getattr(given, "__qd_template__", False) is True

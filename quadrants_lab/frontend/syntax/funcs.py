@@ -21,7 +21,7 @@ from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Mem, Num, Obj, Struct, Value
-from quadrants_lab.ir.deep_recursion import check_depth
+from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
 _SHOWN = 6  # most funcs that a message names
@@ -64,7 +64,7 @@ def return_parts(node: ast.expr | None) -> list[ast.expr] | None:
 
 def _reparsed(node: ast.Constant, text: str) -> ast.expr:
     """The expression in an annotation that is a string, located at the string."""
-    tree = ast.parse(text, mode="eval").body
+    tree: ast.expr = syntax_tree(text, "eval").body
     for n in ast.walk(tree):
         ast.copy_location(n, node)
     return tree

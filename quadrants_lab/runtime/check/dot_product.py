@@ -53,7 +53,7 @@ class Mismatch:
 def seed_gradients(launches: Launches, loss: Memory) -> None:
     """Sets gradients to their start of the backward pass: 1 for the loss, 0 for everything else."""
     for memory, grad in gradients(launches).values():
-        grad.array[...] = memory is loss
+        grad.put(..., memory is loss)
         grad.flush()
         grad.version += 1
     for f in launches.tracked.values():

@@ -98,7 +98,7 @@ class _Around:
     def again(self) -> None:
         """Restores the values before the step."""
         for key, values in self.values.items():
-            self.tangents.values[key].array[...] = values
+            self.tangents.values[key].put(..., values)
 
     def right(self, direction: Arrays) -> float:
         """The derivative of the loss by the values before the step along ``direction``, by forward mode."""

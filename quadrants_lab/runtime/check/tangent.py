@@ -68,7 +68,7 @@ class Tangents:
         for touched, before in self.launches.initial.values():
             if id(touched) not in self.values:
                 self.values[id(touched)] = self._memory(before)
-            self.values[id(touched)].array[...] = before
+            self.values[id(touched)].put(..., before)
 
     def step(self, step: Step) -> None:
         """Repeats one step on values and tangents."""
@@ -78,15 +78,15 @@ class Tangents:
         elif step.write is not None and id(step.write[0]) in self.values:
             memory, elements = step.write
             for where, written in elements:
-                self.values[id(memory)].array[where] = written
+                self.values[id(memory)].put(where, written)
                 if id(memory) in self.tangents:
-                    self.tangents[id(memory)].array[where] = 0
+                    self.tangents[id(memory)].put(where, 0)
 
     def set(self, tangents: Mapping[int, npt.NDArray[Any]]) -> None:
         """Sets tangents, by the id of the memory; all others become 0."""
         self.tangents = {}
         for key, direction in tangents.items():
-            self._tangent(self.values[key], key).array[...] = direction
+            self._tangent(self.values[key], key).put(..., direction)
 
     def _memory(self, like: npt.NDArray[Any]) -> Memory:
         dtype = from_numpy(like.dtype)

@@ -125,7 +125,7 @@ class Windows:
     def restore(self, arrays: Arrays) -> None:
         for name, values in arrays.items():
             if name in self.memories:
-                self.memories[name].array[...] = values
+                self.memories[name].put(..., values)
 
     def box(self, task: int) -> Box:
         """The iterations of the task by the current values of its bounds."""

@@ -361,7 +361,7 @@ class GradientPlan(Plan):
 
 
 def _add(memory: Memory, sums: Memory) -> None:
-    memory.array[...] += sums.values()
+    memory.put(..., memory.values() + sums.values())
     memory.flush()
 
 

@@ -84,15 +84,17 @@ def wait_stream(memory: Memory, stream: int | None) -> None:
     """Makes the launches from now on wait for the work in a stream."""
     memory.on_device.stream = stream
     if stream is not None:
-        _device(memory.session).wait_stream(stream)
+        with memory.session.lock:
+            _device(memory.session).wait_stream(stream)
 
 
 def signal_stream(memory: Memory) -> None:
     """Makes the stream of the memory's owner wait for the launches so far; without a stream the host waits."""
     if isinstance(memory, Imported):
         stream = memory.on_device.stream
-        device = _device(memory.session)
-        device.finish() if stream is None else device.signal_stream(stream)
+        with memory.session.lock:
+            device = _device(memory.session)
+            device.finish() if stream is None else device.signal_stream(stream)
 
 
 def must_be_writable(memory: Memory | None, name: str, kernel: str) -> None:

@@ -129,6 +129,7 @@ class Dispatcher:
                         given[...] = copy
         now = S.current()
         with now.lock:
+            now.must_live()
             asked = MODE.get(), CONSTANT.get()
             if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
@@ -143,6 +144,8 @@ class Dispatcher:
             args = self.checked(args)
             plan = self.plan(now, args)
             self.last = plan.noted.plan = plan
+            if self.mode in ("reverse", "both"):
+                plan.take_gradients(args)
             if observers:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
@@ -209,6 +212,7 @@ class Dispatcher:
         now = S.current()
         if self._session is not now:
             with now.lock:
+                now.must_live()
                 self.enter(now)
         slots = zip(self.parameters, args, strict=True)
         return [leaf for slot, arg in slots for leaf in flatten(slot, arg, self.name)]
@@ -266,6 +270,7 @@ class Dispatcher:
     def plan_for(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for arguments that another mode of the kernel has taken."""
         with now.lock:
+            now.must_live()
             self.enter(now)
             return self.plan(now, self.checked(args))
 

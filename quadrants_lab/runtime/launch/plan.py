@@ -32,7 +32,7 @@ from quadrants_lab.runtime.launch.dispatch import Launched, refuse
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
-from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -302,6 +302,12 @@ class Plan:
             memories[name].version += 1
         if self.read_versions:
             self.launched = self.read_versions.now(*args)
+
+    def take_gradients(self, args: Sequence[Any]) -> None:
+        """Makes what a launch writes memory of this thread."""
+        for name, memory in self.memories(args).items():
+            if name in self.writes:
+                memory.owner = THREAD.number
 
     @property
     def last_kernel(self) -> N.Kernel:

@@ -28,6 +28,7 @@ class ValueAndGrad(Dispatcher):
     def resolve(self, *args: Any) -> Any:
         now = S.current()
         with now.lock:
+            now.must_live()
             options = S.compile_options(now)
             watched = bool(OBSERVERS.get()) or watching() or (MODE.get(), CONSTANT.get()) != ("forward", False)
             if not (watched or options.debug or options.check_races):

@@ -40,7 +40,7 @@ def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> l
             found.append((count.buffer, partial(stale, kernel, count, "Python"), None, ()))
             continue
         read = footprint(plan, count.buffer, writes=False)
-        for other in list(plan.session.plans):
+        for other in plan.session.plans:
             name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
             written = footprint(other, name, writes=True) if name and other is not plan else None
             theirs = None if written is None else written.live(_Last(other))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from math import prod
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,25 @@ TIMES = count(1)
 SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
 
 
+class _Thread(local):
+    """``number``: that of the thread which reads it, and of no other thread, not even a later one."""
+
+    _numbers = count()
+
+    def __init__(self) -> None:
+        self.number = next(self._numbers)
+
+
+THREAD = _Thread()
+
+
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
     ``on_device``: the object of a device other than the CPU that owns the memory. ``operand``: what a launch takes, the
     array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
-    nothing; for memory of a torch tensor, its `Tensor`.
+    nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number of the thread that made it, wrote all of
+    it from Python, or differentiated into it last (`THREAD`); of gradients, a Tape sets those of its thread to 0.
 
     ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
     number of `TIMES`.
@@ -37,7 +51,7 @@ class Memory:
 
     __slots__ = (
         "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
-        "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
+        "owner", "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -54,6 +68,7 @@ class Memory:
         self.foreign = None
         self.marks: dict[str, tuple[int, Memory]] = {}  # marks of launches that watch for races, with their generation
         self.unseen = 0
+        self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.serial = next(Memory._serials)
@@ -88,8 +103,9 @@ class Memory:
         if where is ...:
             self.assign(values)
             self.python_filled = self.version + 1
+            self.owner = THREAD.number
         else:
-            self.array[where] = values
+            self.put(where, values)
         self.after_write()
 
     def values(self) -> npt.NDArray[Any]:
@@ -103,6 +119,10 @@ class Memory:
     def assign(self, values: Any) -> None:
         """Writes the whole array; ``values`` are cast. The caller also calls `before_write` and `after_write`."""
         self.array[...] = values
+
+    def put(self, where: Any, values: Any) -> None:
+        """Writes elements, as `assign` writes all."""
+        self.array[where] = values
 
     def reader(self) -> Callable[[Any], Any]:
         """A function from an index to the element as a Python number."""
@@ -139,38 +159,48 @@ class HostMirrored(Memory):
     """Memory of a device that the host cannot access, and a copy on the host, made at first use.
 
     The copy is up to date if it was made at the current ``version`` (`_copied_at`), or if it is `_host_newer`: then it
-    may have been written, and the next launch first copies it to the device by `upload`.
+    may have been written, and the next launch first copies it to the device by `upload`. Between that launch, which may
+    be another thread's, and a write to ``array`` there must be no doubt about which comes first: writers hold the
+    session's lock from reading ``array`` on, as `put` does.
     """
 
     __slots__ = ()
 
     @property
     def array(self) -> npt.NDArray[Any]:  # type: ignore[override]  # a plain attribute is faster where one will do
-        copy = self.values()
-        if not self._host_newer:
-            self._host_newer = True
-            self.on_device.device.ahead.append(self)
-        return copy
+        with self.session.lock:
+            copy = self.values()
+            if not self._host_newer:
+                self._host_newer = True
+                self.on_device.device.ahead.append(self)
+            return copy
 
     def values(self) -> npt.NDArray[Any]:
-        if self._copy is None:
-            self._copy = np.empty(self.on_device.shape, self.on_device.dtype)
-        if not self._host_newer and self._copied_at != self.version:
-            self.on_device.read_into(self._copy)
-            self._copied_at = self.version
-        return self._copy
+        with self.session.lock:
+            if self._copy is None:
+                self._copy = np.empty(self.on_device.shape, self.on_device.dtype)
+            if not self._is_current():
+                self.on_device.read_into(self._copy)
+                self._copied_at = self.version
+            return self._copy
 
     def _is_current(self) -> bool:
         return self._host_newer or self._copied_at == self.version
 
     def copy(self) -> npt.NDArray[Any]:
-        out: npt.NDArray[Any] = self.values().copy() if self._is_current() else self.on_device.read()
-        return out
+        with self.session.lock:
+            out: npt.NDArray[Any] = self.values().copy() if self._is_current() else self.on_device.read()
+            return out
 
     def assign(self, values: Any) -> None:
-        self.on_device.write(values)
-        self._host_newer = False
-        self._copied_at = -1
+        with self.session.lock:
+            self.on_device.write(values)
+            self._host_newer = False
+            self._copied_at = -1
+
+    def put(self, where: Any, values: Any) -> None:
+        with self.session.lock:
+            self.array[where] = values
 
     def reader(self) -> Callable[[Any], Any]:
         if self.on_device.nbytes <= _SMALL:
@@ -178,17 +208,38 @@ class HostMirrored(Memory):
 
         def item(index: Any) -> Any:
             """From the copy if that is up to date; otherwise copies only the element."""
-            return self.values().item(index) if self._is_current() else self.on_device.item(index)
+            with self.session.lock:
+                return self.values().item(index) if self._is_current() else self.on_device.item(index)
 
         return item
 
     def upload(self) -> None:
         """Copies what the host may have written to the device."""
-        if self._host_newer:
-            assert self._copy is not None
-            self.on_device.write(self._copy)
-            self._host_newer = False
-            self._copied_at = self.python_wrote  # the version grows with the launch that is about to write it
+        with self.session.lock:
+            if self._host_newer:
+                assert self._copy is not None
+                self.on_device.write(self._copy)
+                self._host_newer = False
+                self._copied_at = self.python_wrote  # the version grows with the launch that is about to write it
+
+    def save(self, at: int, size: int) -> Any:
+        """A copy on the device of ``size`` elements, the first of which has the flat index ``at``."""
+        with self.session.lock:
+            self.upload()
+            return self.on_device.save(at, size)
+
+    def save_into(self, at: int, saved: Any) -> None:
+        """Repeats `save`, into memory that it returned before."""
+        with self.session.lock:
+            self.upload()
+            self.on_device.save_into(at, saved)
+
+    def restore(self, at: int, saved: Any) -> None:
+        """Copies a result of `save` back."""
+        with self.session.lock:
+            self.upload()
+            self.on_device.restore(at, saved)
+            self.version += 1
 
 
 class Imported(HostMirrored):
@@ -208,16 +259,8 @@ class Imported(HostMirrored):
         made.foreign = foreign
         return made
 
-    def values(self) -> npt.NDArray[Any]:
-        self._copied_at = -1
-        return super().values()
-
-    def copy(self) -> npt.NDArray[Any]:
-        out: npt.NDArray[Any] = self.values().copy()
-        return out
-
-    def reader(self) -> Callable[[Any], Any]:
-        return lambda index: self.values().item(index)
+    def _is_current(self) -> bool:
+        return self._host_newer
 
     def flush(self) -> None:
         self.upload()

@@ -10,7 +10,7 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
-from quadrants_lab.runtime.memory.memory import TIMES, Memory
+from quadrants_lab.runtime.memory.memory import THREAD, TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.step import Kept, Segment, Step
@@ -30,6 +30,7 @@ class Keeper:
     values belong to the outermost segment instead of a step."""
 
     trusted: tuple[type, ...] = ()  # kinds of foreign memory that count their writes and need not be compared
+    clears = False  # whether gradients are 0 when they are used first
     memory: int | None
 
     def forget(self) -> None:
@@ -66,6 +67,25 @@ class Keeper:
         for tracked in self.tracked.values():
             tracked.version = tracked.memory.version
 
+    def take(self, grad: Memory) -> None:
+        """Makes a gradient that another thread has used one of this thread; with `clears` it is 0 then. An error where
+        an open Tape of another thread uses it."""
+        if not self.clears or grad.owner == THREAD.number or grad.foreign:
+            return
+        for other in list(grad.session.taping):
+            if other is not self and any(f.grad is grad for f in list(other.tracked.values())):
+                raise QuadrantsRuntimeError(
+                    f"a Tape of another thread is open and uses {self._name_of(grad)}, whose gradient this one would "
+                    "set to 0",
+                    code="QL2092",
+                    help="give each thread fields of its own; or give clear_gradients=False, and set to 0 the "
+                    "gradients of this thread's fields",
+                )
+        grad.write(..., 0)
+
+    def _name_of(self, grad: Memory) -> str:
+        return next((f.name for f in self.tracked.values() if f.grad is grad), "a field")
+
     def _track_derivative(self, summary: AccessSummary, name: str, place: Place, args: Sequence[Any]) -> None:
         """Tracks a buffer with a gradient that the launch read or wrote."""
         grad = summary.plan.gradient_of(name, args)
@@ -74,6 +94,7 @@ class Keeper:
             if tracked.memory.unseen > self.began:
                 raise tracked.unseen()
             tracked.grad = grad
+            self.take(grad)
             tangent = summary.plan.gradient_of(name, args, "dual") if summary.plan.owner.second else None
             tracked.tangent = None if tangent is None else self._track(tangent, f"{name}.tangent")
 

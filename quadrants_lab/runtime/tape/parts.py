@@ -32,7 +32,7 @@ class HostPart:
             self.nbytes += sum(at.nbytes for at in where if isinstance(at, np.ndarray))
 
     def put(self) -> None:
-        self.memory.array[self.where] = self.values
+        self.memory.put(self.where, self.values)
         self.memory.flush()
         self.memory.version += 1
 
@@ -61,18 +61,14 @@ class DevicePart:
         self.at = at
         self.size = size
         self.region = region
-        memory.upload()
-        self.values = memory.on_device.save(at, size)
+        self.values = memory.save(at, size)
         self.nbytes = int(self.values.nbytes)
 
     def put(self) -> None:
-        self.memory.upload()
-        self.memory.on_device.restore(self.at, self.values)
-        self.memory.version += 1
+        self.memory.restore(self.at, self.values)
 
     def keep(self) -> None:
-        self.memory.upload()
-        self.memory.on_device.save_into(self.at, self.values)
+        self.memory.save_into(self.at, self.values)
 
     def again(self) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region)

@@ -79,7 +79,7 @@ def write_again(launches: Launches, step: Step) -> None:
 
 def write_elements(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
     for where, values in elements:
-        memory.array[where] = values
+        memory.put(where, values)
     memory.flush()
     if counts:
         memory.version += 1

@@ -141,6 +141,8 @@ class Rerun:
             tracked.interrupt = self._interrupted
             tracked.memory.watchers = (*tracked.memory.watchers, tracked.watch)
             self.versions[id(tracked.memory)] = tracked.memory.version
+            if tracked.grad is not None:
+                self.launches.take(tracked.grad)
 
     def _interrupted(self, tracked: Tracked, where: Any) -> None:
         """Called when Python is about to write to tracked memory."""
