@@ -456,7 +456,7 @@ def threads(times: int = 10, limit: int = 60) -> None:
                 program = str(root / "tests" / "thread_programs.py")
                 command = [sys.executable, "-u", program, arch, "8", "50", str(limit)]
                 kept = {"QL_THREADS_CACHE": folder} if turn > 1 else {}
-                environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "1", **kept}
+                environment = {**os.environ, "PYTHONPATH": paths, "QL_NO_STAND_IN": "cuda", **kept}
                 begin = perf_counter()
                 process = subprocess.Popen(
                     command, env=environment, text=True, errors="replace", start_new_session=True,
