@@ -55,7 +55,7 @@ class _Shown:
 def unprinted() -> Iterator[None]:
     """What this thread prints within the with is not shown. Threads take turns: the caller holds a session's lock."""
     before = sys.stdout
-    sys.stdout = _Shown(before, get_ident())  # type: ignore[assignment]  # it has a file's methods
+    sys.stdout = _Shown(before, get_ident())
     try:
         yield
     finally:
