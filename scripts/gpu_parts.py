@@ -470,7 +470,7 @@ def threads(times: int = 10, limit: int = 60) -> None:
                     text, _ = process.communicate()
                     how = "FAILED: it hung"
                 last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
-                print(f"turn {turn}: {how}, {perf_counter() - begin:.1f} s ({last[:120]})", flush=True)
+                print(f"{arch}, turn {turn}: {how}, {perf_counter() - begin:.1f} s ({last[:120]})", flush=True)
                 if how != "all right":
                     failed.append(f"{arch}, turn {turn}")
                     print(text if len(text) < 9_000 else f"{text[:5_000]}\n[...]\n{text[-4_000:]}", flush=True)

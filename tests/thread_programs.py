@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import quadrants_lab as qd
+from quadrants_lab.runtime.session import current
 
 SIZE = 24
 PRINTED = "program"  # what `prints` prints, before a number
@@ -442,12 +443,14 @@ def main() -> int:
             raise
         print(f"there is no {arch}: {e}")
         return 0
+    device: Any = current().device
+    name = getattr(device, "name", "") or str(getattr(device, "physical", "the processor"))
     errors = run_together(threads, turns, seconds)
     for error in errors[:12]:
         print(error, flush=True)
     if any(" is in turn " in error for error in errors):
         faulthandler.dump_traceback(all_threads=True)
-    print(f"{arch}: {threads} threads, {turns} programs each, {len(errors)} errors", flush=True)
+    print(f"{arch}, {name}: {threads} threads, {turns} programs each, {len(errors)} errors", flush=True)
     if errors:
         os._exit(1)  # without waiting for threads, or for a device that is lost
     return 0

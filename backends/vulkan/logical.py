@@ -1,5 +1,6 @@
 """The logical device: memory types, command buffers, and the pipeline cache on disk."""
 
+from collections import deque
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -39,7 +40,7 @@ class Logical:
         self.pipeline_cache = self._make_cache(known)
         keep = cache.keeper(name) if cache.folder is not None else forget
         pools, queue = (self.queue.pool, self.command_pool), self.queue
-        owned = queue.running, queue.fences, pools, self.pipeline_cache
+        owned = queue.running, queue.pending_frees, queue.fences, pools, self.pipeline_cache
         forks.finalize(self, _destroy, self.handle, *owned, known, keep)
 
     def _create(self) -> Any:
@@ -131,13 +132,15 @@ def _beginning() -> tuple[Any, Any]:
 
 
 def _destroy(
-    handle: Any, running: list[Submission], fences: list[Any], pools: tuple[Any, ...], cache: Any, known: bytes,
-    keep: Keep,
+    handle: Any, running: list[Submission], frees: deque[Callable[[], None]], fences: list[Any],
+    pools: tuple[Any, ...], cache: Any, known: bytes, keep: Keep,
 ) -> None:  # fmt: skip
     f, vk = api.ffi(), api.lib()
     for submission in running:
         if vk.vkWaitForFences(handle, 1, submission.fences, 1, _LAST_WAIT):
             return  # lost or still running: the process's end destroys it
+    while frees:
+        frees.popleft()()
     if keep is not forget and (data := _cache_data(handle, cache)) not in (b"", known):
         keep(data)
     vk.vkDestroyPipelineCache(handle, cache, f.NULL)

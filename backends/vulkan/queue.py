@@ -110,7 +110,8 @@ class Ring(Generic[Reused]):
 
 class Queue:
     """A queue of the driver's. ``busy``: whether launches wait or run. ``running``: the submissions in flight, in
-    order; ``load``: the estimated nanoseconds that they take. ``fences``: those of all submissions so far. ``errors``:
+    order; ``load``: the estimated nanoseconds that they take. ``pending_frees``: what is to be called when nothing
+    runs. ``fences``: those of all submissions so far. ``errors``:
     those of launches whose wait was interrupted. ``lost``: whether the device is lost."""
 
     def __init__(self, device: Any, handle: Any, family: int) -> None:
@@ -129,7 +130,7 @@ class Queue:
         self._oversubscribed_until = 0
         self._ended = 0  # the time when the last submission was found to be done
         self._forked = False
-        self._pending_frees: deque[Callable[[], None]] = deque()
+        self.pending_frees: deque[Callable[[], None]] = deque()
         self._start = api.lib().vkQueueSubmit
         self._fence_status = api.lib().vkGetFenceStatus
 
@@ -148,6 +149,7 @@ class Queue:
     def finish(self) -> None:
         """Waits for all launches, and raises their errors. Ctrl-C ends the wait."""
         if not self.busy:
+            self._end_pending()
             return
         while self._waiting or self.running:
             if self._waiting:
@@ -155,10 +157,13 @@ class Queue:
             self._await_first()
         self.busy = False
         self.load = 0  # Ctrl-C may have kept it from being updated
-        while self._pending_frees:
-            self._pending_frees.popleft()()
+        self._end_pending()
         if self.errors or self._forked:
             self._raise()
+
+    def _end_pending(self) -> None:
+        while self.pending_frees and not self.lost:
+            self.pending_frees.popleft()()
 
     def release(self, launch: Launch) -> None:
         """Waits until the launch is not in flight any more."""
@@ -174,13 +179,14 @@ class Queue:
         """Calls ``end``, which frees something that the device may still use, as soon as nothing runs. The garbage
         collector calls this at any time in any thread: ``end`` takes no part in what the caller of `add` locks."""
         if self.busy:
-            self._pending_frees.append(end)
+            self.pending_frees.append(end)
         elif not self.lost:
             end()
 
     def forked(self) -> None:
         """To be called in the child of a fork: launches in flight are the parent's, and none can start any more."""
-        self._waiting, self.running, self._pending_frees = [], [], deque()
+        self._waiting, self.running = [], []
+        self.pending_frees.clear()
         self.load = self._load = 0
         self._forked, self.busy = True, True
 

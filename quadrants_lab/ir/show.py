@@ -1,7 +1,10 @@
-"""Formats values of a running kernel for its prints and for messages of asserts."""
+"""Formats values of a running kernel for its prints and for messages of asserts; work whose prints are not shown."""
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -33,3 +36,27 @@ def fill(message: str, values: Sequence[Any]) -> str:
             value = next(rest, None)
             out += "?" if value is None else show(value, spec or "")
     return out
+
+
+class _Shown:
+    """sys.stdout without what one thread prints."""
+
+    def __init__(self, out: Any, without: int) -> None:
+        self._out, self._without = out, without
+
+    def write(self, text: str) -> int:
+        return len(text) if get_ident() == self._without else int(self._out.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._out, name)
+
+
+@contextmanager
+def unprinted() -> Iterator[None]:
+    """What this thread prints within the with is not shown. Threads take turns: the caller holds a session's lock."""
+    before = sys.stdout
+    sys.stdout = _Shown(before, get_ident())
+    try:
+        yield
+    finally:
+        sys.stdout = before

@@ -48,6 +48,13 @@ def test_the_layers_are_on() -> None:
     assert "VUID-VkBufferCreateInfo-size-00912" in words("-c", WRONG)[1]
 
 
+def test_threads_use_queues_and_pools_in_turn() -> None:
+    """The layers notice objects that two threads use at the same time."""
+    status, text = words("tests/thread_programs.py", "apart", "8", "20")
+    assert not SAYS.findall(text), text[-4000:]
+    assert status == 0, text[-4000:]
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "few" else [pytest.mark.slow]) for n in FILES])
 def test_the_validation_layers_report_nothing(name: str) -> None:
     status, text = words("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *FILES[name])

@@ -7,9 +7,7 @@ the func has returned, and the values.
 """
 
 import ast
-import io
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -23,6 +21,7 @@ from quadrants_lab.frontend.values.containers import met, outside
 from quadrants_lab.frontend.values.context import Context, Loop
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.types import i32, u1
 
 Returned = list[tuple[ast.Return, tuple[Value, ...]]]
@@ -106,7 +105,7 @@ def _dry_run(cx: Context, body: Sequence[ast.stmt]) -> Returned:
     undo = snapshot(cx)
     found: Returned = []
     cx.frame, cx.top = replace(cx.frame, env=dict(cx.frame.env), loop=Loop("once", ()), returning=found), False
-    with redirect_stdout(io.StringIO()), cx.b.block():  # Python functions that are called may print
+    with unprinted(), cx.b.block():  # Python functions that are called may print
         cx.stmts(body)
     undo()
     return found

@@ -33,7 +33,8 @@ MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
 # True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
-_watching = 0  # contexts, in all threads, in which no fast paths may be installed
+# contexts, in all threads, in which no fast paths may be installed; Python switches threads neither within += nor -=
+_watching = 0
 
 
 def watching() -> bool:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.show import unprinted
 from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.regions import add, volume, whole
@@ -409,7 +409,7 @@ class Launches(Keeper):
 def _again(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:
     """Repeats the launch ``number`` with the same random draws. ``launch``: the function that launches, with observers
     or without. ``quiet``: drop what the kernel prints."""
-    with plan.session.lock, redirect_stdout(StringIO()) if quiet else nullcontext():
+    with plan.session.lock, unprinted() if quiet else nullcontext():
         plan.frame.replay(number)
         try:
             return launch(plan, args)
