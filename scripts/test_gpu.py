@@ -26,6 +26,7 @@ MATRIX = ["tests/test_gradients.py", "tests/test_differential.py", "tests/test_s
 CONFORMANCE = ["tests/backends/test_conformance.py", "tests/backends/test_cuda_approximate.py",
                "tests/backends/test_long_sums.py", "tests/backends/test_near_sines.py",
                "tests/backends/test_random_ir.py", "-k", "cuda or apart"]  # fmt: skip
+DTYPES = ["tests/backends/test_dtypes.py", "-k", "cuda or vulkan"]
 LANGUAGE = ["tests/lang", "tests/ad", "tests/runtime", "tests/adstack", "tests/backends/test_cuda_graphs.py"]
 
 
@@ -63,6 +64,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "endurance": (own("endurance"), 60),
         "memory": (own("memory"), 60),
         "conformance": (pytest_command(*CONFORMANCE, workers=workers), 150),
+        "dtypes": (["env", "QL_NIGHTLY=1", *pytest_command(*DTYPES, workers=workers)], 150),
         "programs": (pytest_command(*MATRIX, "-k", "cuda", workers=workers), 240),
         "language": (pytest_command(*LANGUAGE, "-k", "cuda", workers=workers), 200),
         "samples": (pytest_command("tests/test_samples.py", "-k", "cuda", workers=workers), 120),
