@@ -23,6 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from gpu_parts import PARTS  # noqa: E402  # it finds the package by the line above
 
+DTYPES = ["tests/backends/test_dtypes.py", "-k", "cuda or vulkan"]
+
 
 def pytest_command(*arguments: str, workers: int) -> list[str]:
     spread = ["-n", str(workers), "--dist", "worksteal"] if workers > 1 and _has("xdist") else []
@@ -61,6 +63,7 @@ def parts(workers: int) -> dict[str, tuple[list[str], int]]:
         "differences": (own("differences"), 120),
         "memcheck": (sanitized("memcheck", "small"), 120),
         "racecheck": (sanitized("racecheck", "small"), 120),
+        "dtypes": (["env", "QL_NIGHTLY=1", *pytest_command(*DTYPES, workers=workers)], 150),
         "suite": (pytest_command("-rs", "tests", workers=workers), 1200),
     }
 

@@ -4,6 +4,7 @@ recent chip, which ptxas, where it is found, must accept."""
 from typing import Any
 
 import cuda_stand_in
+from calls import ptx_misfits
 from rigs import EXACT, FAST, TYPES, Rig
 
 from quadrants_lab.backends import cuda
@@ -22,7 +23,7 @@ def _listed(kernel: N.Kernel, options: CompileOptions) -> Any:
     for chip in () if toolkit.missing_libdevice() else (75, 90):
         text = listings.ptx_of(kernel, options, chip)
         assert f".target sm_{chip}" in text
-        assert ".extern" not in text
+        assert not ptx_misfits(text)
         if toolkit.tool("ptxas"):
             assert all(p.registers <= 255 for p in listings.assembled(text, chip).programs)
     return cuda.load(kernel, options)

@@ -112,11 +112,11 @@ def _count(intrinsic: str, extra: tuple[tuple[str, str], ...] = ()) -> Callable[
 # --- floats -----------------------------------------------------------------------------------------------------
 
 
-_LIBRARY = {f32: "f", f64: ""}
+_LIBRARY = {f32: "f", f64: ""}  # what C's and NVIDIA's names of functions end with
 
 
 def library(name: str, t: DType) -> str:
-    """What the function ``name`` on ``t`` is called in C's and NVIDIA's math libraries."""
+    """The name of a math library's function on ``t``. Raises TypeError for f16, of which there are none."""
     if t not in _LIBRARY:
         raise TypeError(f"no library has {name} of {t}: `lower_math` must run first, which computes f16 in f32")
     return name + _LIBRARY[t]
@@ -191,7 +191,6 @@ SEQUENCES: dict[str, Callable[[Ctx], str]] = {
     "@cast": _cast,
     "@bitcast": lambda c: c.convert("bitcast", c.args[0], c.t, c.out),
 }
-
 
 
 def lowering(*functions: str, near: bool = False, own: Mapping[str, Rule] = NOTHING) -> tuple[Pass, ...]:

@@ -30,9 +30,8 @@ def as_type(e: Expr, t: str) -> Expr:
     """The expression converted to that type."""
     if e.type == t:
         return e
-    if e.known is not None and UNSIGNED.get(e.type) == UNSIGNED.get(t):
-        return replace(e, text=f"{t}({e.text})", level=PRIMARY, type=t)
-    return call(t, t, e)
+    same = UNSIGNED.get(e.type) == UNSIGNED.get(t)
+    return replace(call(t, t, e), known=e.known if same else None, source=e.type)
 
 
 def unsigned(e: Expr) -> Expr:

@@ -63,6 +63,7 @@ inline half operator-(half a) { return as_type<half>(ushort(a.bits ^ 0x8000)); }
 inline half& operator+=(half& a, half b) { return a = a + b; }
 inline half& operator-=(half& a, half b) { return a = a - b; }
 inline half& operator*=(half& a, half b) { return a = a * b; }
+inline half& operator/=(half& a, half b) { return a = a / b; }
 
 // --- vectors
 
