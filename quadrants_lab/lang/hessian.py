@@ -14,7 +14,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.launch.observe import MODE, launching
 
 if TYPE_CHECKING:
-    from quadrants_lab.lang.ad import Tape
+    from quadrants_lab.ad import Tape
 
 
 def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:

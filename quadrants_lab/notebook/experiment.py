@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.ad import clear_all_gradients
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
-from quadrants_lab.lang.ad import clear_all_gradients
 from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
