@@ -29,8 +29,8 @@ class NotSupportedYet(AttributeError, NotImplementedError):
 
 
 def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> Any:
-    """For a module's ``__getattr__``: the inner module of that name (`elsewhere`), or the error for a name that is not in
-    ``have``."""
+    """For a module's ``__getattr__``: the inner module of that name (`elsewhere`). Raises the error for any other name;
+    ``have``: those that the module has."""
     if (inner := sys.modules.get(f"quadrants_lab{module[2:]}.{name}")) is not None:
         return inner
     if name in _WHY:

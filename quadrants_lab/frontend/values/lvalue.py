@@ -325,12 +325,11 @@ def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
 
 
 def _checked(cx: Context, index: V.Num, extent: int, text: str) -> V.Num:
-    """The index; in sessions that check bounds an assert that it is in range is emitted."""
-    if cx.options.debug or cx.options.check_out_of_bound:
-        low = cx.b.op("ge", index.id, cx.const(0, index.type))
-        ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, index.type)))
-        message = f"index {{}} is out of bounds for '{text}' with extent {extent}"
-        cx.b.add(N.Assert(cx.b.fresh(), ok, message, (index.id,), kind="bounds"))
+    """The index, after an assert that it is in range."""
+    low = cx.b.op("ge", index.id, cx.const(0, index.type))
+    ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, index.type)))
+    message = f"index {{}} is out of bounds for '{text}' with extent {extent}"
+    cx.b.add(N.Assert(cx.b.fresh(), ok, message, (index.id,), kind="bounds"))
     return index
 
 
