@@ -238,7 +238,7 @@ def _field(x: Any) -> Description:
     if getattr(getattr(x, "snode", None), "sparse", None) is not None:
         raise IndescribableError
     facts = [getattr(x, name, None) for name in ("dtype", "shape", "element_shape", "offset", "placed")]
-    return True, f"{type(x).__name__} {facts}", (x.grad, getattr(x, "dual", None))
+    return True, f"{type(x).__name__} {facts}", (x.grad or None, getattr(x, "dual", None) or None)
 
 
 def _type(x: Any) -> Description:

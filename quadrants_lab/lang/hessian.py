@@ -38,7 +38,7 @@ def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) ->
         raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
     for owner in list(session.current().differentiable):
         for array in (owner, owner.grad):
-            if array is not None and array._tangent is not None:
+            if array and array._tangent is not None:
                 array._tangent.fill(0)
     for key, param in params.items():
         param.tangent().from_numpy(seeds[key])
