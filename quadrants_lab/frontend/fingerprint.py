@@ -244,6 +244,8 @@ def _field(x: Any) -> Description:
 def _type(x: Any) -> Description:
     if x.__qd_type__ == "matrix":
         return True, f"{type(x).__name__} {x.n} {x.m}", (x.given,)
+    if x.__qd_type__ == "view":
+        return True, "view", (x.dtype,)
     if type(x).__name__ != "StructType":
         raise IndescribableError
     return True, f"struct {x.name} {len(x._given)}", chain(*x._given.items(), *x.methods.items())
