@@ -39,7 +39,7 @@ def _assert(cx: Context, node: ast.Assert) -> None:
     parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
     text, args = message(parts)
     cx.at(node)
-    if cx.options.debug or cx.options.asserts or "__qd_asserts__" in cx.frame.source.fn.__globals__:
+    if cx.options.asserting or "__qd_asserts__" in cx.frame.source.fn.__globals__:
         cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
 
 

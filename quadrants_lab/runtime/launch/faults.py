@@ -10,7 +10,7 @@ from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
 _CHECKED = {
     "assert": ("this did not hold", ""),
     "bounds": (NO_ELEMENT, BOUNDS_CURE),
-    "division": ("this is not a number", "test for 0 with if before, or give another number"),
+    "division": ("this has no value", "test for 0 with if before, or give another number"),
 }
 
 
