@@ -73,7 +73,7 @@ peer-gradients: $(PEER)
 
 names: $(PEER)
 	@scripts/setup.sh test
-	@$(PEER) scripts/names.py --walk quadrants | grep '^qd' > docs/quadrants_names.txt
+	@$(PEER) scripts/names.py --walk quadrants | grep -E '^(qd\.|from |import )' > docs/quadrants_names.txt
 	@$(PY) scripts/names.py
 
 cpu-runtime:

@@ -150,7 +150,9 @@ class Names(SphinxDirective):
         rows = [r for r in names.table() if r.verdict == self.options["verdict"]]
         groups: dict[str, list[str]] = {}
         for name, _, note in rows:
-            groups.setdefault(note or name.partition("(")[0].rpartition(".")[0], []).append(f"`{name}`")
+            module, _, _ = name.partition("(")[0].rpartition(".")
+            home = "submodules" if name.startswith(("from ", "import ")) else module
+            groups.setdefault(note or home, []).append(f"`{name}`")
         lines = [f"{len(rows)} of {len(names.table())}:", "", "| of | names |", "|---|---|"]
         lines += [f"| {_cell(group)} | {', '.join(said)} |" for group, said in sorted(groups.items())]
         return self.parse_text_to_nodes("\n".join(lines) + "\n")

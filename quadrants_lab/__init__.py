@@ -12,12 +12,12 @@ def double():
 """
 
 from importlib import import_module as _import
-from types import SimpleNamespace as _Namespace
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.ir.importing import importing as _importing
 
 with _importing():
+    from quadrants_lab import experimental, types
     from quadrants_lab.backends.forks import deferred as _forks_deferred
     from quadrants_lab.errors import (
         QuadrantsAssertionError,
@@ -31,9 +31,9 @@ with _importing():
     )
     from quadrants_lab.lang import (  # noqa: F401  # misc: as qd.lang.misc
         copying as _copying,  # sets Dense.copy_by_launch
+        elsewhere as _elsewhere,
         graph,
         misc,
-        types,
     )
     from quadrants_lab.lang.annotations import Template, ref, template
     from quadrants_lab.lang.arch import amdgpu, arm64, c, cpu, cuda, gpu, metal, vulkan, x64, x86_64
@@ -78,18 +78,18 @@ with _importing():
     from quadrants_lab.lang.tensor import Backend, MatrixTensor, Tensor, VectorTensor, tensor, wrap
 
 if TYPE_CHECKING:
-    from quadrants_lab.lang import ad, math
-    from quadrants_lab.lang.enums import DeviceCapability, Format, extension, is_extension_enabled
+    from quadrants_lab import ad, algorithms, linalg, math, profiler, simt, tools  # noqa: F401
     from quadrants_lab.lang.jax_op import jax_op
     from quadrants_lab.lang.perf_dispatch import perf_dispatch
     from quadrants_lab.lang.torch_op import torch_op
+    from quadrants_lab.types.enums import DeviceCapability, Format, extension, is_extension_enabled
 
 __version__ = "0.1.0"
 
 TRACE, DEBUG, INFO, WARN, ERROR, CRITICAL = "trace", "debug", "info", "warn", "error", "critical"
 
-experimental = _Namespace(real_func=real_func)
 globals().update(_axes)
+_elsewhere.register()
 
 __all__ = [  # noqa: PLE0604  # the lists hold strings
     "CRITICAL", "DEBUG", "ERROR", "INFO", "TRACE", "WARN", "Backend", "DeviceCapability", "Field", "FieldsBuilder",
@@ -113,20 +113,20 @@ del __all__  # `__getattr__` returns one that also has the operations
 
 # modules, and names of other modules, that are imported at their first use
 _MODULES = ("ad", "algorithms", "linalg", "math", "profiler", "simt", "tools")
-_NAMED = {name: name for name in ("jax_op", "perf_dispatch", "torch_op")}
-_NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "enums")
+_NAMED = {name: f"lang.{name}" for name in ("jax_op", "perf_dispatch", "torch_op")}
+_NAMED |= dict.fromkeys(("DeviceCapability", "Format", "extension", "is_extension_enabled"), "types.enums")
 
 
 def _operations() -> dict[str, Any]:
     """The operations of the language by name."""
-    operations: dict[str, Any] = _late("ops").OPERATIONS
+    operations: dict[str, Any] = _late("lang.ops").OPERATIONS
     globals().update(operations)
     return operations
 
 
 def _late(name: str) -> Any:
     with _forks_deferred(), _importing():
-        return _import(f"quadrants_lab.lang.{name}")
+        return _import(f"quadrants_lab.{name}")
 
 
 def __getattr__(name: str) -> Any:

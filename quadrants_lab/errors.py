@@ -93,6 +93,10 @@ class QuadrantsRuntimeTypeError(QuadrantsRuntimeError, TypeError):
     """An argument of the wrong type in a call."""
 
 
+class QuadrantsAttributeError(QuadrantsRuntimeError, AttributeError):
+    """Something that an object lacks."""
+
+
 class QuadrantsKeyError(QuadrantsRuntimeError, KeyError):
     """A name that is none of those to choose from."""
 

@@ -12,6 +12,7 @@ import argparse
 import enum
 import importlib
 import inspect
+import pkgutil
 import re
 import sys
 from collections import Counter
@@ -26,7 +27,10 @@ HOMES = (
     "", "ad", "algorithms", "experimental", "graph", "interop", "linalg", "math", "profiler", "simt", "simt.block",
     "simt.grid", "simt.subgroup", "simt.warp", "sparse", "tools", "types", "types.quant",
 )  # fmt: skip
-LANG = ("lang.impl.current_cfg", "lang.impl.get_runtime", "lang.misc", "types.primitive_types")  # what programs use
+LANG = (  # what programs use, though Quadrants does not call it public
+    "lang.exception.QuadrantsIndexError", "lang.impl.current_cfg", "lang.impl.get_runtime", "lang.matrix.MatrixType",
+    "lang.matrix.VectorType", "lang.struct.StructType",
+)  # fmt: skip
 TWICE = ("math", "types")  # homes that have names of qd on purpose; elsewhere an import left them there
 MADE = (  # classes whose objects other calls make
     "Event", "Field", "MatrixField", "MatrixNdarray", "MatrixTensor", "SNode", "ScalarField", "ScalarNdarray", "Stream",
@@ -63,22 +67,43 @@ def walk(package: Any) -> Iterator[str]:
     """The public names of a package, those of its classes and its options, with the parameters of what is called."""
     for home in HOMES:
         module = found(package, home)
-        for name in sorted(dir(module)):
+        for name in public(module):
             value = getattr(module, name)
             path = f"{home}.{name}".lstrip(".")
             ours = getattr(value, "__module__", None) or package.__name__
             known = home and home not in TWICE and getattr(package, name, None) is value
             inside = module.__name__.rpartition(".")[0] if "simt." in path else package.__name__
-            if name.startswith("_") or known or not ours.startswith(inside):
+            if known or not ours.startswith(inside):
                 continue
             if not inspect.ismodule(value):
                 yield f"qd.{path}{'' if path in MADE else parameters(value)}"
-            elif path in HOMES:
+            elif path in HOMES and value.__name__ != f"{package.__name__}.{path}":  # `submodules` has the others
                 yield f"qd.{path}"
             if inspect.isclass(value):
                 yield from (f"qd.{path}.{m}{parameters(getattr(value, m))}" for m in members(value, package.__name__))
     yield from (f"qd.{name}" for name in LANG)
-    yield from (f"qd.cfg.{name}" for name in sorted(dir(package.cfg)) if not name.startswith("_"))
+    yield from (f"qd.cfg.{name}" for name in public(package.cfg))
+    yield from submodules(package)
+
+
+def public(value: Any) -> list[str]:
+    """Its names without an underscore, also those that it has only once somebody asks for them."""
+    return sorted(name for name in {*dir(value), *getattr(value, "__all__", ())} if not name.startswith("_"))
+
+
+def submodules(package: Any) -> Iterator[str]:
+    """An import of each submodule that says what is public in it, or of the submodule alone, if its names have lines of
+    their own."""
+    homes = [found(package, home) for home in HOMES]
+    for at in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if re.search(r"\._|\.lang\.ast\b", at.name):
+            continue
+        module, path = importlib.import_module(at.name), at.name.partition(".")[2]
+        names = [name for name in getattr(module, "__all__", ()) if not name.startswith("_")]
+        if module in homes or path == "lang":
+            yield f"import qd.{path}"
+        elif names:
+            yield f"from qd.{path} import {', '.join(sorted(names))}"
 
 
 def members(kind: type, package: str) -> list[str]:
@@ -111,6 +136,8 @@ def parameters(value: Any) -> str:
 
 def compare(line: str, package: Any) -> Row:
     """What ``package`` makes of a line of the list."""
+    if " " in line.partition("(")[0]:
+        return imported(line, package)
     path, _, given = line.removesuffix(")").partition("(")
     try:
         value = found(package, path.removeprefix("qd."))
@@ -125,6 +152,18 @@ def compare(line: str, package: Any) -> Row:
     if missing := [p for p in theirs if p not in ours and not taken]:
         return Row(line, "different", f"takes ({', '.join(ours)}): no {', '.join(missing)}")
     return Row(line, "same", "")
+
+
+def imported(line: str, package: Any) -> Row:
+    """What ``package`` makes of an import of a submodule."""
+    _, path, *rest = line.replace(",", "").split(" ")
+    names = rest[1:]
+    try:
+        module = importlib.import_module(package.__name__ + path.removeprefix("qd"))
+    except ModuleNotFoundError:
+        return Row(line, "absent", compare(f"qd.{names[0]}" if names else path, package).note)
+    missing = [name for name in names if not hasattr(module, name)]
+    return Row(line, "different" if missing else "same", f"no {', '.join(missing)}" if missing else "")
 
 
 # name of a method -> why no class has it

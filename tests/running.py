@@ -340,7 +340,7 @@ class Bench:
             kernel.grad(*args)
         out = {name: f.to_numpy() for name, f in placed.items()}
         for name, f in placed.items():
-            if f.grad is not None:
+            if f.grad:
                 out[f"{name}.grad"] = f.grad.to_numpy()
         return out, returned
 

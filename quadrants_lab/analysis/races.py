@@ -1,24 +1,22 @@
 """Certain races: iterations of a parallel loop one of which reads, or overwrites by a plain store, what another
 writes.
 
-A pair of accesses that affine indices do not keep apart (`dependence`) is tried in a few iterations of the loop. A
-trial computes integers as the loop would: indices, conditions, bounds. It skips what depends on data, so two
-iterations that meet in a trial meet in every launch. Arguments and shapes take several values in turn, and an error
-needs a race under each of them, because some programs pass an offset that keeps two halves apart. `watch_races` finds
-all other races.
+A pair of accesses that affine indices do not keep apart (`dependence`) is tried in a few iterations of the loop
+(`trials`): two that meet in a trial meet in every launch. Arguments and shapes take several values in turn, and an
+error needs a race under each of them, because some programs pass an offset that keeps two halves apart. `watch_races`
+finds all other races.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice, product
 from typing import Any
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
 from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.trials import Ended, Trial
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import reached, walk
 
@@ -27,9 +25,6 @@ RACE_CURE = (
     "on the element, which is atomic"
 )
 _MOST_PAIRS = 64  # pairs of accesses to one buffer that are tried
-_MOST_STEPS = 4000  # statements that one trial runs
-_SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
-_TRIPS = 3  # first trips of an inner loop that are tried, beside the last two
 # Values that arguments and shapes take, by the order in which they are read: each is the largest in some trial.
 _SCALES = ((3, 11, 41, 150), (150, 41, 11, 3), (11, 3, 150, 41), (41, 150, 3, 11))
 
@@ -154,119 +149,33 @@ def _witness(kernel: N.Kernel, task: N.Offload, pairs: Sequence[tuple[Access, Ac
     return found if valid > 1 else None
 
 
-class _Ended(Exception):
-    """An assert ended the iteration."""
-
-
-class _Trial:
-    """A few iterations of a task, run with the known integers only.
-
-    ``touched`` has, for each wanted access and element, the first two iterations that touch it. ``free`` has the values
-    that were assumed for arguments, shapes, and bounds that are loaded.
-    """
+class _Trial(Trial):
+    """``touched`` has, for each wanted access and element, the first two iterations that touch it. ``free`` has the
+    values that were assumed for arguments, shapes, and bounds that are loaded."""
 
     def __init__(self, kernel: N.Kernel, task: N.Offload, wanted: set[int], scale: Sequence[int]) -> None:
-        self.kernel = kernel
-        self.task = task
-        self.wanted = wanted
-        self.scale = scale
-        self.free: dict[Any, int] = {}
-        self.env: dict[int, Any] = {}
+        super().__init__(kernel, wanted, task.body)
+        self.task, self.scale = task, scale
+        self.free: dict[tuple[Any, ...], int] = {}
         self.touched: dict[int, dict[tuple[int, ...], list[tuple[int, ...]]]] = {i: {} for i in wanted}
-        self.here: tuple[int, ...] = ()
-        self.steps = 0
-        self.iterations = 0
-        loops = (s for s in walk(task.body) if isinstance(s, N.For))  # without a wanted access one need not run
-        self.loops = {s.id for s in loops if any(inner.id in wanted for inner in walk(s.body))}
-        self.in_bounds = True
-        self.run(task.bounds)
-        self.in_bounds = False
-        ends = [v for i in task.bounds[-1].operands() if (v := self.env.get(i)) is not None]
-        k = len(task.indices)
-        if len(ends) < 2 * k:
-            return
-        axes = [_sample(range(ends[n], ends[k + n]), _SAMPLES.get(k, 2)) for n in range(k)]
-        outer = dict(self.env)
-        for here in product(*axes):
-            self.env = {**outer, **dict(zip((p.id for p in task.indices), here, strict=True))}
-            self.here = here
-            self.iterations += 1
-            with suppress(_Ended):
-                self.run(task.body)
-            if self.steps > _MOST_STEPS:
-                break
+        self.bounds = {s.id for s in walk(task.bounds)}
+        self.iterations = self.run_task(task)
 
-    def assumed(self, what: Any) -> int:
+    def unknown(self, what: tuple[Any, ...]) -> int:
         return self.free.setdefault(what, self.scale[len(self.free) % len(self.scale)])
 
-    def run(self, block: N.Block) -> tuple[Any, ...]:
-        """Runs what is known of the block; returns the values of its terminator, None for unknown ones."""
-        env = self.env
-        for s in block:
-            self.steps += 1
-            if isinstance(s, N.Yield):
-                return tuple(env.get(v) for v in s.values)
-            if isinstance(s, N.Access):
-                if s.id in self.wanted:
-                    self.touch(s)
-                if self.in_bounds and isinstance(s, N.Load) and s.type.is_int:
-                    env[s.id] = self.assumed(("load", s.buffer, s.index))
-            elif isinstance(s, N.Value):
-                value = self.value(s)
-                if value is not None:
-                    env[s.id] = value
-            elif isinstance(s, N.Assert):
-                if env.get(s.cond) == 0:
-                    raise _Ended
-            elif isinstance(s, N.If):
-                cond = env.get(s.cond)
-                if cond is not None:
-                    ends = self.run(s.then if cond else s.orelse)
-                    env.update((r.id, v) for r, v in zip(s.results, ends, strict=True) if v is not None)
-            elif isinstance(s, N.For):
-                self.loop(s)
-        return ()
+    def load(self, s: N.Load) -> int | None:
+        assumed = s.id in self.bounds and s.type.is_int
+        return self.unknown(("load", s.buffer, s.index)) if assumed else None
 
-    def loop(self, s: N.For) -> None:
-        """Runs a few trips of a loop with known bounds."""
-        env, begin, end = self.env, self.env.get(s.begin), self.env.get(s.end)
-        if begin is None or end is None or s.id not in self.loops or self.steps > _MOST_STEPS:
-            return
-        trips = range(begin, end)[::-1] if s.reverse else range(begin, end)
-        carried = tuple(env.get(i) for i in s.inits)
-        before = trips[0] if trips else 0
-        for index in _sample(trips, _TRIPS):
-            if abs(index - before) > 1:
-                carried = (None,) * len(carried)
-            env[s.index.id] = before = index
-            for p, v in zip(s.carried, carried, strict=True):
-                env.pop(p.id, None)
-                if v is not None:
-                    env[p.id] = v
-            carried = self.run(s.body)
-        env.update((r.id, v) for r, v in zip(s.results, carried, strict=True) if v is not None)
-
-    def value(self, s: N.Value) -> Any:
-        """The integer or truth value, or None where it is not known."""
-        if not (s.type.is_int or s.type.kind == "b"):
-            return None
-        match s:
-            case N.Const(value=value):
-                return value
-            case N.ArgLoad(arg=arg):
-                return self.assumed(("arg", arg))
-            case N.ShapeOf(buffer=buffer, axis=axis):
-                shape = self.kernel.buffers[buffer].shape
-                return self.assumed(("shape", buffer, axis)) if shape is None else shape[axis]
-            case N.Op(prim="select", args=(cond, a, b)) if self.env.get(cond) is not None:
-                return self.env.get(a if self.env[cond] else b)
-            case N.Op(prim=prim, args=args, type=type):
-                values = [self.env.get(a) for a in args]
-                return None if None in values else int(PRIMS[prim].evaluate(type, *values))
-        return None
+    def sees(self, s: N.Stmt) -> None:
+        if isinstance(s, N.Access) and s.id in self.touched:
+            self.touch(s)
+        elif isinstance(s, N.Assert) and self.env.get(s.cond) == 0:
+            raise Ended
 
     def touch(self, s: N.Access) -> None:
-        at = tuple([v for i in s.index if (v := self.env.get(i)) is not None])
+        at = tuple([int(v) for i in s.index if (v := self.env.get(i)) is not None])
         if len(at) < len(s.index) or not self.is_inside(s.buffer, at):
             return
         iterations = self.touched[s.id].setdefault(at, [])
@@ -274,10 +183,7 @@ class _Trial:
             iterations.append(self.here)
 
     def is_inside(self, buffer: str, at: tuple[Any, ...]) -> bool:
-        shape = self.kernel.buffers[buffer].shape
-        return all(
-            0 <= i < (self.assumed(("shape", buffer, n)) if shape is None else shape[n]) for n, i in enumerate(at)
-        )
+        return all(0 <= i < (self.extent(buffer, n) or 0) for n, i in enumerate(at))
 
     def race(self, pairs: Iterable[tuple[Access, Access]]) -> Race | None:
         """Two iterations that meet by one of the pairs."""
@@ -289,11 +195,6 @@ class _Trial:
                         assert isinstance(write.stmt, N.Write)
                         return Race(write.stmt, other.stmt, element, first, second, self.task)
         return None
-
-
-def _sample(axis: range, count: int) -> list[int]:
-    """A few indices of an axis: the first ones and the last two."""
-    return [*axis[:count], *axis[max(count, len(axis) - 2) :]]
 
 
 def _error(race: Race) -> QuadrantsCompilationError:

@@ -12,9 +12,9 @@ from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
 
+from quadrants_lab.ad import Tape
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.frontend.source import FunctionSource, function_source
-from quadrants_lab.lang.ad import Tape
 from quadrants_lab.lang.dense import Dense
 from quadrants_lab.lang.kernel import Func, Kernel, Launchable, make_kernel
 from quadrants_lab.lang.snode import SNode

@@ -117,6 +117,8 @@ TABLE: dict[str, Row] = {
                   "as many columns on the left as rows on the right are needed",
                   "of vectors: a.outer_product(b) for a matrix, a.dot(b) for a number"),
     "QL1432": Row(_T, "'{op}' is defined for {want}, this is {what}"),
+    "QL1433": Row(_T, "{what} is not {target}", "the parameter is declared to be one",
+                  "pass a slice of an ndarray of that dtype: x[2:6]"),
     # --- indices
     "QL1501": Row(_I, "'{text}' has {ndim} {axes}, indexed with {got}", "", "{cure}"),
     "QL1502": Row(_T, "an index must be an integer, this is {dtype}", "index {k} of '{text}'",

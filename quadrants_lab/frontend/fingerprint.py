@@ -238,12 +238,14 @@ def _field(x: Any) -> Description:
     if getattr(getattr(x, "snode", None), "sparse", None) is not None:
         raise IndescribableError
     facts = [getattr(x, name, None) for name in ("dtype", "shape", "element_shape", "offset", "placed")]
-    return True, f"{type(x).__name__} {facts}", (x.grad, getattr(x, "dual", None))
+    return True, f"{type(x).__name__} {facts}", (x.grad or None, getattr(x, "dual", None) or None)
 
 
 def _type(x: Any) -> Description:
     if x.__qd_type__ == "matrix":
         return True, f"{type(x).__name__} {x.n} {x.m}", (x.given,)
+    if x.__qd_type__ == "view":
+        return True, "view", (x.dtype,)
     if type(x).__name__ != "StructType":
         raise IndescribableError
     return True, f"struct {x.name} {len(x._given)}", chain(*x._given.items(), *x.methods.items())

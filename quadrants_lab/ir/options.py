@@ -11,7 +11,7 @@ class CompileOptions:
 
     ``reproducible``, without fast_math: all kernels that compute a value get the same bits.
 
-    ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (evaluate the user's asserts),
+    ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (check the user's asserts),
     ``check_out_of_bound`` (check indices) and ``check_races`` (iterations of parallel loops leave marks where they read
     and write); with ``suspect_races`` small marks first tell whether there may be a race.
 
@@ -35,3 +35,8 @@ class CompileOptions:
     ad_unroll: tuple[int, int] = (1, 1)
     on_host: bool = False
     verify: bool = False  # run the verifier after every pass
+
+    @property
+    def asserting(self) -> bool:
+        """Whether the user's asserts are checked, and that no range has a step of 0."""
+        return self.debug or self.asserts

@@ -205,7 +205,7 @@ def _profile_default() -> None:
     _profiling.close()
     now = session.default()
     if now is not None and now.settings.options["kernel_profiler"]:
-        _profiling.enter_context(import_module("quadrants_lab.lang.profiler").profiling(now))
+        _profiling.enter_context(import_module("quadrants_lab.profiler").profiling(now))
 
 
 class AnotherSession:
@@ -220,7 +220,7 @@ class AnotherSession:
         self._before: list[session.Session | None] = []
 
     def __enter__(self) -> AnotherSession:
-        profiler = import_module("quadrants_lab.lang.profiler")
+        profiler = import_module("quadrants_lab.profiler")
         if not all(isinstance(o, profiler.Profile) for o in OBSERVERS.get()):
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which records one session only",

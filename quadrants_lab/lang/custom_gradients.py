@@ -130,7 +130,7 @@ def _python_function(func: Any, what: str) -> Callable[..., Any]:
 
 def has_derivative(x: Any) -> bool:
     """Whether the field or ndarray has a gradient or a dual."""
-    return x.grad is not None or getattr(x, "dual", None) is not None
+    return bool(x.grad or getattr(x, "dual", None))
 
 
 def no_derivative(what: str) -> None:

@@ -17,6 +17,7 @@ from quadrants_lab.errors import (
 )
 from quadrants_lab.ir.types import DTYPES, DType
 from quadrants_lab.lang.annotations import NdarrayType
+from quadrants_lab.lang.derivatives import Companion
 from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
@@ -44,14 +45,14 @@ class Dense:
     axis). The first index of each axis is in ``offset`` (() for zeros). Indices are checked; they do not count from the
     end. Values that the dtype cannot hold are errors: floats for integers, integers out of range. Real numbers are
     rounded, and those that are too large become infinities.
-
-    ``grad`` and ``dual`` are of the same class and shape, or None.
     """
 
     __slots__ = (
-        "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype", "dual",
-        "element_shape", "grad", "layout", "name", "recordings",
+        "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
+        "element_shape", "layout", "name", "recordings",
     )  # fmt: skip
+    grad: Any  # of the same class and shape, or false where there is none
+    dual: Any
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
 
@@ -62,8 +63,7 @@ class Dense:
         self.dtype = dtype
         self.element_shape = element_shape
         self.name = name
-        self.grad: Any = None
-        self.dual: Any = None
+        self.grad = self.dual = None
         self.recordings: dict[Any, Any] | None = None  # the last recordings of tapes with this loss, by their options
         self._tangent: Dense | None = None
         self.layout: tuple[int, ...] | None = None  # as given to `qd.tensor`; memory is row-major
@@ -96,7 +96,7 @@ class Dense:
 
     def register_gradients(self) -> None:
         """Registers a placed field or ndarray that has a gradient or dual with the session, which clears them."""
-        if (self.grad is not None or self.dual is not None) and self._memory is not UNPLACED:
+        if (self.grad or self.dual) and self._memory is not UNPLACED:
             self._memory.session.differentiable.add(self)
 
     @property
@@ -127,15 +127,15 @@ class Dense:
 
     @property
     def needs_grad(self) -> bool:
-        return self.grad is not None
+        return bool(self.grad)
 
     def has_grad(self) -> bool:
         """Whether there is a gradient that has memory."""
-        return self.grad is not None and self.grad.placed
+        return bool(self.grad and self.grad.placed)
 
     def has_dual(self) -> bool:
         """Whether there is a dual that has memory."""
-        return self.dual is not None and self.dual.placed
+        return bool(self.dual and self.dual.placed)
 
     def tangent(self) -> Dense:
         """Its tangents in a second derivative, of the same class and shape. They are allocated at the first call, and
@@ -370,13 +370,14 @@ class Field(Dense):
     """Base of `ScalarField` and `MatrixField`: kernels use fields by name or as a `qd.template()` argument.
 
     An unplaced field of floating point has a `grad` and a `dual` that can be placed with it. When it is placed without
-    them, those that were not requested (``needs``) become None.
+    them, those that were not requested (``needs``) become a `NoDerivative`.
 
     In a sparse layout, a write from Python to an element activates its cell, and a write to the whole field changes
     the active elements. Gradients and duals are always dense.
     """
 
-    __slots__ = ("needs", "primal", "snode")
+    __slots__ = ("_dual", "_grad", "needs", "primal", "snode")
+    grad, dual = Companion("grad"), Companion("dual")
     __qd_field__ = True
     kind = "field"
 
@@ -402,7 +403,7 @@ class Field(Dense):
     def companion(self, which: str) -> Field:
         """Its `grad` or `dual`, which is made, without memory, if there is none."""
         made: Field | None = getattr(self, which)
-        if made is None:
+        if not made:
             made = type(self)(self.dtype, self.element_shape, self.name and f"{self.name}.{which}")
             made.primal = self
             setattr(self, which, made)
@@ -412,7 +413,7 @@ class Field(Dense):
         if self.placed:
             raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
         for relative in (self.primal, self.grad, self.dual):
-            if relative is not None and relative.placed and (relative.shape, relative.offset) != (shape, offset):
+            if relative and relative.placed and (relative.shape, relative.offset) != (shape, offset):
                 raise QuadrantsRuntimeError(
                     f"{self!r} and {relative!r} must have one shape and offset, not {shape} and {relative.shape}",
                     code="QL2025",
@@ -426,7 +427,7 @@ class Field(Dense):
         """Drops a gradient and a dual that were neither requested nor placed. Called when a placement is complete."""
         for which in ("grad", "dual"):
             made = getattr(self, which)
-            if made is not None and not made.placed and which not in self.needs:
+            if made and not made.placed and which not in self.needs:
                 setattr(self, which, None)
 
     def parent(self, n: int = 1) -> Any:
@@ -466,7 +467,7 @@ class Field(Dense):
 class Ndarray(Dense):
     """Base of the ndarrays, which kernels take as arguments of `qd.types.ndarray()`."""
 
-    __slots__ = ()
+    __slots__ = ("dual", "grad")
     __qd_ndarray__ = True
     kind = "ndarray"
 

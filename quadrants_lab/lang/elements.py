@@ -133,8 +133,8 @@ class Entry:
         return self.field.shape
 
     @property
-    def grad(self) -> Entry | None:
-        return None if self.field.grad is None else Entry(self.field.grad, self.at)
+    def grad(self) -> Any:
+        return self.field.grad and Entry(self.field.grad, self.at)
 
     @property
     def dtype(self) -> Any:

@@ -137,7 +137,7 @@ class FwdMode:
         if kind is None:
             for loss in self.losses:
                 if not self._writes.wrote(loss.dual._memory):
-                    warn_unwritten("FwdMode", loss, self._writes, stacklevel=3)
+                    warn_unreached("FwdMode", loss, self._writes, stacklevel=3)
             warn([gradient_warning(plan, "dual") for plan in self._writes.by_hand.values()])
         self._writes.clear()
 
@@ -147,17 +147,25 @@ def clear_all(which: str, thread: int | None = None) -> None:
     to 0. ``thread``: only those whose owner has this number."""
     for owner in session.current().differentiable:
         derivative = getattr(owner, which)
-        if derivative is not None and derivative.placed and thread in (None, derivative._memory.owner):
+        if derivative and derivative.placed and thread in (None, derivative._memory.owner):
             derivative.fill(0)
 
 
-def warn_unwritten(what: str, loss: Dense, writes: Writes, stacklevel: int) -> None:
-    """Warns that no launch under ``what`` gave the loss a derivative; located at the user's with statement."""
+# where a loss was written, what no kernel did with it, and what to do
+_UNREACHED = {
+    "FwdMode": ("gives a tangent to its loss", "what it computes depends on no field with a dual"),
+    "Tape": ("reads anything with a gradient for its loss", "make {} with needs_grad=True"),
+}
+
+
+def warn_unreached(what: str, loss: Dense, writes: Writes, stacklevel: int, read: Sequence[str] = ()) -> None:
+    """Warns that no launch under ``what`` gives the loss a derivative, or takes one on to what was ``read``; located at
+    the user's with statement."""
     launched = f"it launched {', '.join(dict.fromkeys(writes.kernels))}" if writes.kernels else "it launched no kernel"
+    problem, cure = "writes to its loss", "write the loss in a kernel inside the with"
     if writes.wrote(loss._memory):
-        problem, cure = "gives a tangent to its loss", "what it computes depends on no field with a dual"
-    else:
-        problem, cure = "writes to its loss", "write the loss in a kernel inside the with"
+        problem, cure = _UNREACHED.get(what, _UNREACHED["Tape"])
+        cure = cure.format(", ".join(read) or "what the loss depends on")
     text = render(
         "QL2096",
         f"no kernel launched under this {what} {problem} {loss!r}: every derivative is 0",

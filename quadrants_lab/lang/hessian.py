@@ -15,7 +15,7 @@ from quadrants_lab.runtime.launch.observe import MODE, launching
 from quadrants_lab.runtime.memory.memory import THREAD
 
 if TYPE_CHECKING:
-    from quadrants_lab.lang.ad import Tape
+    from quadrants_lab.ad import Tape
 
 
 def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) -> Any:
@@ -39,7 +39,7 @@ def hessian_vector(program: Callable[[], object], tape: Tape, x: Any, v: Any) ->
         raise QuadrantsRuntimeError("a parameter of hessian_vector is given twice", code="QL2103")
     for owner in session.current().differentiable:
         for array in (owner, owner.grad):
-            if array is not None and array._tangent is not None and array._tangent._memory.owner == THREAD.number:
+            if array and array._tangent is not None and array._tangent._memory.owner == THREAD.number:
                 array._tangent.fill(0)
     for key, param in params.items():
         param.tangent().from_numpy(seeds[key])

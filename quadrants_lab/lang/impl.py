@@ -4,6 +4,7 @@ from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.lang.config import WITHOUT_EFFECT, sync
+from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.runtime import session
 
 

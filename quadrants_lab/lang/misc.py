@@ -1,10 +1,8 @@
 """`qd.lang.misc`: questions about this machine. It also has all names of `qd`."""
 
-import importlib
-from typing import Any
-
 from quadrants_lab.lang.arch import Arch, cpu as _cpu
 from quadrants_lab.lang.config import why_not as _why_not
+from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 
 
 def is_arch_supported(arch: Arch) -> bool:
@@ -14,7 +12,3 @@ def is_arch_supported(arch: Arch) -> bool:
 
 def get_host_arch_list() -> list[Arch]:
     return [_cpu]
-
-
-def __getattr__(name: str) -> Any:
-    return getattr(importlib.import_module("quadrants_lab"), name)

@@ -1,7 +1,8 @@
 """Names that Quadrants has and quadrants_lab lacks, and the error that says so when one is used."""
 
+import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 NOT_YET: dict[str, tuple[str, ...]] = {
     "hardware counters, and times of the compiler's parts": (
@@ -9,7 +10,7 @@ NOT_YET: dict[str, tuple[str, ...]] = {
     ),
     "running kernels as plain Python": ("python",),
     "extensions and tools": ("interop", "sparse"),
-    "internals of Quadrants": ("compound_types", "enums", "ndarray_type", "utils"),
+    "tiles of registers": ("Tile16x16", "Tile32x32"),
 }  # fmt: skip
 
 OUTSIDE: dict[str, tuple[str, ...]] = {
@@ -27,8 +28,11 @@ class NotSupportedYet(AttributeError, NotImplementedError):
     """A public name of Quadrants that quadrants_lab lacks, either for now or because it is out of scope."""
 
 
-def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> NoReturn:
-    """Raises the error of a module's ``__getattr__`` for a name that is not in ``have``."""
+def missing_attribute(module: str, name: str, have: Mapping[str, Any]) -> Any:
+    """For a module's ``__getattr__``: the inner module of that name (`elsewhere`). Raises the error for any other name;
+    ``have``: those that the module has."""
+    if (inner := sys.modules.get(f"quadrants_lab{module[2:]}.{name}")) is not None:
+        return inner
     if name in _WHY:
         raise NotSupportedYet(f"{module}.{name} {_WHY[name]}")
     # inspect, copy and IPython probe for many names with an underscore, and need no advice

@@ -22,6 +22,7 @@ from quadrants_lab.ir import types as T
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.matrix import Matrix
 
 

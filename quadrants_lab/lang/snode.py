@@ -21,6 +21,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsRuntimeTypeErro
 from quadrants_lab.ir.types import i32
 from quadrants_lab.lang.dense import Field, ScalarField
 from quadrants_lab.lang.elements import Entry
+from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.shapes import AXES, MAX_DIMS, Shape, check_offset, integers
 from quadrants_lab.runtime import session
 

@@ -14,6 +14,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsNameError, QuadrantsSyntaxError, QuadrantsTypeError
 from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.matrix import Matrix, Named
 from quadrants_lab.lang.matrix_types import matrix, vector
 from quadrants_lab.runtime.arguments.compound import leaf_count

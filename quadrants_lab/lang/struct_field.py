@@ -12,6 +12,7 @@ import numpy as np
 from quadrants_lab.errors import QuadrantsKeyError, QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
 from quadrants_lab.lang.dense import Field
+from quadrants_lab.lang.derivatives import NoDerivative
 from quadrants_lab.lang.exchange import from_torch
 from quadrants_lab.lang.fields import field
 from quadrants_lab.lang.shapes import Shape
@@ -65,20 +66,20 @@ class StructField:
         return self.struct_type.methods
 
     @property
-    def grad(self) -> StructField | None:
-        """The gradients of the members that have one; None if none has."""
+    def grad(self) -> Any:
+        """The gradients of the members that have one; false if none has."""
         return self._companions("grad")
 
     @property
-    def dual(self) -> StructField | None:
-        """The duals of the members that have one; None if none has."""
+    def dual(self) -> Any:
+        """The duals of the members that have one; false if none has."""
         return self._companions("dual")
 
-    def _companions(self, which: str) -> StructField | None:
+    def _companions(self, which: str) -> Any:
         found = {name: getattr(member, which) for name, member in self.members.items()}
-        kept = {name: made for name, made in found.items() if made is not None}
+        kept = {name: made for name, made in found.items() if made}
         if not kept:
-            return None
+            return NoDerivative(self, which) if any(made is not None for made in found.values()) else None
         declared = self.struct_type.members
         kind = StructType({name: declared[name] for name in kept}, {})
         return StructField(kind, kept, self.name and f"{self.name}.{which}")

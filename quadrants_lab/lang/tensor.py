@@ -99,7 +99,7 @@ def tensor(
     made: Any = (field if backend is Backend.FIELD else ndarray)(dtype, shape, **options)
     if layout is not None and tuple(layout) != tuple(range(axes)):
         for x in (made, made.grad, made.dual):
-            if x is not None:
+            if x:
                 x.layout = tuple(layout)
     return made
 

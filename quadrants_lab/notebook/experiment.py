@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.ad import clear_all_gradients
 from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsWarning, render
-from quadrants_lab.lang.ad import clear_all_gradients
 from quadrants_lab.lang.classes import BoundKernel
 from quadrants_lab.lang.config import init
 from quadrants_lab.lang.dense import Dense
@@ -159,9 +159,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
             code="QL0703",
             help="call a kernel in the cell; fields to differentiate are made with needs_grad=True",
         )
-    own = any(x.gradient is not None and x.launch is None for x in launches.leaves())  # custom, may be of anything
-    others = (f for f in launches.tracked.values() if f.memory is not target._memory)
-    if not own and not any(f.grad is not None for f in others):
+    if launches.uses_only(target._memory):
         text = render(
             "QL0706",
             "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",

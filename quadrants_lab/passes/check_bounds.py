@@ -18,12 +18,16 @@ def check_bounds(kernel: N.Kernel) -> N.Kernel:
     return rewritten(kernel, c.access, c.b)
 
 
+NO_ELEMENT = "there is no such element"  # the label of the error
+BOUNDS_CURE = "end the loop earlier, or test the index with if before it is used"
+
+
 class _Checker:
     def __init__(self, kernel: N.Kernel) -> None:
         self.buffers = kernel.buffers
         self.b = Builder(kernel.next_id, types_of(kernel.body))
         self.ranges = Ranges(kernel)
-        self.iteration = _iterations(kernel)
+        self.iteration = iterations(kernel)
 
     def access(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
         if isinstance(s, N.Access):
@@ -81,17 +85,26 @@ class _Checker:
         ok = b.op("lt", at, extent)
         if least is None or least[0] < 0 or least[1] > wide.limits[1]:
             ok = b.op("and", b.op("ge", at, b.const(0, wide)), ok)
-        message = f"index {{}} is out of bounds for axis {axis} of {s.buffer} with extent {{}}"
-        first = buffer.first
-        if first and first[axis]:
-            index = b.op("add", b.cast(index, i64), b.const(first[axis], i64))
-            message += f" from {first[axis]}"
+        if begin(buffer, axis):
+            index = b.op("add", b.cast(index, i64), b.const(begin(buffer, axis), i64))
         where, indices = self.iteration[s.id]
-        b.add(N.Assert(b.fresh(), ok, message + where, (index, extent, *indices), kind="bounds"))
+        message = no_element(buffer, axis) + where
+        b.add(N.Assert(b.fresh(), ok, message, (index, extent, *indices), kind="bounds"))
         return ok
 
 
-def _iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
+def begin(buffer: N.Buffer, axis: int) -> int:
+    """The first index along an axis in the program."""
+    return buffer.first[axis] if buffer.first else 0
+
+
+def no_element(buffer: N.Buffer, axis: int) -> str:
+    """What is wrong with an index, with ``{}`` for the index and for the extent."""
+    begins = f" from {begin(buffer, axis)}" if begin(buffer, axis) else ""
+    return f"index {{}} is out of bounds for axis {axis} of {buffer.name} with extent {{}}{begins}"
+
+
+def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
     """For each statement the end of a message that names its iteration, and the indices that fill it: those of the
     loops around the statement, outermost first."""
     found: dict[int, tuple[str, tuple[int, ...]]] = {}
@@ -132,7 +145,7 @@ _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
 def check_division(kernel: N.Kernel) -> N.Kernel:
     """Guarantees an Assert of kind "division" in front of every integer division whose divisor may be zero."""
     b = Builder(kernel.next_id, types_of(kernel.body))
-    ranges, iteration = Ranges(kernel), _iterations(kernel)
+    ranges, iteration = Ranges(kernel), iterations(kernel)
 
     def nonzero(v: int) -> bool:
         r = ranges.range(v)

@@ -46,6 +46,7 @@ from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.thread_rows import thread_rows
+from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
@@ -79,7 +80,7 @@ def split_pushing(kernel: Kernel) -> Kernel:
 PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
-        check_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
+        check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
         unroll_local_arrays, licm, plain_atomics, _keeping(save_overwritten), watch_races(suspect=True),
         lower_custom_jvp, privatize_atomics,
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,

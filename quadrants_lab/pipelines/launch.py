@@ -20,6 +20,7 @@ from quadrants_lab.passes.simplify import simplify
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.thread_rows import thread_rows
+from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
@@ -46,8 +47,8 @@ ON_HOST: Passes = (over_cells, unroll_whiles, thread_rows)
 
 def front(options: CompileOptions) -> Passes:
     """The passes from the front end's kernel to tasks, under these options."""
-    bounds = (check_bounds,) if options.check_out_of_bound or options.debug else ()
-    return (*bounds, check_division, *FRONT) if options.debug else (*bounds, *FRONT)
+    bounds = check_bounds if options.check_out_of_bound or options.debug else trust_bounds
+    return (bounds, check_division, *FRONT) if options.debug else (bounds, *FRONT)
 
 
 def primal(options: CompileOptions, keeps: Keeps | None = None) -> Passes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sessions import WITH_F64, session_of
@@ -338,3 +340,36 @@ def test_a_constant_that_turns_out_to_come_from_a_value_with_a_gradient():
     with qd.ad.Tape(loss):
         for _ in range(3):
             add()
+
+
+def test_a_tape_over_data_without_gradients_says_so():
+    loss, x = qd.field(qd.f32, (), needs_grad=True), qd.field(qd.f32, 4)
+    w = qd.field(qd.f32, 4, needs_grad=True)
+
+    @qd.kernel
+    def over_x(a: qd.types.ndarray()):
+        for i in x:
+            loss[None] += x[i] * a[i]
+
+    @qd.kernel
+    def over_w():
+        for i in w:
+            loss[None] += w[i]
+
+    told = "QL2096.*no kernel launched under this Tape reads anything with a gradient for its loss"
+    for given in (np.ones(4, np.float32), qd.ndarray(qd.f32, 4)):
+        for _ in range(3):  # also when it is recorded again
+            with pytest.warns(qd.QuadrantsWarning, match=f"{told}(.|\n)*make a, x with needs_grad=True") as caught:
+                with qd.ad.Tape(loss):
+                    over_x(given)
+            assert len(caught) == 1
+            assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with qd.ad.Tape(loss):
+            over_w()
+        with qd.ad.Tape(loss):
+            over_x(qd.ndarray(qd.f32, 4, needs_grad=True))
+        with qd.ad.Tape(loss):
+            over_x(np.ones(4, np.float32))
+            over_w()

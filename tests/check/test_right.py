@@ -12,7 +12,7 @@ from sessions import ended, skips  # noqa: F401  # a fixture
 
 import quadrants_lab as qd
 from quadrants_lab import kernels
-from quadrants_lab.lang.ad import Tape
+from quadrants_lab.ad import Tape
 from quadrants_lab.notebook.experiment import differentiate
 from quadrants_lab.runtime.check import verdict
 from quadrants_lab.runtime.check.recording import Forward, touched

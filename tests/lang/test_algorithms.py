@@ -188,3 +188,65 @@ def test_reals_are_sorted_by_the_total_order():
     keys.from_numpy(x)
     A.parallel_sort(keys)
     assert keys.to_numpy().view(np.uint32).tolist() == x[[5, 3, 7, 4, 2, 1, 6, 0]].view(np.uint32).tolist()
+
+
+# what Quadrants' guide says of the slots: tiles of 256 elements, tiles of these tiles, and so on
+def staircase(n):
+    return 0 if n <= 256 else -(-n // 256) + staircase(-(-n // 256))
+
+
+GUIDE = {
+    "reduce_add": lambda n: max(1, staircase(n)),
+    "exclusive_scan_add": lambda n: max(1, staircase(n)),
+    "select": lambda n: max(1, n + staircase(n)),
+    "reduce_by_key_add": lambda n: max(1, n + staircase(n)),
+    "sort": lambda n: -(-n // 256) * 256 + staircase(-(-n // 256) * 256),
+}
+
+
+@qd.kernel
+def runs_reduce_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    A.reduce_add(x, count, scratch, n, qd.i32, 1)
+
+@qd.kernel
+def runs_exclusive_scan_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    A.exclusive_scan_add(x, y, scratch, n, qd.i32, 1)
+
+@qd.kernel
+def runs_select(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    A.select(x, x, y, count, scratch, n, 1)
+
+@qd.kernel
+def runs_reduce_by_key_add(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    A.reduce_by_key_add(x, x, y, z, count, scratch, n, qd.i32, 1)
+
+@qd.kernel
+def runs_sort(x: ARRAY, y: ARRAY, z: ARRAY, count: ARRAY, scratch: ARRAY, n: qd.i32):
+    A.sort(x, y, x, y, scratch, n, qd.i32, False, 32, 1)
+
+
+@pytest.mark.parametrize("op", GUIDE)
+@pytest.mark.parametrize("n", [1, 200, 256, 257, 1000])
+def test_the_slots_of_the_guide_are_enough_and_fewer_than_needed_are_an_error(op, n):
+    run, needed = globals()[f"runs_{op}"], getattr(A, f"{op.removesuffix('_add')}_scratch_slots")(n)
+    assert needed <= GUIDE[op](n)
+    x = np.sort(drawn("i32", n))[::-1].copy()
+    for slots in {GUIDE[op](n), needed}:
+        arrays = [x.copy(), *(np.zeros(n, np.int32) for _ in range(2)), np.zeros(1, np.int32)]
+        around = np.full(slots + 512, 77, np.uint32)
+        run(*arrays, around[:slots], n)
+        qd.sync()
+        assert (around[slots:] == 77).all()
+        if op == "sort":
+            assert arrays[0].tolist() == sorted(x)
+    if op == "reduce_add":  # it needs none here
+        return
+    before = x.copy()
+    around[:] = 77
+    def launch():
+        run(x, *arrays[1:], around[: needed - 1], n)
+        qd.sync()
+    with pytest.raises(qd.QuadrantsAssertionError, match=rf"scratch has {needed - 1} slots, {needed} are needed"):
+        launch()
+    assert (x == before).all()
+    assert (around == 77).all()

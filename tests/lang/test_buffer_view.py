@@ -70,3 +70,81 @@ def test_views_of_views(session):
             wrong()
     with pytest.raises((TypeError, IndexError)):
         qd.ndarray(qd.f32, (2, 2))[0:1]
+
+
+@qd.func
+def declared(v: qd.BufferView[qd.f32], i: qd.i32, by: qd.f32):
+    v[i] = by
+
+@qd.func
+def declared_of_any(v: qd.BufferView[None], i, by):
+    declared(v, i, by)
+
+@qd.func
+def undeclared(v, i, by):
+    v[i] += by
+
+@qd.kernel
+def through_funcs(v: qd.BufferView[qd.f32], at: qd.i32):
+    for i in range(v.size):
+        if i == 0:
+            declared_of_any(v, at, 7.0)
+
+@qd.kernel
+def added(v: qd.BufferView, at: qd.i32):
+    for i in range(v.size):
+        if i == 1:
+            undeclared(v, at, 7.0)
+
+@qd.kernel
+def read(v: qd.BufferView, at: qd.i32) -> qd.f32:
+    found = 0.0
+    for i in range(1):
+        found += v[at]
+    return found
+
+@qd.kernel
+def written(v: qd.BufferView, at: qd.i32):
+    v[at] = 7.0
+
+
+@pytest.mark.parametrize("kernel", [through_funcs, added, read, written], ids=lambda k: k.name)
+def test_views_go_through_funcs(kernel):
+    a = array(np.arange(8.0))
+    kernel(a[2:5], 2)
+    assert a.to_numpy().tolist()[:4] == [0, 1, 2, 3]
+    assert a.to_numpy()[4] == (4 if kernel is read else 11 if kernel is added else 7)
+
+
+@pytest.mark.parametrize("checks", [{"debug": True}, {"check_out_of_bound": True}], ids=["debug", "check_out_of_bound"])
+@pytest.mark.parametrize("kernel", [through_funcs, added, read, written], ids=lambda k: k.name)
+@pytest.mark.parametrize("at", [3, -1, 100])
+def test_a_debug_session_checks_indices_against_the_view(session, kernel, checks, at):
+    """The array around it has these elements, and they stay as they were."""
+    here = next(p.values[0] for p in EVERYWHERE if p.values[0]["arch"] == session)
+    qd.init(**here, **checks)
+    a = array(np.arange(8.0))
+    def launch():
+        kernel(a[2:5], at)
+        qd.sync()
+    with pytest.raises(qd.QuadrantsAssertionError, match=rf"QL2070.*index {at} is out of bounds for 'v' with extent 3"):
+        launch()
+    assert a.to_numpy().tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+@CPU_ALONE
+def test_a_func_that_is_declared_to_take_a_view_takes_no_other(session):
+    @qd.kernel
+    def of_integers(v: qd.BufferView):
+        declared(v, 0, 1.0)
+
+    @qd.kernel
+    def whole(a: qd.types.ndarray()):
+        declared(a, 0, 1.0)
+
+    for call, what in (
+        (lambda: of_integers(qd.ndarray(qd.i32, 4)[:2]), "a view of i32 is not a view of f32"),
+        (lambda: whole(qd.ndarray(qd.f32, 4)), "an ndarray with 1 axis is not a view of f32"),
+    ):  # fmt: skip
+        with pytest.raises(qd.QuadrantsTypeError, match=f"QL1433.*{what}"):
+            call()

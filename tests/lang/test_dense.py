@@ -159,7 +159,7 @@ def test_only_reals_have_gradients(make) -> None:
     assert x.grad.shape == (2, 3)
     assert x.grad.dtype is qd.f64
     assert x.grad.grad is None
-    assert make(qd.f32, 1).grad is None
+    assert not make(qd.f32, 1).grad
 
 
 def test_unknown_options_are_errors() -> None:
@@ -173,3 +173,50 @@ def test_a_field_of_an_ended_session_is_an_error() -> None:
     for use in (lambda: x[0], lambda: x.fill(1), lambda: x.to_numpy(), lambda: x.__setitem__(0, 1.0)):
         with pytest.raises(qd.QuadrantsRuntimeError, match="ended it"):
             use()
+
+
+FIELDS = {
+    "numbers": lambda **how: qd.field(qd.f32, 4, **how),
+    "vectors": lambda **how: qd.Vector.field(2, qd.f64, 4, **how),
+    "placed": lambda **how: placed(qd.field(qd.f32)),
+    "structs": lambda **how: qd.types.struct(a=qd.f32, k=qd.i32).field(shape=4),
+    "entry": lambda **how: qd.Vector.field(2, qd.f32, 4, **how).get_scalar_field(1),
+}
+
+
+def placed(x):
+    qd.root.dense(qd.i, 4).place(x)
+    return x
+
+
+@pytest.mark.parametrize("which", ["grad", "dual"])
+@pytest.mark.parametrize("make", FIELDS.values(), ids=FIELDS)
+def test_a_derivative_that_a_field_lacks_is_false_and_says_so_when_it_is_used(make, which):
+    lacking = getattr(make(), which, None) if make is not FIELDS["entry"] or which == "grad" else None
+    if lacking is None:
+        return
+    assert not lacking
+    assert not hasattr(lacking, "shape")
+    assert repr(lacking).startswith(f"<no {which} of <qd.")
+
+    @qd.kernel
+    def uses(g: qd.template()):
+        for i in range(4):
+            g[i] = 1.0
+
+    def assigns():
+        lacking[0] = 1.0
+
+    for use in (
+        lambda: lacking[0], assigns, lambda: lacking.fill(0), lambda: lacking.to_numpy(), lambda: lacking.shape,
+        lambda: np.asarray(lacking), lambda: uses(lacking),
+    ):  # fmt: skip
+        with pytest.raises(qd.QuadrantsRuntimeError, match=f"QL2059.*has no (gradient|dual)(.|\n)*needs_{which}=True"):
+            use()
+
+
+def test_integers_and_ndarrays_have_no_derivative_to_ask_for():
+    """Programs ask `is None` there, as in Quadrants."""
+    assert qd.field(qd.i32, 4).grad is None
+    assert qd.ndarray(qd.f32, 4).grad is None
+    assert qd.field(qd.f32, 4, needs_grad=True).grad

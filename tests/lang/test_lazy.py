@@ -11,7 +11,7 @@ from quadrants_lab.lang.ops import OPERATIONS
 
 
 def test_an_import_leaves_the_compiler_the_tapes_and_the_operations_for_later() -> None:
-    later = ("ir.nodes", "frontend.ops.builtins", "lang.ad", "lang.ops", "lang.math", "runtime.tape.recorder", "passes")
+    later = ("ir.nodes", "frontend.ops.builtins", "ad", "lang.ops", "math", "runtime.tape.recorder", "passes")
     code = f"import sys, quadrants_lab; print(*(m for m in {later!r} if f'quadrants_lab.{{m}}' in sys.modules))"
     assert child.run(sys.executable, "-c", code).stdout.split() == []
 

@@ -28,6 +28,8 @@ BAD = [
     ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        x[i] = nothing\n\nk()", "'nothing'", "line 5"),
     ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in x:\n        import os\n\nk()", "QuadrantsSyntaxError", "line 5"),
     ("%%qdkernel\n@qd.kernel\ndef k():\n    for i in range(9):\n        x[i] = 1.0\n\nk()", "out of bounds", "line 5"),
+    ("%%qdkernel\n@qd.kernel\ndef k(s: qd.i32):\n    for i in range(0, 4, s):\n        x[i] = 1.0\n\nk(0)",
+     "the step of this range is 0", "line 4"),
     ("%%qdkernel\n@qd.kernel\ndef k(a: qd.i32):\n    y[None] = a\n\nk(1.5)", "argument 'a' of k", "line 6"),
     ("%%qdkernel" + WAVE + "wave(3)", "takes 0 arguments", "line 10"),
     ("%%qdkernel" + WAVE + "wave()\nwave.grad().nothing", "AttributeError", "nothing"),

@@ -108,31 +108,6 @@ def test_integer_division_by_zero() -> None:
     assert divide(-7, 2) == -4
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-def test_a_range_whose_step_is_0(parallel: bool) -> None:
-    def program():
-        n = qd.field(qd.i32, ())
-
-        @qd.kernel
-        def stepping(step: qd.i32):
-            qd.loop_config(serialize=not parallel)
-            for _ in range(0, 6, step):
-                n[None] += 1
-
-        return n, stepping
-
-    n, stepping = program()
-    stepping(2)
-    stepping(0)
-    assert n[None] == 3
-    qd.init(arch=qd.cpu, debug=True, offline_cache=False)
-    n, stepping = program()
-    stepping(2)
-    with pytest.raises(qd.QuadrantsAssertionError, match="the step of this range is 0"):
-        stepping(0)
-    assert n[None] == 3
-
-
 def test_prints_go_to_sys_stdout(capsys) -> None:
     say(3)
     say(4)

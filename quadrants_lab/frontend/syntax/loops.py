@@ -130,7 +130,7 @@ def _trip_count(cx: Context, space: Space, node: ast.For) -> int:
         return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
     op = cx.b.op
     first, last, by = (cx.to(Num(space.id(cx, x), space.dtype), i64) for x in (begin, end, step))
-    if cx.options.debug and not isinstance(step, Lit):
+    if cx.options.asserting and not isinstance(step, Lit):
         runs = op("ne", by, cx.const(0, i64))
         cx.b.add(N.Assert(cx.b.fresh(), runs, "the step of this range is 0", (), kind="division"))
     if space.dtype is i32 or space.above_zero:  # the distance fits i64

@@ -34,12 +34,12 @@ def _expression(cx: Context, node: ast.Expr) -> None:
 
 def _assert(cx: Context, node: ast.Assert) -> None:
     """The condition is always evaluated, because a func that it calls may have effects. It is checked only in sessions
-    that check asserts."""
+    that check asserts, and in modules whose asserts guard memory (``__qd_asserts__``)."""
     cond = truth(cx, tested(cx, cx.expr(node.test), node.test), node.test)
     parts = [ast.unparse(node.test)] if node.msg is None else text_parts(cx, node.msg)
     text, args = message(parts)
     cx.at(node)
-    if cx.options.debug or cx.options.asserts:
+    if cx.options.asserting or "__qd_asserts__" in cx.frame.source.fn.__globals__:
         cx.b.add(N.Assert(cx.b.fresh(), cond, text, args))
 
 

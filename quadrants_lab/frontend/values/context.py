@@ -300,13 +300,14 @@ class Context:
         if getattr(value, "__qd_struct__", False) is True:
             inner = {n: self.wrap(m, f"{text}.{n}", node) for n, m in value.members.items()}
             return V.Struct(value.struct_type, inner, _CAPTURED)
+        if getattr(value, "__qd_absent__", False) is True:
+            value.used()
         return V.Obj(value, text)
 
     def _check_placed(self, field: Any, text: str, node: ast.AST | None) -> None:
         """Raises QL2022 if the field, or a gradient or dual that it declares, has no memory yet."""
-        dual = getattr(field, "dual", None)
-        for which, name in ((field, text), (field.grad, f"{text}.grad"), (dual, f"{text}.dual")):
-            if which is not None and not getattr(which, "placed", True):
+        for which, name in ((field, text), (field.grad, f"{text}.grad"), (getattr(field, "dual", 0), f"{text}.dual")):
+            if which and not getattr(which, "placed", True):
                 raise QuadrantsRuntimeError(
                     f"{name} has no memory: it was made without a shape and is not placed",
                     code="QL2022",
@@ -320,8 +321,7 @@ class Context:
 
     def field(self, obj: Any, text: str) -> N.Buffer:
         """The buffer of a field; those of its gradient and dual are made with it."""
-        known = self.by_field.get(id(obj))
-        if known is not None:
+        if (known := self.by_field.get(id(obj))) is not None:
             return known
         name = self.unused(N.buffer_name(text))
         inner = tuple(getattr(obj, "element_shape", ()))
@@ -330,9 +330,9 @@ class Context:
         buffer = N.Buffer(name, "field", obj.dtype, len(shape), shape, first=begins)
         self.by_field[id(obj)] = self.buffers[name] = buffer
         self.bindings[name] = obj
-        if obj.grad is not None:
+        if obj.grad:
             buffer.grad = self.field(obj.grad, f"{name}.grad").name
-        if getattr(obj, "dual", None) is not None:
+        if getattr(obj, "dual", None):
             buffer.dual = self.field(obj.dual, f"{name}.dual").name
         return buffer
 

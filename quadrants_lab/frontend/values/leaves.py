@@ -121,6 +121,12 @@ def name_of(node: ast.AST) -> str:
     return ast.unparse(node)
 
 
+def viewed(value: V.Value) -> V.Mem | None:
+    """The ndarray of which the value is a view of consecutive elements; None for any other value."""
+    view = isinstance(value, V.Struct) and getattr(value.type, "__qd_view__", False) is True
+    return value.members["arr"] if view else None  # type: ignore[union-attr, return-value]  # of a struct, an ndarray
+
+
 def describe(value: V.Value) -> str:
     """The value in words, for messages."""
     if isinstance(value, (V.Mem, V.StructMem)):
@@ -131,6 +137,8 @@ def describe(value: V.Value) -> str:
         rows, *columns = value.shape
         return f"a {rows} x {columns[0]} matrix" if columns else f"a vector of {rows}"
     if isinstance(value, V.Struct):
+        if (of := viewed(value)) is not None:
+            return f"a view of {of.buffer.dtype}"
         return f"a struct of {', '.join(value.members)}"
     if isinstance(value, (V.Num, V.ArgRef)):
         return f"a number of dtype {value.type}"

@@ -204,17 +204,13 @@ def _subscripted(cx: Context, node: ast.Subscript) -> Place:
         return _step(cx, Local(L.name_of(node.value), value, (), value, value), at, node)
     if isinstance(value, (tuple, V.Shape, V.Obj)):
         return item(cx, value, node)
-    if isinstance(value, V.Struct) and _is_view(value):
-        mem: Any = value.members["arr"]
-        at, first = element_index(cx, node, mem)[0], cx.loaded(value.members["offset"], node)
-        assert isinstance(first, V.Num)
-        return V.Element(mem, (cx.b.op("add", at, cx.to(first, cx.b.types[at])),))
+    if isinstance(value, V.Struct) and (mem := L.viewed(value)) is not None:
+        at = element_index(cx, node, mem)[0]
+        t = cx.b.types[at]
+        first, size = (cx.to(cx.number(cx.loaded(value.members[name], node), node), t) for name in ("offset", "size"))
+        _checked(cx, V.Num(at, t), size, L.name_of(node.value))
+        return V.Element(mem, (cx.b.op("add", at, first),))
     raise cx.fail("QL1505", node, what=L.describe(value))
-
-
-def _is_view(value: V.Struct) -> bool:
-    """Whether the struct is a view of consecutive elements of an ndarray."""
-    return getattr(value.type, "__qd_view__", False) is True
 
 
 def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
@@ -316,7 +312,8 @@ def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V
     cx.at(node)
     at = cx.index(number)
     assert isinstance(at, V.Num)
-    return _checked(cx, at, extent, text)
+    _checked(cx, at, cx.const(extent, at.type), text)
+    return at
 
 
 def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
@@ -324,14 +321,12 @@ def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
     return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
 
 
-def _checked(cx: Context, index: V.Num, extent: int, text: str) -> V.Num:
-    """The index; in sessions that check bounds an assert that it is in range is emitted."""
-    if cx.options.debug or cx.options.check_out_of_bound:
-        low = cx.b.op("ge", index.id, cx.const(0, index.type))
-        ok = cx.b.op("and", low, cx.b.op("lt", index.id, cx.const(extent, index.type)))
-        message = f"index {{}} is out of bounds for '{text}' with extent {extent}"
-        cx.b.add(N.Assert(cx.b.fresh(), ok, message, (index.id,), kind="bounds"))
-    return index
+def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
+    """Asserts that the index is in range. ``extent``: the id of a value of its dtype."""
+    low = cx.b.op("ge", index.id, cx.const(0, index.type))
+    ok = cx.b.op("and", low, cx.b.op("lt", index.id, extent))
+    message = f"index {{}} is out of bounds for '{text}' with extent {{}}"
+    cx.b.add(N.Assert(cx.b.fresh(), ok, message, (index.id, extent), kind="bounds"))
 
 
 # --- attributes -------------------------------------------------------------------------------------------------
@@ -417,7 +412,7 @@ def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribut
     name = node.attr
     if name in value.members:
         return _step(cx, base, name, node)
-    if name == "shape" and _is_view(value):
+    if name == "shape" and L.viewed(value):
         return (value.members["size"],)
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:

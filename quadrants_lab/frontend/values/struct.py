@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.leaves import describe
+from quadrants_lab.frontend.values.leaves import describe, viewed
 from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, StructMem, Value
 from quadrants_lab.ir.types import DType
 
@@ -38,6 +38,8 @@ def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], 
         if keywords:
             raise cx.fail("QL1602", call, text=ast.unparse(call.func), what="takes numbers only", params="*args")
         return matrix.construct(cx, call, tuple(declared.shape), declared.dtype, args)
+    if declared.__qd_type__ == "view":
+        raise cx.fail("QL1604", call, text=ast.unparse(call.func), what="a view is made outside of kernels, x[2:6]")
     names = list(declared.members)
     given = bound(cx, call, ast.unparse(call.func), names, args, keywords, optional=names, noun="member")
     nodes = {**dict(zip(names, call.args, strict=False)), **{k.arg: k.value for k in call.keywords}}
@@ -76,6 +78,12 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
     cx.at(node)
     if isinstance(want, DType):
         return cx.num(cx.number(value, node), want)
+    if getattr(want, "__qd_type__", "") == "view":
+        dtype = None if want.dtype is None else type_of(cx, want.dtype)
+        mem = viewed(value)
+        if mem is None or dtype not in (None, mem.buffer.dtype):
+            raise cx.fail("QL1433", node, what=describe(value), target=f"a view of {dtype}" if dtype else "a view")
+        return value
     if want is None or isinstance(value, (Mem, StructMem)):
         return value
     if want.__qd_type__ == "matrix":

@@ -4,12 +4,13 @@ from quadrants_lab.analysis.races import RACE_CURE
 from quadrants_lab.backends.launch import AssertFailed, Frame, Overflow, Status
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir.show import fill
+from quadrants_lab.passes.check_bounds import BOUNDS_CURE, NO_ELEMENT
 
 # kind of the check: its label, and what to do
 _CHECKED = {
     "assert": ("this did not hold", ""),
-    "bounds": ("there is no such element", "end the loop earlier, or test the index with if before it is used"),
-    "division": ("this is not a number", "test for 0 with if before, or give another number"),
+    "bounds": (NO_ELEMENT, BOUNDS_CURE),
+    "division": ("this has no value", "test for 0 with if before, or give another number"),
 }
 
 

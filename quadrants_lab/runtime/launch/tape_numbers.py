@@ -75,7 +75,7 @@ class TapeNumber(float):
 
     def written_to(self, to: Any) -> float:
         """The plain number, for a field or ndarray."""
-        if to.grad is None and to.dual is None:
+        if not (to.grad or to.dual):
             return float(self)
         return self.passed_on(f"Python writes to {_field(to)}")
 

@@ -23,6 +23,7 @@ from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch.regions import add, volume, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
@@ -273,6 +274,20 @@ class Launches(Keeper):
             elif step.repeat is not None:
                 with checking("check_out_of_bound"):
                     step.repeat()
+
+    def uses_only(self, loss: Memory) -> bool:
+        """Whether nothing but the loss has a gradient, of what the steps used; not if a custom gradient may have."""
+        if any(f.grad is not None and f.memory is not loss for f in self.tracked.values()):
+            return False
+        return not any(x.gradient is not None and x.launch is None for x in self.leaves())
+
+    def read_without_gradient(self) -> list[str]:
+        """The names, in kernels, of real numbers without a gradient that launches read."""
+        plans = {x.launch[0].kernel.name: x.launch[0] for x in self.leaves() if x.launch is not None}
+        return [
+            b.name for plan in plans.values() for b in plan.compiled.lowered.kernel.buffers.values()
+            if b.name in plan.reads and b.dtype.is_float and b.kind in ("field", "ndarray") and not b.grad
+        ]  # fmt: skip
 
     def leaves(self) -> Iterator[Step]:
         """All steps, including those in segments."""

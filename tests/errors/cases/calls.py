@@ -272,3 +272,15 @@ other.__qd_kernel__ = True
 
 def kernel_that_is_launched_by_a_kernel():
     other()
+
+from quadrants_lab.lang.buffer_view import BufferViewType
+
+@qd.func
+def first(v: BufferViewType(qd.f32)):
+    return v[0]
+
+def no_view():
+    z[0] = first(x)
+
+def makes_a_view():
+    z[0] = BufferViewType(x)[0]

@@ -1,7 +1,15 @@
 """`qd.simt`: blocks of threads in a parallel loop, and their subgroups."""
 
 from types import SimpleNamespace
+from typing import Any
 
+from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.ops import simt_operations
 
+__all__ = ["block", "grid", "subgroup", "warp"]
+
 block, grid, subgroup, warp = (SimpleNamespace(**simt_operations(r)) for r in ("block", "grid", "subgroup", "warp"))
+
+
+def __getattr__(name: str) -> Any:
+    return missing_attribute("qd.simt", name, globals())

@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import f64
 from quadrants_lab.lang import hessian
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad, primals
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
-from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unwritten
+from quadrants_lab.lang.forward_mode import FwdMode, clear_all, warn_unreached
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
@@ -199,9 +199,10 @@ class Tape:
         self._launches.insert(func, tuple(args), {}, primals(args))
 
     def _finish(self) -> None:
-        if not self._launches.writes.wrote(self.loss._memory):
+        launches, loss = self._launches, self.loss._memory
+        if not launches.writes.wrote(loss) or launches.uses_only(loss):
             caller, levels = self._caller
-            warn_unwritten(caller, self.loss, self._launches.writes, levels)
+            warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
         warn([gradient_warning(plan, "grad") for plan in self._launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not self.grad_check)
         self.kept = self._launches.report()

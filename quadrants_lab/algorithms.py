@@ -3,8 +3,9 @@
 They are written in the kernel language and run on every backend. Each outermost loop is a task: tiles of 256 elements
 run in parallel, each in order, then rows of 512 tiles, and a serial task combines one number from each row. The funcs
 use the elements 0 to ``n - 1`` of ``arr``. They count indices from 0 in all their arguments, which can therefore not be
-fields with an offset. ``scratch`` has as many slots as the function named ``..._scratch_slots`` returns, of u32, or of
-u64 if the elements have 64 bits. ``log256_max_n`` is accepted and has no effect.
+fields with an offset. ``scratch`` has at least as many slots as the function named ``..._scratch_slots`` returns, of
+u32, or of u64 if the elements have 64 bits; these are never more than in Quadrants. ``log256_max_n`` is accepted and
+has no effect.
 
 Sorting is a radix sort from the least significant digit (Knuth, The Art of Computer Programming 3, 5.2.5). It is stable
 for keys of equal bits. Reals have the total order of IEEE 754: -0 before 0, and NaN at the end that its sign says.
@@ -38,6 +39,7 @@ cast: Any = OPERATIONS["cast"]
 atomic_min: Any = OPERATIONS["atomic_min"]
 atomic_max: Any = OPERATIONS["atomic_max"]
 loop_config: Any = OPERATIONS["loop_config"]
+__qd_asserts__ = True  # asserts of this module are checked in every session
 TILE = 256
 ROW = 512  # tiles
 DIGITS = 256
@@ -58,8 +60,16 @@ exclusive_scan_scratch_slots = select_scratch_slots = reduce_by_key_scratch_slot
 
 
 def sort_scratch_slots(n: int, log256_max_n: int | None = None) -> int:
-    """One count for each digit and tile, and one for each digit."""
-    return (_tiles(n) + 1) * DIGITS
+    """One count for each digit and tile."""
+    return _tiles(n) * DIGITS
+
+
+@func
+def _require(scratch: Any, slots: Any, n: Any) -> None:
+    """A launch with less scratch memory is an error: it would write elsewhere."""
+    assert scratch.shape[0] >= slots, (
+        f"scratch has {scratch.shape[0]} slots, {slots} are needed for {n} elements: qd.algorithms.*_scratch_slots(n)"
+    )
 
 
 # --- reduce ---------------------------------------------------------------------------------------------------------
@@ -127,6 +137,7 @@ def _scan(
 ) -> None:
     """``out[i] = op(arr[0], ..., arr[i - 1])``; with ``inclusive``, arr[i] too. ``out`` can be ``arr``."""
     tiles = (n + static(TILE - 1)) // TILE
+    _require(scratch, tiles, n)
     for t in range(tiles):
         s = dtype(identity)
         for i in range(t * TILE, min(n, t * TILE + TILE)):
@@ -181,6 +192,7 @@ def _count(counts: Any, arr: Any, scratch: Any, n: Any, total: Any) -> None:
     """``scratch[t]``: the number of i up to the end of tile t for which ``counts(arr, i)`` is true; ``total[0]``: the
     number of all."""
     tiles = (n + static(TILE - 1)) // TILE
+    _require(scratch, tiles, n)
     for t in range(tiles):
         found = cast(0, u32)
         for i in range(t * TILE, min(n, t * TILE + TILE)):
@@ -274,28 +286,12 @@ def _pass(
         for i in range(t * TILE, min(n, t * TILE + TILE)):
             d = _digit(keys[i], dtype, shift)
             counts[d * tiles + t] = counts[d * tiles + t] + 1
-    for d in range(DIGITS):
-        total = cast(0, u32)
-        for t in range(tiles):
-            total += counts[d * tiles + t]
-        counts[tiles * DIGITS + d] = total
-    before = cast(0, u32)
-    loop_config(serialize=True)
-    for d in range(DIGITS):
-        here = counts[tiles * DIGITS + d]
-        counts[tiles * DIGITS + d] = before
-        before += here
-    for d in range(DIGITS):
-        at = counts[tiles * DIGITS + d]
-        for t in range(tiles):
-            here = counts[d * tiles + t]
-            counts[d * tiles + t] = at
-            at += here
+    _summed(_add, counts, tiles * DIGITS, counts.dtype)  # the place behind the last key of the digit in the tile
     for t in range(tiles):
-        for i in range(t * TILE, min(n, t * TILE + TILE)):
+        for i in range(min(n, t * TILE + TILE) - 1, t * TILE - 1, -1):
             d = _digit(keys[i], dtype, shift)
-            at = cast(counts[d * tiles + t], i32)
-            counts[d * tiles + t] = cast(at + 1, u32)
+            at = cast(counts[d * tiles + t], i32) - 1
+            counts[d * tiles + t] = cast(at, u32)
             to_keys[at] = keys[i]
             if static(has_values):
                 to_values[at] = values[i]
@@ -310,6 +306,7 @@ def sort(
     ``tmp_keys`` and ``tmp_values`` have the same sizes as ``keys`` and ``values``."""
     static_assert(static(key_dtype in _LEAST), f"sort takes numbers of 32 or 64 bits, not {key_dtype.name}")
     static_assert(static(end_bit % 16 == 0 and end_bit <= key_dtype.bits), "end_bit is a multiple of 16 within the key")
+    _require(scratch, (n + static(TILE - 1)) // TILE * DIGITS, n)
     for p in static(range(0, end_bit, 16)):
         _pass(keys, tmp_keys, values, tmp_values, scratch, n, key_dtype, has_values, p)
         _pass(tmp_keys, keys, tmp_values, values, scratch, n, key_dtype, has_values, p + 8)

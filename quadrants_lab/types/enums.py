@@ -2,6 +2,10 @@
 
 from enum import Enum
 
+from quadrants_lab.lang.shapes import Layout
+
+__all__ = ["DeviceCapability", "Extension", "Format", "Layout", "extension", "is_extension_enabled"]
+
 
 class Extension(Enum):
     """Features that a backend can have. All backends here have the same ones."""

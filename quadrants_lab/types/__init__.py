@@ -3,7 +3,6 @@
 from importlib import import_module
 
 from quadrants_lab.ir.types import DType
-from quadrants_lab.lang import primitive_types
 from quadrants_lab.lang.annotations import NDArray, NdarrayType, Template, ndarray, ref, template
 from quadrants_lab.lang.buffer_view import BufferViewType
 from quadrants_lab.lang.dtypes import *  # noqa: F403  # exactly the dtypes
@@ -11,6 +10,7 @@ from quadrants_lab.lang.dtypes import __all__ as _dtypes
 from quadrants_lab.lang.matrix_types import MatrixType, VectorType, matrix, vector
 from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.lang.struct import StructType, struct
+from quadrants_lab.types import primitive_types
 
 __all__ = [  # noqa: PLE0604  # the list holds strings
     "BufferViewType", "MatrixType", "NDArray", "NdarrayType", "StructType", "Template", "VectorType", "is_integral",

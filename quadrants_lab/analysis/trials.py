@@ -1,0 +1,167 @@
+"""A few iterations of a kernel, run with the integers that are known when it is compiled.
+
+A trial computes indices, conditions and bounds as the kernel would, and skips what depends on data. So what happens in
+a trial happens in every launch.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import product
+from typing import Any
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.loop_carried import leaves
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.types import wrapped
+from quadrants_lab.ir.walk import walk
+
+_MOST_STEPS = 4000  # statements that one trial runs
+_SAMPLES = {1: 20, 2: 5, 3: 3}  # number of axes -> indices tried along each
+_TRIPS = 3  # first trips of an inner loop that are tried, beside the last two
+
+
+class Ended(Exception):
+    """The iteration of the task ends here, or may end here."""
+
+
+class _Unsure(Ended):
+    """Whether the innermost loop, or the iteration of the task, goes on from here depends on data."""
+
+
+class _Left(Ended):
+    """An exit leaves the innermost loop, or ends the iteration of the task."""
+
+    def __init__(self, by: N.Exit, values: tuple[Any, ...]) -> None:
+        self.by, self.values = by, values
+
+
+class Trial:
+    """``env`` has the known values, as numpy scalars. Of loops only those run that have a ``wanted`` statement."""
+
+    def __init__(self, kernel: N.Kernel, wanted: set[int], block: N.Block) -> None:
+        self.kernel = kernel
+        self.env: dict[int, Any] = {}
+        self.here: tuple[int, ...] = ()
+        self.steps = 0
+        loops = (s for s in walk(block) if isinstance(s, N.For))
+        self.loops = {s.id for s in loops if any(inner.id in wanted for inner in walk(s.body))}
+
+    def load(self, s: N.Load) -> int | None:
+        """The value of an integer in memory."""
+
+    def unknown(self, what: tuple[Any, ...]) -> int | None:
+        """The value of an argument or an extent that only a launch knows."""
+
+    def sees(self, s: N.Stmt) -> None:
+        """Is called for each access and each assert that runs."""
+
+    def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
+        """The iterations that run, in order; ``axes`` has some indices along each axis."""
+        return product(*axes)
+
+    def run_task(self, task: N.Offload) -> int:
+        """Runs some iterations of a task; returns their number."""
+        self.run(task.bounds)
+        wanted, k, count = task.bounds[-1].operands(), len(task.indices), 0
+        ends = [int(v) for i in wanted if (v := self.env.get(i)) is not None]
+        if len(ends) < len(wanted):
+            return 0
+        axes = [_sample(range(ends[n], ends[k + n]), _SAMPLES.get(k, 2)) for n in range(k)]
+        before = dict(self.env)
+        for here in self.chosen(axes):
+            self.here = here
+            self.env = {**before, **{p.id: p.type.numpy(i) for p, i in zip(task.indices, here, strict=True)}}
+            count += 1
+            with suppress(Ended):
+                self.run(task.body)
+            if self.steps > _MOST_STEPS:
+                break
+        self.env = before
+        return count
+
+    def run(self, block: N.Block) -> tuple[Any, ...]:
+        """Runs what is known of the block; returns the values of its terminator, None for unknown ones."""
+        env = self.env
+        for s in block:
+            self.steps += 1
+            if isinstance(s, N.Yield):
+                values = tuple(env.get(v) for v in s.values)
+                if isinstance(s, N.Exit):
+                    raise _Left(s, values)
+                return values
+            if isinstance(s, (N.Access, N.Assert)):
+                self.sees(s)
+            if isinstance(s, N.Load):
+                env[s.id] = self.typed(s, self.load(s))
+            elif isinstance(s, N.Value):
+                env[s.id] = self.value(s)
+            elif isinstance(s, (N.If, N.For, N.While)):
+                ends = self.if_(s) if isinstance(s, N.If) else self.for_(s) if isinstance(s, N.For) else ()
+                env.update((r.id, None) for r in s.results)
+                env.update((r.id, v) for r, v in zip(s.results, ends, strict=False))
+        return ()
+
+    def if_(self, s: N.If) -> tuple[Any, ...]:
+        """What an If yields: nothing where it is not known which arm runs."""
+        cond = self.env.get(s.cond)
+        if cond is not None:
+            return self.run(s.then if cond else s.orelse)
+        if any(True for arm in s.blocks() for _ in leaves(arm)):
+            raise _Unsure
+        return ()
+
+    def for_(self, s: N.For) -> tuple[Any, ...]:
+        """Runs a few trips of a loop with known bounds; returns what is known of its results."""
+        env, begin, end = self.env, self.env.get(s.begin), self.env.get(s.end)
+        if begin is None or end is None or s.id not in self.loops or self.steps > _MOST_STEPS:
+            return ()
+        trips = range(int(begin), int(end))[:: -1 if s.reverse else 1]
+        ends_early = any(isinstance(e, N.Break) for e in leaves(s.body))
+        carried = tuple(env.get(i) for i in s.inits)
+        before = trips[0] if trips else 0
+        for index in trips[:_TRIPS] if ends_early else _sample(trips, _TRIPS):
+            if abs(index - before) > 1:
+                carried = (None,) * len(carried)
+            before, env[s.index.id] = index, s.index.type.numpy(index)
+            env.update((p.id, v) for p, v in zip(s.carried, carried, strict=True))
+            try:
+                carried = self.run(s.body)
+            except _Left as left:
+                carried = left.values
+                if isinstance(left.by, N.Break):
+                    return carried
+            except _Unsure:
+                return ()
+        return carried if not ends_early or len(trips) <= _TRIPS else ()
+
+    def value(self, s: N.Value) -> Any:
+        """The integer or truth value, or None where it is not known."""
+        if not (s.type.is_int or s.type.kind == "b"):
+            return None
+        match s:
+            case N.Const(value=value):
+                return s.type.numpy(value)
+            case N.ArgLoad(arg=arg):
+                return self.typed(s, self.unknown(("arg", arg)))
+            case N.ShapeOf(buffer=buffer, axis=axis):
+                return self.typed(s, self.extent(buffer, axis))
+            case N.Op(prim="select", args=(cond, a, b)) if self.env.get(cond) is not None:
+                return self.env.get(a if self.env[cond] else b)
+            case N.Op(prim=prim, args=args, type=type):
+                values = [self.env.get(a) for a in args]
+                return None if any(v is None for v in values) else PRIMS[prim].evaluate(type, *values)
+        return None
+
+    def typed(self, s: N.Value, value: int | None) -> Any:
+        """The integer as the dtype of a statement has it."""
+        return None if value is None or not s.type.is_int else s.type.numpy(wrapped(value, s.type))
+
+    def extent(self, buffer: str, axis: int) -> int | None:
+        known = self.kernel.buffers[buffer].known_extent(axis)
+        return self.unknown(("shape", buffer, axis)) if known is None else known
+
+
+def _sample(axis: range, count: int) -> list[int]:
+    """A few indices of an axis: the first ones and the last two."""
+    return [*axis[:count], *axis[max(count, len(axis) - 2) :]]
+

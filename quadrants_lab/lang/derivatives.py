@@ -1,0 +1,58 @@
+"""The gradient and the dual of a field as its attributes, and what stands for one that a field lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from quadrants_lab.errors import QuadrantsAttributeError
+
+if TYPE_CHECKING:
+    from quadrants_lab.lang.dense import Field
+
+
+class NoDerivative:
+    """The `grad` (or `dual`) of a field of floating point without one. It is false; whatever else is asked of it is the
+    error that says what is missing."""
+
+    __slots__ = ("_of", "_which")
+    __qd_absent__ = True
+
+    def __init__(self, of: Any, which: str) -> None:
+        self._of, self._which = of, which
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<no {self._which} of {self._of!r}>"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)  # copy and pickle look for some
+        self.used()
+
+    def used(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises the error."""
+        which = self._which
+        raise QuadrantsAttributeError(
+            f"{self._of!r} has no {'gradient' if which == 'grad' else which}",
+            code="QL2059",
+            help=f"make it with needs_{which}=True; qd.root.lazy_{which}() gives one to all fields of the session",
+        )
+
+    __getitem__ = __setitem__ = __iter__ = __len__ = __array__ = __float__ = used
+
+
+class Companion:
+    """The attribute of a field that has its gradient or dual. Integers and gradients have none: there it is None."""
+
+    def __init__(self, which: str) -> None:
+        self.which = which
+
+    def __get__(self, field: Field, owner: Any = None) -> Any:
+        found = getattr(field, f"_{self.which}")
+        could = found is None and field.dtype.is_float and field.primal is None
+        return NoDerivative(field, self.which) if could else found
+
+    def __set__(self, field: Field, found: Any) -> None:
+        setattr(field, f"_{self.which}", found)

@@ -1,0 +1,69 @@
+"""Inner modules of Quadrants from which programs import names: where these names are here.
+
+The modules that `qd` shows, such as `quadrants_lab.math`, are files, so that editors and type checkers know them. A
+row of `ELSEWHERE` is a module without a file, whose names are looked up when a program asks for them.
+"""
+
+import sys
+from importlib.machinery import ModuleSpec
+from operator import attrgetter
+from types import ModuleType
+from typing import Any
+
+# module that programs import -> the object of the package that has its names; names that it lacks are those of `qd`
+ELSEWHERE = {
+    "lang.exception": "errors",
+    "lang.field": "lang.dense",
+    "lang.kernel_impl": "lang.kernel",
+    "lang.runtime_ops": "lang.config",
+    "lang.simt": "simt",
+    **{f"lang.simt.{scope}": f"simt.{scope}" for scope in ("block", "grid", "subgroup", "warp")},
+    "lang.simt.reductions": "simt.subgroup",
+    "lang.simt.sorting": "simt.subgroup",
+    "lang.stream": "lang.streams",
+    **{f"linalg.{name}": "linalg" for name in ("matrixfree_cg", "sparse_cg", "sparse_matrix", "sparse_solver")},
+    "math.mathimpl": "math",
+    **{f"profiler.{name}": "profiler" for name in ("kernel_metrics", "kernel_profiler", "memory_profiler")},
+    "tools.np2ply": "tools",
+    "tools.vtk": "tools",
+    **{f"types.{name}": "types" for name in ("annotations", "buffer_view_type", "compound_types")},
+    **{f"types.{name}": "types" for name in ("ndarray_type", "utils")},
+}  # fmt: skip
+
+
+class Elsewhere(ModuleType):
+    """A module with the names of another object of the package."""
+
+    def __init__(self, name: str, home: str) -> None:
+        super().__init__(f"quadrants_lab.{name}", f"`qd.{name}`: names of `qd.{home}`.")
+        self.__spec__ = ModuleSpec(self.__name__, None)
+        self.__qd_home__ = attrgetter(home)
+
+    def __getattr__(self, name: str) -> Any:
+        home = self.__qd_home__(sys.modules["quadrants_lab"])
+        if name == "__all__":
+            return [n for n in getattr(home, "__all__", vars(home)) if not n.startswith("_")]
+        return getattr(home, name) if name in vars(home) else name_of_qd(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(self.__all__)
+
+
+def name_of_qd(name: str) -> Any:
+    """The `__getattr__` of modules that have, in Quadrants, names which are elsewhere here."""
+    qd: Any = sys.modules["quadrants_lab"]
+    for home in () if name.startswith("_") else (qd, qd.types):
+        found = getattr(home, name, None)
+        if found is not None:
+            return found
+    raise AttributeError(f"quadrants_lab has no {name!r}")
+
+
+def register() -> None:
+    """Makes the modules of `ELSEWHERE` importable. No module is imported for that."""
+    for name, home in ELSEWHERE.items():
+        module = Elsewhere(name, home)
+        sys.modules[module.__name__] = module
+        parent, _, last = module.__name__.rpartition(".")
+        if parent in sys.modules:  # the `__getattr__` of others finds it
+            setattr(sys.modules[parent], last, module)
