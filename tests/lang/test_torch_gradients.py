@@ -57,6 +57,31 @@ def test_gradients_are_those_of_torch(device, name):
     assert compared
 
 
+@pytest.mark.parametrize("device", [pytest.param("cuda_tensors", marks=PLACES["cuda_tensors"][2])], indirect=True)
+def test_gradients_follow_the_streams_of_cuda(device):
+    """Each launch waits for what torch has put into its stream, and what torch puts there later waits for the launch,
+    also where the gradient is a copy."""
+    n = 1 << 22
+    for _ in range(10):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x, held = torch.rand(n, device=device, requires_grad=True), torch.zeros(n, 2, device=device)
+            h = x
+            for _ in range(20):
+                h = torch.cos(h)
+            found = torch.autograd.grad((ours(h) * ours(2 * h)).sum(), x, retain_graph=True)
+            right = torch.autograd.grad((curve(h) * curve(2 * h)).sum(), x)
+            z = h.detach().requires_grad_()
+            z.grad, y = held[:, 1], torch.zeros_like(z, requires_grad=True)
+            stores(z, y)
+            y.grad = torch.sin(h.detach())
+            held.add_(1.0)
+            stores.grad(z, y)
+            again = held[:, 1] * 2
+        torch.cuda.synchronize()
+        torch.testing.assert_close(found, right)
+        torch.testing.assert_close(again, 2 + 2 * slope(z, torch.sin(h.detach())))
+
+
 # --- operations written by hand ------------------------------------------------------------------------------------
 
 A = qd.types.ndarray

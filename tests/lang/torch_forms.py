@@ -348,7 +348,7 @@ def a_chain_of_kernels(device):
 
 @form
 def under_a_tape(device):
-    x, loss = leaf(device), zeros(device, *()).sum().detach().requires_grad_()
+    x, loss = leaf(device), torch.zeros((), device=device, requires_grad=True)
     x.grad = torch.ones(4, 2, device=device)[:, 0]
     for n in (1, 2):
         h = torch.zeros(4, device=device, requires_grad=True)

@@ -156,7 +156,7 @@ def an_operation_of_two_kernels(device):
         @staticmethod
         def backward(ctx, dy):
             x, h, y = ctx.saved_tensors
-            y.grad, h.grad = dy, None
+            y.grad = dy
             adds.grad(x, y)
             adds.grad(h, y)
             stores.grad(x, h)
@@ -165,10 +165,9 @@ def an_operation_of_two_kernels(device):
     for make in (lambda x: x, lambda x: x * 1):
         x = leaf(device)
         loss = (Two.apply(make(x)) * weights(device)).sum()
-        loss.backward(retain_graph=True)
-        x.grad = None
-        loss.backward()
-        yield x.grad, slope(x, weights(device), lambda x: curve(curve(x)) + curve(x))
+        for n in (1, 2):
+            loss.backward(retain_graph=True)
+            yield x.grad, n * slope(x, weights(device), lambda x: curve(curve(x)) + curve(x))
 
 @form
 def an_operation_that_clears_its_gradients(device):
@@ -259,12 +258,17 @@ def a_parameter_that_is_no_input(device):
             product.grad(x, held, y)
             return x.grad
 
-    x = torch.rand(3, 2, device=device, requires_grad=True)
+    x, strided = torch.rand(3, 2, device=device, requires_grad=True), torch.zeros(2, 3, device=device).T
+    held.grad = strided
     for n in (1, 2):
         x.grad = None
-        Scaled.apply(x).sum().backward()
-        yield x.grad, held
-        yield held.grad, n * x  # which only kernels add to
+        (Scaled.apply(x) + Scaled.apply(x)).sum().backward()
+        yield x.grad, 2 * held
+        yield held.grad, 2 * n * x  # to which only kernels add
+        yield strided, held.grad
+    held.grad = None
+    (Scaled.apply(x) + Scaled.apply(held) + held).sum().backward()
+    yield held.grad, x + 2 * held + 1
 
 @form
 def an_input_twice(device):

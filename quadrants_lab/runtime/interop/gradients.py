@@ -8,9 +8,10 @@
   `.grad`.
 - A tensor that requires no gradient is a constant. A `.grad` that it has nevertheless is read where a derivative
   starts, and nothing is added to it.
-- Within the backward function of a `torch.autograd.Function`, an input's `.grad` is what this call computes for it: it
-  begins at zeros. Torch adds what the function returns to the `.grad` that was there before, so that one is put back
-  first. A `.grad` that the user set may be torch's own array, so no kernel overwrites its elements.
+- Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
+  it, unless the user has set one there. What was there before is put back afterwards: that of an input before torch
+  adds what the function returned; to that of another tensor, the result of the call is added.
+- A `.grad` that is set within a backward function may be torch's own array, so no kernel overwrites its elements.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from quadrants_lab.errors import render, warn
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.tensors import Tensor, tensor_memory
 from quadrants_lab.runtime.memory.memory import Imported, Memory
-from quadrants_lab.runtime.session import Session
 
 
 class Use(NamedTuple):
@@ -58,13 +58,12 @@ class Gradient:
     def choose(self, known: Tensor, tensor: Any, grad: Any, mine: bool) -> None:
         """Makes ``grad`` the gradient."""
         self.grad, self.mine = grad, mine
-        self.copy = None
-        if _elements(grad) and grad.is_contiguous() and grad.dtype is tensor.dtype and not grad.is_neg():
-            self.memory = _memory(grad, known.session)
-            self.memory.on_flush = partial(_written, grad)
-        else:
-            self.copy = _Copy.of(known, tensor, grad)
+        self.copy = None if mine or _usable(tensor, grad) else _Copy.of(known, tensor, grad)
+        if self.copy is not None:
             self.memory = self.copy.memory
+        else:
+            self.memory = tensor_memory(grad, known.session, _WHAT)
+            self.memory.on_flush = None if grad.is_inference() else lambda _: known.count(grad)
         known.gradient = self
         for ndarray in known.ndarrays.values():
             self.attach(ndarray)
@@ -83,9 +82,9 @@ class Gradient:
             dlpack.wait_stream(self.memory, dlpack.stream_of(tensor))
 
 
-def settle(known: Tensor, tensor: Any, use: Use | None = None) -> None:
+def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
     """Decides what the gradient of a tensor is. ``use``: that of a launch which is about to start; None where a launch
-    does not touch the gradient."""
+    does not touch the gradient. ``node``: that of `running_backward`. ``taped``: whether a Tape launches."""
     gradient, grad = known.gradient or Gradient(), grad_of(tensor)
     if not tensor.requires_grad and (grad is None or (use is not None and not use.reads)):
         if use is None:
@@ -96,9 +95,9 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None) -> None:
             gradient.choose(known, tensor, _zeros(tensor), True)
             gradient.grad = None
         return
-    node, mine = None, False
-    if use is not None and (node := running_backward()) is not None:
-        grad, mine = _in_backward(node, gradient, known, tensor, grad, use)
+    mine = False
+    if use is not None and node is not None:
+        grad, mine = _in_backward(node, gradient, known, tensor, grad, use, taped)
     if grad is None:
         grad, mine = _zeros(tensor), True
     if grad is not gradient.grad:
@@ -111,13 +110,13 @@ def settle(known: Tensor, tensor: Any, use: Use | None = None) -> None:
         _tell(gradient, use)
 
 
-def settle_argument(ndarray: Any, use: Use | None = None) -> None:
+def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
     """`settle` for the ndarray of a tensor that has a gradient; for anything else nothing. A tensor that torch has
     dropped keeps the gradient that it had."""
     if getattr(ndarray, "grad", None) is not None and isinstance(known := ndarray._memory.foreign, Tensor):
         tensor = known.of()
         if tensor is not None:
-            settle(known, tensor, use)
+            settle(known, tensor, use, node, taped)
 
 
 def running_backward() -> Any:
@@ -128,7 +127,7 @@ def running_backward() -> Any:
 
 def grad_of(tensor: Any) -> Any:
     """The `.grad` of a tensor, without torch's warning about a tensor that is no leaf."""
-    if not _torch_adds(tensor) and _QUIET not in warnings.filters[:1]:
+    if not tensor.is_leaf and _QUIET not in warnings.filters[:1]:
         # no catch_warnings: at its end other threads would lose the filters that they set in the meantime
         warnings.filterwarnings("ignore", category=UserWarning, module=_HERE)
     return tensor.grad
@@ -147,50 +146,61 @@ def _torch_adds(tensor: Any) -> bool:
 
 
 def _in_backward(
-    node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use
+    node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use, taped: bool
 ) -> tuple[Any, bool]:
     """The gradient of a tensor within a backward function, None for new zeros, and whether it is ours."""
     task = _torch()._C._current_graph_task_id()
     call, begins = (task, id(node)), gradient.call != (task, id(node))
     gradient.call = call
-    adds, mine = _torch_adds(tensor), grad is gradient.grad and gradient.mine
-    if begins and not use.reads and (adds or grad is gradient.grad) and _is_input(node, tensor):
-        if gradient.aside is not None and gradient.aside.task != task:
-            gradient.aside.put_back()  # of a pass that failed
-            grad = grad_of(tensor)
-        if adds and gradient.aside is None:
-            gradient.aside = _Aside(known.of, gradient, tensor, grad, task)
-        return None, True
+    same = grad is gradient.grad
+    if begins and not use.reads:
+        is_input, adds = _is_input(node, tensor), _torch_adds(tensor)
+        if (same or adds) if is_input else (same and grad is not None and not taped):
+            _put_aside(gradient, known, tensor, task, is_input, adds)
+            return None, True
+    mine = same and gradient.mine
     if grad is None or mine or not (use.reads and use.writes):
         return grad, mine
     return _contiguous(tensor, grad), True
 
 
+def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, task: int, is_input: bool, adds: bool) -> None:
+    """Puts `.grad` aside, so that zeros can take its place."""
+    aside = gradient.aside
+    if aside is not None and not (is_input and aside.is_input and aside.task == task):
+        aside.put_back(not aside.is_input)  # that of another call, or of a pass that failed
+        aside = None
+    if aside is None and (adds or not is_input):  # torch gives other inputs no `.grad`
+        gradient.aside = _Aside(known.of, gradient, tensor, task, is_input)
+
+
 class _Aside:
-    """The `.grad` of an input before its backward function ran. It is put back when torch is about to add what the
-    function returned; a function that returned nothing has left its result in `.grad`, and it is added here."""
+    """The `.grad` of a tensor before a backward function ran, until torch adds what that returned for an input, or the
+    pass is over. What a function has computed for an input, but not returned, is added to it like that of any other
+    tensor."""
 
-    def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, grad: Any, task: int) -> None:
-        self.of, self.gradient, self.grad, self.task = of, gradient, grad, task
-        self.hook = tensor.register_hook(self._returned)
-        _torch().autograd.Variable._execution_engine.queue_callback(self.put_back)  # torch may not get that far
+    def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, task: int, is_input: bool) -> None:
+        self.of, self.gradient, self.task, self.is_input = of, gradient, task, is_input
+        self.grad = grad_of(tensor)
+        self.hook = tensor.register_hook(lambda given: self.put_back(given is None)) if is_input else None
+        over = partial(self.put_back, not is_input)
+        _torch().autograd.Variable._execution_engine.queue_callback(over)  # torch may have no use for an input
 
-    def _returned(self, given: Any) -> None:
-        self.put_back(given is None)
-
-    def put_back(self, add: bool = False) -> None:
+    def put_back(self, add: bool) -> None:
+        """``add``: what is there now."""
         tensor, gradient = self.of(), self.gradient
         if tensor is None or gradient.aside is not self:
             return
         gradient.aside = None
-        self.hook.remove()
+        if self.hook is not None:
+            self.hook.remove()
         have = grad_of(tensor)
         if have is not gradient.grad and self.task != _torch()._C._current_graph_task_id():
             return  # after a pass that failed, the user has set another one
-        if not add or have is None:
+        if add and have is not None and self.grad is not None:
+            tensor.grad = self.grad.detach().add_(have) if _elements(self.grad) else have + self.grad
+        elif not add or have is None:
             tensor.grad = self.grad
-        elif self.grad is not None:
-            tensor.grad = self.grad.detach() + have
 
 
 def _is_input(node: Any, tensor: Any) -> bool:
@@ -204,14 +214,19 @@ def _is_input(node: Any, tensor: Any) -> bool:
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
+_WHAT = "the .grad of a tensor"
+
+
 def _torch() -> Any:
     return sys.modules["torch"]
 
 
 def _zeros(tensor: Any) -> Any:
     torch = _torch()
-    with torch.inference_mode(False):
+    if not torch.is_inference_mode_enabled():
         return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    with torch.inference_mode(False):  # torch may write to it afterwards
+        return _zeros(tensor)
 
 
 def _contiguous(tensor: Any, grad: Any) -> Any:
@@ -226,14 +241,10 @@ def _dense(grad: Any) -> Any:
     return grad if grad.layout is _torch().strided else grad.to_dense()
 
 
-def _memory(grad: Any, session: Session) -> Memory:
-    return tensor_memory(grad, session, "the .grad of a tensor")
-
-
-def _written(grad: Any, memory: Memory) -> None:
-    """Tells torch that a gradient was written."""
-    if not grad.is_inference():
-        _torch().autograd.graph.increment_version(grad)
+def _usable(tensor: Any, grad: Any) -> bool:
+    """Whether kernels can use the memory of a gradient."""
+    plain = grad.layout is _torch().strided and grad.dtype is tensor.dtype
+    return plain and grad.is_contiguous() and not grad.is_neg()
 
 
 class _Copy:
@@ -245,7 +256,7 @@ class _Copy:
     def __init__(self, known: Tensor, tensor: Any, grad: Any) -> None:
         self.grad = grad  # and no other tensor gets the same address
         self.tensor = _contiguous(tensor, grad)
-        self.memory = _memory(self.tensor, known.session)
+        self.memory = tensor_memory(self.tensor, known.session, _WHAT)
         self.memory.on_flush = partial(_given_back, known.of, grad, self.tensor)
 
     @staticmethod

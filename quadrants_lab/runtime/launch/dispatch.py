@@ -169,7 +169,7 @@ class Dispatcher:
     def _launch(self, plan: Plan, args: Sequence[Any], refused: Callable[[Plan, Sequence[Any]], Any]) -> Any:
         foreign = any(memory is not None and memory.foreign for memory in map(A.memory_of, args))
         if foreign:
-            plan.foreign.before(args)
+            plan.foreign.before(args, bool(self.replays))
         try:
             value = plan.call(*args)
             return refused(plan, args) if value is NotImplemented else value
