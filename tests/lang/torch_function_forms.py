@@ -194,6 +194,29 @@ def an_operation_that_clears_its_gradients(device):
             yield x.grad, slope(x)
 
 @form
+def an_operation_that_adds_to_what_it_got(device):
+    class Residual(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.detach().clone()
+            adds(x, y)
+            ctx.save_for_backward(x)
+            return y
+
+        @staticmethod
+        def backward(ctx, dy):
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            y = torch.zeros_like(x)
+            x.grad = y.grad = dy
+            adds.grad(x, y)
+            return x.grad
+
+    x, w = leaf(device), leaf(device)
+    ((Residual.apply(x) + Residual.apply(2 * w)) * weights(device)).sum().backward()
+    yield x.grad, slope(x, weights(device), lambda x: x + curve(x))
+    yield w.grad, slope(w, weights(device), lambda w: 2 * w + curve(2 * w))
+
+@form
 def an_operation_that_detaches(device):
     class Detached(torch.autograd.Function):
         @staticmethod
@@ -266,6 +289,7 @@ def a_parameter_that_is_no_input(device):
         yield x.grad, 2 * held
         yield held.grad, 2 * n * x  # to which only kernels add
         yield strided, held.grad
+        assert held.grad is strided
     held.grad = None
     (Scaled.apply(x) + Scaled.apply(held) + held).sum().backward()
     yield held.grad, x + 2 * held + 1

@@ -11,7 +11,7 @@
 - Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
   it, unless the user has set one there. What was there before is put back afterwards: that of an input before torch
   adds what the function returned; to that of another tensor, the result of the call is added.
-- A `.grad` that is set within a backward function may be torch's own array, so no kernel overwrites its elements.
+- A `.grad` that is set within a backward function may be torch's own array: kernels that would write to it get a copy.
 """
 
 from __future__ import annotations
@@ -42,22 +42,24 @@ class Use(NamedTuple):
 class Gradient:
     """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was then; None for a constant. ``mine``:
     whether `settle` made that tensor. ``copy``: what launches use instead, or None. ``memory``: what launches use.
-    ``call``: the call of a backward function in which it was last used. ``aside``: what is put back when that is over.
-    ``told``: whether the warning was given that the gradient ends here."""
+    ``since``: the call of a backward function in which it was chosen, or None; ``call``: that in which it was last
+    used. ``aside``: what is put back when that is over. ``told``: whether the warning was given that the gradient ends
+    here."""
 
-    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "told")
+    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told")
 
     def __init__(self) -> None:
         self.grad: Any = None
         self.mine = self.told = False
         self.copy: _Copy | None = None
         self.memory: Any = None
-        self.call: tuple[int, int] | None = None
+        self.call: _Call = None
+        self.since: _Call = None
         self.aside: _Aside | None = None
 
     def choose(self, known: Tensor, tensor: Any, grad: Any, mine: bool) -> None:
         """Makes ``grad`` the gradient."""
-        self.grad, self.mine = grad, mine
+        self.grad, self.mine, self.since = grad, mine, _call(running_backward())
         self.copy = None if mine or _usable(tensor, grad) else _Copy.of(known, tensor, grad)
         if self.copy is not None:
             self.memory = self.copy.memory
@@ -77,7 +79,7 @@ class Gradient:
     def follow(self, tensor: Any) -> None:
         """Lets launches see what torch has written."""
         if self.copy is not None:
-            self.copy.tensor.copy_(_dense(self.grad))
+            self.copy.update()
         if isinstance(self.memory, Imported):
             dlpack.wait_stream(self.memory, dlpack.stream_of(tensor))
 
@@ -121,8 +123,8 @@ def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, tape
 
 def running_backward() -> Any:
     """The node of torch's graph that runs in this thread; None outside of a backward pass."""
-    torch = sys.modules.get("torch")
-    return None if torch is None else torch._C._current_autograd_node()
+    of_torch = getattr(sys.modules.get("torch"), "_C", None)  # which another thread may be importing
+    return None if of_torch is None else of_torch._current_autograd_node()
 
 
 def grad_of(tensor: Any) -> Any:
@@ -145,33 +147,46 @@ def _torch_adds(tensor: Any) -> bool:
 # --- within a backward function -------------------------------------------------------------------------------------
 
 
+_Call = tuple[int, int] | None  # of a backward function
+
+
+def _call(node: Any) -> _Call:
+    """The call in which `running_backward` is ``node``."""
+    return None if node is None else (_task(), id(node))
+
+
+def _task() -> int:
+    """The number of the backward pass that runs in this thread."""
+    number: int = _torch()._C._current_graph_task_id()
+    return number
+
+
 def _in_backward(
     node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use, taped: bool
 ) -> tuple[Any, bool]:
     """The gradient of a tensor within a backward function, None for new zeros, and whether it is ours."""
-    task = _torch()._C._current_graph_task_id()
-    call, begins = (task, id(node)), gradient.call != (task, id(node))
-    gradient.call = call
-    same = grad is gradient.grad
+    call = _call(node)
+    begins, gradient.call = gradient.call != call, call
     if begins and not use.reads:
+        before = grad is gradient.grad and gradient.since != call
         is_input, adds = _is_input(node, tensor), _torch_adds(tensor)
-        if (same or adds) if is_input else (same and grad is not None and not taped):
-            _put_aside(gradient, known, tensor, task, is_input, adds)
+        if (before or adds) if is_input else (before and grad is not None and not taped):
+            _put_aside(gradient, known, tensor, is_input, adds)
             return None, True
-    mine = same and gradient.mine
-    if grad is None or mine or not (use.reads and use.writes):
+    mine = grad is gradient.grad and gradient.mine
+    if grad is None or mine or not use.writes:
         return grad, mine
     return _contiguous(tensor, grad), True
 
 
-def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, task: int, is_input: bool, adds: bool) -> None:
+def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, is_input: bool, adds: bool) -> None:
     """Puts `.grad` aside, so that zeros can take its place."""
-    aside = gradient.aside
+    aside, task = gradient.aside, _task()
     if aside is not None and not (is_input and aside.is_input and aside.task == task):
         aside.put_back(not aside.is_input)  # that of another call, or of a pass that failed
         aside = None
     if aside is None and (adds or not is_input):  # torch gives other inputs no `.grad`
-        gradient.aside = _Aside(known.of, gradient, tensor, task, is_input)
+        gradient.aside = _Aside(known.of, gradient, tensor, is_input)
 
 
 class _Aside:
@@ -179,8 +194,8 @@ class _Aside:
     pass is over. What a function has computed for an input, but not returned, is added to it like that of any other
     tensor."""
 
-    def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, task: int, is_input: bool) -> None:
-        self.of, self.gradient, self.task, self.is_input = of, gradient, task, is_input
+    def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, is_input: bool) -> None:
+        self.of, self.gradient, self.task, self.is_input = of, gradient, _task(), is_input
         self.grad = grad_of(tensor)
         self.hook = tensor.register_hook(lambda given: self.put_back(given is None)) if is_input else None
         over = partial(self.put_back, not is_input)
@@ -195,12 +210,15 @@ class _Aside:
         if self.hook is not None:
             self.hook.remove()
         have = grad_of(tensor)
-        if have is not gradient.grad and self.task != _torch()._C._current_graph_task_id():
+        if have is not gradient.grad and self.task != _task():
             return  # after a pass that failed, the user has set another one
-        if add and have is not None and self.grad is not None:
-            tensor.grad = self.grad.detach().add_(have) if _elements(self.grad) else have + self.grad
-        elif not add or have is None:
+        if not add or have is None:
             tensor.grad = self.grad
+        elif self.grad is not None and _elements(self.grad):
+            self.grad.detach().add_(have)
+            tensor.grad = self.grad
+        elif self.grad is not None:
+            tensor.grad = have + self.grad
 
 
 def _is_input(node: Any, tensor: Any) -> bool:
@@ -267,7 +285,13 @@ class _Copy:
         found = _Copy.known.get(key)
         if found is None:
             found = _Copy.known[key] = _Copy(known, tensor, grad)
+        else:
+            found.update()
         return found
+
+    def update(self) -> None:
+        """Copies `.grad` as it is now."""
+        self.tensor.copy_(_dense(self.grad))
 
 
 def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> None:
