@@ -25,7 +25,9 @@ from quadrants_lab.lang.missing import missing_attribute
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import ArraySlot
 from quadrants_lab.runtime.check import SECONDS
-from quadrants_lab.runtime.interop.arrays import adopt, need_gradient, torch_tensor
+from quadrants_lab.runtime.interop.arrays import adopt
+from quadrants_lab.runtime.interop.gradients import settle_argument
+from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
@@ -181,6 +183,7 @@ class Tape:
         if self._differentiated and self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = True
+        settle_argument(self.loss)
         self.loss.grad.fill(1)
         with unwatched(self._launches):
             self._launches.differentiate(forget)
@@ -339,6 +342,4 @@ def _as_dense(loss: Any) -> Any:
     """A torch tensor as an ndarray with a gradient, over the tensor's memory; anything else as it is."""
     if not isinstance(loss, torch_tensor()):
         return loss
-    made = adopt(loss, ArraySlot("loss", None, None, None), "a Tape", session.current(), (ScalarNdarray,))
-    need_gradient(made, "loss", "a Tape")
-    return made
+    return adopt(loss, ArraySlot("loss", None, None, None), "a Tape", session.current(), (ScalarNdarray,))

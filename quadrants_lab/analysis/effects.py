@@ -1,6 +1,6 @@
 """What statements do to memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -19,6 +19,12 @@ def written(blocks: Iterable[N.Block], classes: Mapping[str, str]) -> set[str]:
 def touched(block: N.Block, by: type[N.Access] = N.Access) -> set[str]:
     """Names of the buffers that accesses of this kind touch."""
     return {s.buffer for s in walk(block) if isinstance(s, by)}
+
+
+def value_reads(kernel: N.Kernel) -> Iterator[N.Access]:
+    """What reads a value, and not only to add to it: loads, and the exchanges that take an adjoint that other
+    iterations may have."""
+    return (s for s in walk(kernel.body) if isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op == "exchange"))
 
 
 def places(block: N.Block, by: type[N.Access] = N.Access) -> dict[str, set[tuple[int, ...]]]:

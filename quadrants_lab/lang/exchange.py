@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeTypeError
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.interop.arrays import torch_tensor
+from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.memory.memory import SHARED, Memory
 
 

@@ -161,6 +161,20 @@ def test_adstacks_are_sized_for_what_is_there_now():
     assert gradient() == [192.0, 12.0, 32.0]
 
 
+@pytest.mark.parametrize("kind", [Theirs, Exported])
+def test_for_derivatives_they_are_constants(kind):
+    x, y = (qd.ndarray(qd.f32, shape=(3,), needs_grad=True) for _ in range(2))
+    w = kind([1, 2, 3])
+    @qd.kernel
+    def scaled(x: qd.types.ndarray(), w: qd.types.ndarray(), y: qd.types.ndarray()):
+        for i in x:
+            y[i] += w[i] * x[i]
+    scaled(x, w, y)
+    y.grad.fill(1)
+    scaled.grad(x, w, y)
+    assert x.grad.to_numpy().tolist() == w.tolist() == [1, 2, 3]
+
+
 def test_under_a_tape():
     """Gradients see what memory held at their launch; writes in between are restored afterwards."""
     x = Theirs([1, 2, 3], stream=None)

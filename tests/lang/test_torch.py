@@ -1,6 +1,5 @@
 """torch tensors as kernel arguments, their gradients, and fields and ndarrays to and from torch."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -135,11 +134,11 @@ def test_tensors_numpy_arrays_and_ndarrays_in_turn():
 
 
 def test_nothing_is_kept_of_a_tensor_that_is_gone():
-    from quadrants_lab.runtime.interop import arrays as foreign
-    before = len(foreign._KNOWN)
+    from quadrants_lab.runtime.interop.tensors import Tensor
+    before = len(Tensor.known)
     for _ in range(20):
         double(torch.ones(3))
-    assert len(foreign._KNOWN) <= before + 1
+    assert len(Tensor.known) <= before + 1
 
 
 # --- gradients -------------------------------------------------------------------------------------------------
@@ -176,27 +175,6 @@ def test_a_tensor_that_requires_no_grad_has_none():
     assert x.grad.tolist() == [0, 0, 0]
 
 
-def test_grad_that_is_not_contiguous():
-    x, y = torch.ones(3, requires_grad=True), torch.zeros(3, requires_grad=True)
-    y.grad = torch.ones(1).expand(3)
-    with pytest.raises(ValueError, match=r"QL2043.*\.grad"):
-        add_squares.grad(x, y)
-
-
-def test_the_gradient_of_a_computed_tensor_ends_there_with_a_warning():
-    x, y = torch.ones(3, requires_grad=True), torch.zeros(3, requires_grad=True)
-    z = x * 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        add_squares(z, y)
-    y.grad = torch.ones(3)
-    with pytest.warns(qd.QuadrantsWarning, match="QL2054"):
-        add_squares.grad(z, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert z.grad.tolist() == [4, 4, 4]
-
-
 def test_kernels_read_and_write_grad_by_name():
     @qd.kernel
     def k(x: qd.types.ndarray(needs_grad=True)):
@@ -207,31 +185,6 @@ def test_kernels_read_and_write_grad_by_name():
     assert x.grad.tolist() == [2, 2, 2]
     with pytest.raises(ValueError, match="QL2041"):
         k(torch.ones(3))
-
-
-@pytest.mark.filterwarnings("ignore:.*QL0409")
-@NEEDS_F64
-def test_autograd_functions():
-    class Squares(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            y = torch.zeros_like(x)
-            ctx.save_for_backward(x)
-            add_squares(x, y)
-            return y
-
-        @staticmethod
-        def backward(ctx, gy):
-            x = ctx.saved_tensors[0].detach().requires_grad_()
-            y = torch.zeros_like(x).requires_grad_()
-            y.grad = gy.contiguous()
-            add_squares.grad(x, y)
-            return x.grad
-
-    x = torch.tensor([1.0, 2, 3], dtype=torch.float64, requires_grad=True)
-    (Squares.apply(x * 2).sum() * 3).backward()
-    assert x.grad.tolist() == [24, 48, 72]
-    assert torch.autograd.gradcheck(Squares.apply, x)
 
 
 def test_torch_sees_that_a_kernel_wrote():

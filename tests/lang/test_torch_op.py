@@ -258,16 +258,16 @@ def test_without_gradients_nothing_is_recorded(monkeypatch):
 
 
 def test_nothing_is_kept_when_the_graph_is_gone():
-    from quadrants_lab.runtime.interop import arrays as foreign
+    from quadrants_lab.runtime.interop.tensors import Tensor
     factor = qd.field(qd.f32, (), needs_grad=True)
     op, held = scaled(factor)
     x = leaf(1, 2)
     gc.collect()
-    before = len(foreign._KNOWN)
+    before = len(Tensor.known)
     for _ in range(3):
         op(x).sum().backward()
         op(x)
-    assert len(foreign._KNOWN) == before
+    assert len(Tensor.known) == before
     assert factor._memory.watchers == held._memory.watchers == ()
 
 

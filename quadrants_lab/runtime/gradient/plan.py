@@ -20,6 +20,7 @@ from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSl
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
+from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import field_memories
@@ -167,7 +168,8 @@ class GradientPlan(Plan):
                     self.compare_reads(forward, now, args)
             if self.seeds.looks and not self.seeds.given(args):
                 self.seeds.looks = 0
-                warn([self.seeds.warning()])
+                if running_backward() is None:  # torch's gradients may be 0
+                    warn([self.seeds.warning()])
         return not self.gradient_args or super().set_gradients(*args)
 
     def taken_for_distinct(self) -> None:
@@ -374,7 +376,9 @@ def nothing_kept(kernel: N.Kernel, why: str) -> QuadrantsRuntimeError:
         code="QL0416",
         labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
         help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
-        "the values of every launch",
+        "the values of every launch"
+        if running_backward() is None
+        else f"qd.torch_op({kernel.name}, ...) keeps the values of every call",
     )
 
 

@@ -172,13 +172,13 @@ class Dispatcher:
     def _launch(self, plan: Plan, args: Sequence[Any], refused: Callable[[Plan, Sequence[Any]], Any]) -> Any:
         foreign = any(memory is not None and memory.foreign for memory in map(A.memory_of, args))
         if foreign:
-            plan.before_foreign(args)
+            plan.foreign.before(args, bool(self.replays))
         try:
             value = plan.call(*args)
             return refused(plan, args) if value is NotImplemented else value
         finally:
             if foreign:
-                plan.after_foreign(args)
+                plan.foreign.after(args)
 
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the

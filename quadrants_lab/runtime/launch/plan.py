@@ -26,9 +26,8 @@ from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled
-from quadrants_lab.runtime.interop.arrays import Tensor, need_gradient
-from quadrants_lab.runtime.interop.dlpack import must_be_writable, signal_stream
 from quadrants_lab.runtime.launch.dispatch import Launched, refuse
+from quadrants_lab.runtime.launch.foreign import ForeignArguments
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
@@ -96,7 +95,7 @@ class Plan:
             for of in A.DERIVATIVES
             if isinstance(slot, A.ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
         )
-        self.written_args = [n for n, slot in enumerate(self.slots) if slot.name in self.writes]
+        self.foreign = ForeignArguments(self)
         self.frame = make_frame(compiled.executable, self.fields, session)
         if owner.graph:
             self.frame.as_graph()
@@ -188,24 +187,6 @@ class Plan:
         for unbind in self.unbind:
             unbind()
         self.unbind.clear()
-
-    def before_foreign(self, args: Sequence[Any]) -> None:
-        """To be called before a launch with arguments that are memory of other libraries."""
-        for n, _, _ in self.gradient_args:
-            if getattr(args[n], "_memory", None) is not None and args[n]._memory.foreign:
-                need_gradient(args[n], self.slots[n].name, self.kernel.name)
-        for n in self.written_args:
-            must_be_writable(A.memory_of(args[n]), self.slots[n].name, self.kernel.name)
-
-    def after_foreign(self, args: Sequence[Any]) -> None:
-        """To be called after such a launch."""
-        for n in self.written_args:
-            memory = A.memory_of(args[n])
-            if memory is not None and isinstance(memory.foreign, Tensor):
-                memory.foreign.written()
-        for memory in map(A.memory_of, args):
-            if memory is not None:
-                signal_stream(memory)
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         """Launches checked arguments through the frame's setters, for arguments that the entry does not take: f16

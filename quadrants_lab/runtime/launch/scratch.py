@@ -12,6 +12,7 @@ from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.launch.frames import launch_slowly
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
@@ -146,12 +147,16 @@ class Scratch:
         launch_slowly(frame, plan.slots, self.args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """A value that is equal for two launches exactly if they have the same arrays and scalars."""
+        """A value that is equal for two launches exactly if they have the same arrays and scalars. Torch has several
+        tensors over the memory of one."""
         found: list[Any] = []
         for arg in args:
-            memory = memory_of(arg)
-            data = getattr(arg, "ctypes", None)
-            found.append(memory.serial if memory is not None else arg if data is None else (data.data, arg.shape))
+            memory, data = memory_of(arg), getattr(arg, "ctypes", None)
+            if memory is not None:
+                of_torch = isinstance(memory.foreign, Tensor)
+                found.append((memory.address, memory.operand.shape) if of_torch else memory.serial)
+            else:
+                found.append(arg if data is None else (data.data, arg.shape))
         return tuple(found)
 
 

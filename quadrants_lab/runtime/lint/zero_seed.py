@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.autodiff.warned import GradientWarning, warning
 from quadrants_lab.errors import Label
-from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 
 if TYPE_CHECKING:
@@ -18,20 +17,13 @@ if TYPE_CHECKING:
 _LOOKS = 8
 
 
-def _reads(kernel: N.Kernel) -> Iterator[N.Access]:
-    """What reads a value: loads, and the exchanges that take an adjoint that other iterations may have."""
-    return (
-        s for s in walk(kernel.body) if isinstance(s, N.Load) or (isinstance(s, N.Atomic) and s.op == "exchange")
-    )
-
-
 class SeedCheck:
     """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases
     where arrays have to be searched. ``seed``: memory of a single element that was not 0 at its version ``known``."""
 
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
-        reads = {s.buffer for s in _reads(plan.kernel)}
+        reads = {s.buffer for s in value_reads(plan.kernel)}
         self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.passing and b.grad in reads}
         fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
         self.fields = sorted(fields, key=lambda memory: memory.operand.size)
@@ -63,7 +55,7 @@ class SeedCheck:
         """The warning that all seeds are 0."""
         names = [f"{name}.grad" for name in self.of.values()]
         verb = "is" if len(names) == 1 else "are"
-        first = (s.span for s in _reads(self.kernel) if f"{self.of.get(s.buffer)}.grad" == names[0])
+        first = (s.span for s in value_reads(self.kernel) if f"{self.of.get(s.buffer)}.grad" == names[0])
         span = next(first, self.kernel.span)
         return warning(
             "QL0409",

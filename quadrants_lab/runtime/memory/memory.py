@@ -41,6 +41,7 @@ class Memory:
     array or memory of the device. ``foreign``: whether other libraries may write to it, so that ``version`` says
     nothing; for memory of a torch tensor, its `Tensor`. ``owner``: the number of the thread that made it, wrote all of
     it from Python, or differentiated into it last (`THREAD`); of gradients, a Tape sets those of its thread to 0.
+    ``on_flush``: what `flush` tells the owner of foreign memory by, or None.
 
     ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
     number of `TIMES`.
@@ -50,8 +51,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
-        "owner", "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
+        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "on_flush",
+        "operand", "owner", "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -66,6 +67,7 @@ class Memory:
         self.dtype = dtype
         self.on_device = None
         self.foreign = None
+        self.on_flush: Callable[[Memory], None] | None = None
         self.marks: dict[str, tuple[int, Memory]] = {}  # marks of launches that watch for races, with their generation
         self.unseen = 0
         self.owner = THREAD.number
@@ -129,7 +131,9 @@ class Memory:
         return self.array.item
 
     def flush(self) -> None:
-        """To be called after writes to ``array`` that other libraries may read before the next launch."""
+        """To be called after writes that other libraries may read before the next launch."""
+        if self.on_flush is not None:
+            self.on_flush(self)
 
 
 class HostVisible(Memory):
@@ -264,6 +268,7 @@ class Imported(HostMirrored):
 
     def flush(self) -> None:
         self.upload()
+        super().flush()
 
 
 _SMALL = 4096  # bytes; copying them is as fast as copying one element

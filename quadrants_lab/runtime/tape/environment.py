@@ -21,7 +21,7 @@ import numpy as np
 
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.runtime.arguments.signature import Identity, template_key
-from quadrants_lab.runtime.interop.arrays import torch_tensor
+from quadrants_lab.runtime.interop.tensors import torch_tensor
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
               str(Path(__file__).parents[1]))  # fmt: skip

@@ -12,7 +12,7 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.signature import memory_of
 from quadrants_lab.runtime.interop import dlpack
-from quadrants_lab.runtime.interop.arrays import Tensor
+from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.launch.observe import Observer, unwatched
 from quadrants_lab.runtime.launch.read_versions import field_version
 from quadrants_lab.runtime.memory.memory import Imported, Memory

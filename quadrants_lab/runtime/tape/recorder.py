@@ -196,7 +196,7 @@ class Launches(Keeper):
                 self.by_hand.setdefault(plan.kernel.name, plan)
             if gradient is not None and plan.differentiable:
                 reverse = gradient.plan_for(plan.session, args)
-                reverse.before_foreign(args)
+                reverse.foreign.before(args, True)
                 summary.differentiate(reverse, args)
                 kept_args = _copied(reverse, args)
             if summary.fast:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
-from quadrants_lab.runtime.interop.arrays import Tensor, TensorCopy
+from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
 from quadrants_lab.runtime.launch.regions import Region, bounding_box, intersection, overlap
 from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory
 from quadrants_lab.runtime.tape.parts import Part

@@ -1,0 +1,333 @@
+"""The gradients of torch tensors: which memory a launch reads and adds to, and what `.grad` is afterwards.
+
+`settle` decides that for every tensor and every launch:
+
+- The gradient is `.grad`, whoever set it. If there is none, a launch sets zeros there.
+- Where kernels cannot use the memory of `.grad` (it is not contiguous, or of another layout or dtype), launches use a
+  copy, and `.grad` gets what they write. If `.grad` cannot hold it, because elements share memory, the copy becomes
+  `.grad`.
+- A tensor that requires no gradient is a constant. A `.grad` that it has nevertheless is read where a derivative
+  starts, and nothing is added to it.
+- Within a call of a backward function of a `torch.autograd.Function`, `.grad` begins at zeros where kernels only add to
+  it, unless the user has set one there. What was there before is put back afterwards: that of an input before torch
+  adds what the function returned; to that of another tensor, the result of the call is added.
+- A `.grad` that is set within a backward function may be torch's own array: kernels that would write to it get a copy.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from quadrants_lab.errors import render, warn
+from quadrants_lab.runtime.interop import dlpack
+from quadrants_lab.runtime.interop.tensors import Tensor, tensor_memory
+from quadrants_lab.runtime.memory.memory import Imported, Memory
+
+
+class Use(NamedTuple):
+    """What a kernel does to the gradient of an argument. ``reads``: not only to add to it."""
+
+    argument: str
+    kernel: str
+    reads: bool
+    writes: bool
+
+
+class Gradient:
+    """The gradient that `settle` chose for a tensor. ``grad``: what `.grad` was then; None for a constant. ``mine``:
+    whether `settle` made that tensor. ``copy``: what launches use instead, or None. ``memory``: what launches use.
+    ``since``: the call of a backward function in which it was chosen, or None; ``call``: that in which it was last
+    used. ``aside``: what is put back when that is over. ``told``: whether the warning was given that the gradient ends
+    here."""
+
+    __slots__ = ("aside", "call", "copy", "grad", "memory", "mine", "since", "told")
+
+    def __init__(self) -> None:
+        self.grad: Any = None
+        self.mine = self.told = False
+        self.copy: _Copy | None = None
+        self.memory: Any = None
+        self.call: _Call = None
+        self.since: _Call = None
+        self.aside: _Aside | None = None
+
+    def choose(self, known: Tensor, tensor: Any, grad: Any, mine: bool) -> None:
+        """Makes ``grad`` the gradient."""
+        self.grad, self.mine, self.since = grad, mine, _call(running_backward())
+        self.copy = None if mine or _usable(tensor, grad) else _Copy.of(known, tensor, grad)
+        if self.copy is not None:
+            self.memory = self.copy.memory
+        else:
+            self.memory = tensor_memory(grad, known.session, _WHAT)
+            self.memory.on_flush = None if grad.is_inference() else lambda _: known.count(grad)
+        known.gradient = self
+        for ndarray in known.ndarrays.values():
+            self.attach(ndarray)
+
+    def attach(self, ndarray: Any) -> None:
+        """Gives an ndarray of the tensor this gradient."""
+        if ndarray.grad is None:
+            ndarray.grad = type(ndarray)(ndarray.dtype, ndarray.element_shape)
+        ndarray.grad.use_memory(self.memory, ndarray.shape)
+
+    def follow(self, tensor: Any) -> None:
+        """Lets launches see what torch has written."""
+        if self.copy is not None:
+            self.copy.update()
+        if isinstance(self.memory, Imported):
+            dlpack.wait_stream(self.memory, dlpack.stream_of(tensor))
+
+
+def settle(known: Tensor, tensor: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
+    """Decides what the gradient of a tensor is. ``use``: that of a launch which is about to start; None where a launch
+    does not touch the gradient. ``node``: that of `running_backward`. ``taped``: whether a Tape launches."""
+    gradient, grad = known.gradient or Gradient(), grad_of(tensor)
+    if not tensor.requires_grad and (grad is None or (use is not None and not use.reads)):
+        if use is None:
+            known.gradient = None
+            for ndarray in known.ndarrays.values():
+                ndarray.grad = None
+        else:
+            gradient.choose(known, tensor, _zeros(tensor), True)
+            gradient.grad = None
+        return
+    mine = False
+    if use is not None and node is not None:
+        grad, mine = _in_backward(node, gradient, known, tensor, grad, use, taped)
+    if grad is None:
+        grad, mine = _zeros(tensor), True
+    if grad is not gradient.grad:
+        if mine:
+            tensor.grad = grad
+        gradient.choose(known, tensor, grad, mine)
+    elif use is not None:
+        gradient.follow(tensor)
+    if use is not None and node is None and use.writes and gradient.mine and not _torch_adds(tensor):
+        _tell(gradient, use)
+
+
+def settle_argument(ndarray: Any, use: Use | None = None, node: Any = None, taped: bool = False) -> None:
+    """`settle` for the ndarray of a tensor that has a gradient; for anything else nothing. A tensor that torch has
+    dropped keeps the gradient that it had."""
+    if getattr(ndarray, "grad", None) is not None and isinstance(known := ndarray._memory.foreign, Tensor):
+        tensor = known.of()
+        if tensor is not None:
+            settle(known, tensor, use, node, taped)
+
+
+def running_backward() -> Any:
+    """The node of torch's graph that runs in this thread; None outside of a backward pass."""
+    of_torch = getattr(sys.modules.get("torch"), "_C", None)  # which another thread may be importing
+    return None if of_torch is None else of_torch._current_autograd_node()
+
+
+def grad_of(tensor: Any) -> Any:
+    """The `.grad` of a tensor, without torch's warning about a tensor that is no leaf."""
+    if not tensor.is_leaf and _QUIET not in warnings.filters[:1]:
+        # no catch_warnings: at its end other threads would lose the filters that they set in the meantime
+        warnings.filterwarnings("ignore", category=UserWarning, module=_HERE)
+    return tensor.grad
+
+
+_HERE = re.escape(__name__)
+_QUIET = "ignore", None, UserWarning, re.compile(_HERE), 0
+
+
+def _torch_adds(tensor: Any) -> bool:
+    """Whether torch's backward pass adds to the `.grad` of a tensor."""
+    return bool(tensor.is_leaf or tensor.retains_grad)
+
+
+# --- within a backward function -------------------------------------------------------------------------------------
+
+
+_Call = tuple[int, int] | None  # of a backward function
+
+
+def _call(node: Any) -> _Call:
+    """The call in which `running_backward` is ``node``."""
+    return None if node is None else (_task(), id(node))
+
+
+def _task() -> int:
+    """The number of the backward pass that runs in this thread."""
+    number: int = _torch()._C._current_graph_task_id()
+    return number
+
+
+def _in_backward(
+    node: Any, gradient: Gradient, known: Tensor, tensor: Any, grad: Any, use: Use, taped: bool
+) -> tuple[Any, bool]:
+    """The gradient of a tensor within a backward function, None for new zeros, and whether it is ours."""
+    call = _call(node)
+    begins, gradient.call = gradient.call != call, call
+    if begins and not use.reads:
+        before = grad is gradient.grad and gradient.since != call
+        is_input, adds = _is_input(node, tensor), _torch_adds(tensor)
+        if (before or adds) if is_input else (before and grad is not None and not taped):
+            _put_aside(gradient, known, tensor, is_input, adds)
+            return None, True
+    mine = grad is gradient.grad and gradient.mine
+    if grad is None or mine or not use.writes:
+        return grad, mine
+    return _contiguous(tensor, grad), True
+
+
+def _put_aside(gradient: Gradient, known: Tensor, tensor: Any, is_input: bool, adds: bool) -> None:
+    """Puts `.grad` aside, so that zeros can take its place."""
+    aside, task = gradient.aside, _task()
+    if aside is not None and not (is_input and aside.is_input and aside.task == task):
+        aside.put_back(not aside.is_input)  # that of another call, or of a pass that failed
+        aside = None
+    if aside is None and (adds or not is_input):  # torch gives other inputs no `.grad`
+        gradient.aside = _Aside(known.of, gradient, tensor, is_input)
+
+
+class _Aside:
+    """The `.grad` of a tensor before a backward function ran, until torch adds what that returned for an input, or the
+    pass is over. What a function has computed for an input, but not returned, is added to it like that of any other
+    tensor."""
+
+    def __init__(self, of: Callable[[], Any], gradient: Gradient, tensor: Any, is_input: bool) -> None:
+        self.of, self.gradient, self.task, self.is_input = of, gradient, _task(), is_input
+        self.grad = grad_of(tensor)
+        self.hook = tensor.register_hook(lambda given: self.put_back(given is None)) if is_input else None
+        over = partial(self.put_back, not is_input)
+        _torch().autograd.Variable._execution_engine.queue_callback(over)  # torch may have no use for an input
+
+    def put_back(self, add: bool) -> None:
+        """``add``: what is there now."""
+        tensor, gradient = self.of(), self.gradient
+        if tensor is None or gradient.aside is not self:
+            return
+        gradient.aside = None
+        if self.hook is not None:
+            self.hook.remove()
+        have = grad_of(tensor)
+        if have is not gradient.grad and self.task != _task():
+            return  # after a pass that failed, the user has set another one
+        if not add or have is None:
+            tensor.grad = self.grad
+        elif self.grad is not None and _elements(self.grad):
+            self.grad.detach().add_(have)
+            tensor.grad = self.grad
+        elif self.grad is not None:
+            tensor.grad = have + self.grad
+
+
+def _is_input(node: Any, tensor: Any) -> bool:
+    """Whether what the node returns is the gradient of the tensor."""
+    of = tensor.grad_fn
+    if of is None:
+        return any(getattr(function, "variable", None) is tensor for function, _ in node.next_functions)
+    return any(function is of and n == tensor.output_nr for function, n in node.next_functions)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------------
+
+
+_WHAT = "the .grad of a tensor"
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]
+
+
+def _zeros(tensor: Any) -> Any:
+    torch = _torch()
+    if not torch.is_inference_mode_enabled():
+        return torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    with torch.inference_mode(False):  # torch may write to it afterwards
+        return _zeros(tensor)
+
+
+def _contiguous(tensor: Any, grad: Any) -> Any:
+    """A copy of a gradient in memory like that of a contiguous tensor."""
+    made = _zeros(tensor)
+    made.copy_(_dense(grad))
+    return made
+
+
+def _dense(grad: Any) -> Any:
+    grad = grad.detach()
+    return grad if grad.layout is _torch().strided else grad.to_dense()
+
+
+def _usable(tensor: Any, grad: Any) -> bool:
+    """Whether kernels can use the memory of a gradient."""
+    plain = grad.layout is _torch().strided and grad.dtype is tensor.dtype
+    return plain and grad.is_contiguous() and not grad.is_neg()
+
+
+class _Copy:
+    """A contiguous copy of a `.grad`, which tensors with the same elements as `.grad` share. What launches write to its
+    memory is given back at each `Memory.flush`."""
+
+    known: WeakValueDictionary[Any, _Copy] = WeakValueDictionary()
+
+    def __init__(self, known: Tensor, tensor: Any, grad: Any) -> None:
+        self.grad = grad  # and no other tensor gets the same address
+        self.tensor = _contiguous(tensor, grad)
+        self.memory = tensor_memory(self.tensor, known.session, _WHAT)
+        self.memory.on_flush = partial(_given_back, known.of, grad, self.tensor)
+
+    @staticmethod
+    def of(known: Tensor, tensor: Any, grad: Any) -> _Copy:
+        if not _elements(grad):
+            return _Copy(known, tensor, grad)
+        key = known.session.serial, grad.data_ptr(), grad.stride(), grad.shape, grad.dtype, grad.is_neg(), tensor.dtype
+        found = _Copy.known.get(key)
+        if found is None:
+            found = _Copy.known[key] = _Copy(known, tensor, grad)
+        else:
+            found.update()
+        return found
+
+    def update(self) -> None:
+        """Copies `.grad` as it is now."""
+        self.tensor.copy_(_dense(self.grad))
+
+
+def _given_back(of: Callable[[], Any], grad: Any, copy: Any, memory: Memory) -> None:
+    """Gives the `.grad` of a tensor what launches wrote to the copy. One that cannot hold it is replaced by the
+    copy."""
+    dlpack.signal_stream(memory)
+    if _elements(grad):
+        grad.detach().copy_(copy)
+    elif (tensor := of()) is not None and grad_of(tensor) is grad:
+        tensor.grad = copy
+
+
+def _elements(grad: Any) -> bool:
+    """Whether each element of a gradient has memory of its own."""
+    spans = 1
+    if grad.layout is not _torch().strided:
+        return False
+    for stride, size in sorted(zip(grad.stride(), grad.shape, strict=True)):
+        if size > 1:
+            if stride < spans:
+                return False
+            spans += stride * (size - 1)
+    return True
+
+
+def _tell(gradient: Gradient, use: Use) -> None:
+    """Warns, once, that the gradient ends at a tensor."""
+    if not gradient.told:
+        gradient.told = True
+        name = use.argument
+        text = render(
+            "QL2054",
+            f"the gradient of kernel {use.kernel} is added to the .grad of argument {name!r}, a tensor that torch "
+            "computed: torch does not carry it on to the tensors from which it was computed",
+            help=f"pass it on: {name}.backward({name}.grad); or make a qd.torch_op of the kernels, or launch them in a "
+            f"torch.autograd.Function; {name}.retain_grad() says that it may end there",
+            kind="warning",
+        )
+        warn(text)
