@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
@@ -31,7 +31,7 @@ def restored_afterwards(launches: Launches) -> Iterator[None]:
     account, limit, steps = launches.account, launches.account.limit, list[Step]()
     if launches.memory is None:
         account.limit = None
-    elif not _room_for_copy(launches):
+    elif not _makes_a_copy(launches):
         steps = [step.bare() for step in launches.leaves()]
     final = [] if steps else snapshot(launches.steps, account, launches.derivatives())
     token = PUT_BACK.set(True)
@@ -49,24 +49,21 @@ def restored_afterwards(launches: Launches) -> Iterator[None]:
         launches.mark_seen()
 
 
-def _room_for_copy(launches: Launches) -> bool:
-    """Makes room for a copy of the final memory; False if without the copy fewer launches are made again, though then
-    all of them are once more."""
-    account, items = launches.account, launches.steps
+def _makes_a_copy(launches: Launches) -> bool:
+    """Makes room for what the sweep needs beside the steps: what a repeated launch keeps itself, and a copy of the
+    final memory, unless fewer steps are made again if all of them are once more in the end."""
+    account, items, copy = launches.account, launches.steps, True
     again = all(item.recomputable for item in items)
     while True:
-        segments = [item for item in items if isinstance(item, Segment)]  # to whose steps more is restored
-        size = bytes_restored(launches) + max((segment.own for segment in segments), default=0)
-        if account.fits(size) and not segments:
-            return True
-        if again and not worth_a_state(launches):
-            return False
-        if account.fits(size):
-            return True
-        if not make_room(launches, size):
-            if again:
-                return False
-            raise too_little(launches)
+        own = [item.own for item in items if isinstance(item, Segment)]
+        size = bytes_restored(launches) + max(own, default=0)
+        copy = copy and (not again or (not own and account.fits(size)) or worth_a_state(launches))
+        if account.fits(size if copy else max(own, default=0)):
+            return copy
+        if not make_room(launches, size if copy else max(own)):
+            if not (copy and again):
+                raise too_little(launches)
+            copy = False
 
 
 def snapshot(items: Sequence[Item], account: Account, gradients: AbstractSet[int] = frozenset()) -> list[Part]:
@@ -84,28 +81,26 @@ def _put(parts: Sequence[Part]) -> None:
 def sweep(launches: Launches, items: list[Item], forget: bool, after: After = None) -> None:
     """Runs the gradients. Memory that gradients read ends up as it was before the first item. ``forget``: drop each
     item after its gradient. ``after`` is called after each step's gradient."""
-    now, done = StandIns(), 0
-    while len(items) > done:
-        item = items[-1 - done]
+    now = StandIns()
+    for item in _backwards(items, forget):
         if isinstance(item, Segment):
-            own = item.own
-            del item  # room is made only if nothing else has it
             now.flush()
-            if not make_room(launches, own, done):
-                raise too_little(launches)
-            _reverse(launches, cast("Segment", items[-1 - done]), after)
+            _reverse(launches, item, after)
         else:
             now.differentiate(item)
             if after is not None:
                 after(item)
-            for part in reversed(item.changes):
-                now.put(part)
-        if forget:
-            del items[-1]
-        else:
-            done += 1
+            now.put(item.changes)
     if launches.memory is not None:
         now.flush()
+
+
+def _backwards(items: list[Item], forget: bool) -> Iterator[Item]:
+    if not forget:
+        yield from reversed(items)
+    while forget and items:
+        yield items[-1]
+        del items[-1]
 
 
 def _reverse(launches: Launches, segment: Segment, after: After) -> None:

@@ -108,7 +108,8 @@ class HostPart:
         """Takes the values of a part whose elements are among those of this box."""
         assert part.region is not None
         within = self._within(part.region)
-        within[...] = part.values.reshape(within.shape)
+        if not self.hold.account.short:
+            within[...] = part.values.reshape(within.shape)
 
     def _within(self, region: Region) -> npt.NDArray[Any]:
         assert self.region is not None
@@ -157,6 +158,7 @@ class WholePart(HostPart):
         self.region = whole(memory.operand.shape)
         self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
         self.hold = account.hold(self.nbytes)
+        self.values = memory.values()
         if not account.short:
             self.values = empty(memory.operand.shape, memory.dtype.numpy)
             self.address: int = self.values.ctypes.data

@@ -97,9 +97,9 @@ def worth_a_state(launches: Launches) -> bool:
 
 def place(launches: Launches, cost: int, own: int, missing: Callable[[Segment], int]) -> Segment | None:
     """Makes room for a launch that saves ``cost + own`` bytes if it becomes a step of its own. Returns the segment that
-    it joins if it does not; ``missing``: the bytes that it saves in a segment."""
+    it joins if it does not, or that is open; ``missing``: the bytes that it saves in a segment."""
     items, account = launches.steps, launches.account
-    into = None
+    into = launches.open[0] if launches.open else None
     while into is None:
         if account.short or _grows(items):
             into = _last_segment(items)
@@ -112,10 +112,19 @@ def place(launches: Launches, cost: int, own: int, missing: Callable[[Segment], 
             _join(launches, best[0], cost + own)
     while not account.fits(missing(into)):
         joined = make_room(launches, missing(into))
-        into = _last_segment(items) if into.steps else into  # which others may have been joined to
+        if launches.open or into.steps:  # it may have been joined to others
+            into = launches.open[0] if launches.open else _last_segment(items)
         if not joined and not account.fits(missing(into)):
             account.give_up()
     return into
+
+
+def join_last(launches: Launches) -> None:
+    """Joins the last two steps if that is possible, whether there is room or not."""
+    items = launches.steps
+    if len(items) > 1 and items[-1].recomputable and items[-2].recomputable:
+        last = items.pop()
+        _last_segment(items).join(last, launches.account)
 
 
 def _grows(items: list[Item]) -> bool:
@@ -137,21 +146,20 @@ def _segment(step: Step) -> Segment:
     return made
 
 
-def make_room(launches: Launches, nbytes: int, done: int = 0) -> bool:
-    """Joins steps until so many bytes fit; False if they never do. ``done``: the number of steps at the end whose
-    gradients ran."""
+def make_room(launches: Launches, nbytes: int) -> bool:
+    """Joins steps until so many bytes fit; False if they never do."""
     items = launches.steps
     while not launches.account.fits(nbytes):
-        best = _best(launches, done)
+        best = _best(launches)
         if best is not None:
-            _join(launches, best[0], nbytes, done)
+            _join(launches, best[0], nbytes)
             continue
-        for n, item in enumerate(items[: len(items) - done]):
+        for n, item in enumerate(items):
             if isinstance(item, Step) and item.kept and item.recomputable:
                 items[n] = _segment(item)
                 break
         else:
-            if done or not _start_over(launches):
+            if not _start_over(launches):
                 return False
     return True
 
@@ -176,10 +184,10 @@ def _units(launches: Launches, cost: int) -> int:
     return max(1, -(-cost // launches.state))
 
 
-def _best(launches: Launches, done: int = 0, joins: int | None = None) -> tuple[int, int, int] | None:
+def _best(launches: Launches, joins: int | None = None) -> tuple[int, int, int] | None:
     """The neighbours that are joined first: how often a step of theirs is made, the place of the first of them, and the
     number of slots from there on. None if none can be. ``joins``: the bytes of a launch that may join the last step."""
-    items = launches.steps[: len(launches.steps) - done]
+    items = launches.steps
     _measure(launches)
     share = _share(launches)
     found: list[tuple[int, int, int]] = []
@@ -194,13 +202,12 @@ def _best(launches: Launches, done: int = 0, joins: int | None = None) -> tuple[
     return min(found, default=None)
 
 
-def _join(launches: Launches, often: int, nbytes: int, done: int = 0) -> None:
+def _join(launches: Launches, often: int, nbytes: int) -> None:
     """Joins neighbours whose steps are made no more than ``often`` times, until so many bytes fit."""
     items, account = launches.steps, launches.account
     assert account.limit is not None
     enough, share = account.limit - max(nbytes, account.limit // SLACK), _share(launches)
-    rest = items[len(items) - done :]
-    queue = items[: len(items) - done][::-1]
+    queue = items[::-1]
     items.clear()
     before = 0
     while queue:
@@ -216,7 +223,6 @@ def _join(launches: Launches, often: int, nbytes: int, done: int = 0) -> None:
                 continue
         before += last.nbytes if last is not None else 0
         items.append(item)
-    items += rest
 
 
 def _start_over(launches: Launches) -> bool:

@@ -123,6 +123,9 @@ class Launches(Keeper):
     def segment(self) -> Iterator[None]:
         """Steps recorded in the with block are one segment."""
         record_python_writes(self)
+        if self.account.short:
+            yield
+            return
         segment = Segment(by_hand=True)
         self.under_way.append(segment)
         self.open.append(segment)
@@ -332,6 +335,8 @@ class Launches(Keeper):
     def add(self, item: Item) -> None:
         """Adds a step that is in no segment of its own."""
         self.under_way.append(item)
+        if self.account.short and not self.open:
+            recomputation.join_last(self)
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> Pending:
         """Copies the values that the launch will overwrite and that will be read again."""
@@ -352,20 +357,21 @@ class Launches(Keeper):
                     write.scattered = footprint.everywhere and not self.recomputes
         into, cost, hold = self.open[0] if self.open else None, 0, None
         if self.memory is not None:
-            into, cost, hold = self._place(summary, args, writes, into)
+            into, cost, hold = self._place(summary, args, writes)
         for write in writes:
             if write.region is not None:
                 self._save(write, into, plan.kernel.name)
         return Pending(writes, into, cost, hold)
 
     def _place(
-        self, summary: AccessSummary, args: Sequence[Any], writes: list[PendingWrite], into: Segment | None
+        self, summary: AccessSummary, args: Sequence[Any], writes: list[PendingWrite]
     ) -> tuple[Segment | None, int, Hold | None]:
-        """`Pending` of a launch under a budget. ``into``: the segment that is open."""
+        """What `Pending` has beside the writes, for a launch under a budget."""
         scratch = summary.plan.scratch
         own = scratch.kept_bytes(args) if scratch.keeps and not self.paused else 0
         cost = sum(bytes_of(w.tracked.memory, w.region, self.account) for w in writes if w.region is not None)
-        if into is None and summary.recomputable and not self.paused:
+        into = None
+        if self.open or (summary.recomputable and not self.paused):
             into = recomputation.place(self, cost, own, partial(_missing, writes, self.account))
         name = summary.plan.kernel.name
         hold = self.room(own, lambda: (f"kernel {name}", ())).hold(own) if own and into is None else None
