@@ -188,7 +188,7 @@ class Tape:
         with unwatched(self._launches):
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
-        self.kept_bytes, self.made_again = self._launches.most, self._launches.made_again
+        self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
         self._report = report(self._launches)
         for observer in OBSERVERS.get():
             if isinstance(observer, Recorder):

@@ -6,7 +6,7 @@ at every launch, they are compiled to a Python function of the arguments, once f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
 from math import prod
@@ -52,6 +52,32 @@ def contains(a: Region, b: Region) -> bool:
         if c < x or y < d:
             return False
     return True
+
+
+def common(a: Region, boxes: Sequence[Region]) -> Region | None:
+    """The smallest box around what ``a`` has in common with the boxes; None if that is nothing."""
+    found = None
+    for r in boxes:
+        if overlap(a, r):
+            found = intersection(a, r) if found is None else bounding_box(found, intersection(a, r))
+    return found
+
+
+def minus(a: Region, boxes: Sequence[Region]) -> list[Region]:
+    """Boxes that hold each element of ``a`` once, except for those that are in one of the boxes."""
+    left = [a]
+    for box in boxes:
+        left = [piece for r in left for piece in ([r] if not overlap(r, box) else _around(r, box))]
+    return left
+
+
+def _around(a: Region, box: Region) -> Iterator[Region]:
+    for axis, (ends, (c, d)) in enumerate(zip(a, box, strict=True)):
+        x, y = ends
+        for piece in ((x, min(c, y)), (max(d, x), y)):
+            if piece[0] < piece[1]:
+                yield (*a[:axis], piece, *a[axis + 1 :])
+        a = (*a[:axis], (max(x, c), min(y, d)), *a[axis + 1 :])
 
 
 def volume(a: Region) -> int:

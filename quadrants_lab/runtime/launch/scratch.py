@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -115,6 +116,14 @@ class Scratch:
     def kept(self) -> KeptBuffers:
         """The buffers that the last launch kept for its gradient."""
         return self.last[1] or {name: self.memories[name] for name in self.keeps if name in self.memories}
+
+    def kept_bytes(self, args: Sequence[Any]) -> int:
+        """The bytes that a launch with ``args`` keeps for its gradient."""
+        from quadrants_lab.adstack.evaluate import evaluate
+
+        live = self.plan.live(args)
+        kept = [b for b in self.buffers if b.name in self.keeps]
+        return sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
 
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""

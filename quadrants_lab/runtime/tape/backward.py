@@ -2,137 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set as AbstractSet
-from contextlib import contextmanager, nullcontext
-from itertools import islice
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from quadrants_lab.runtime.launch.observe import PUT_BACK
-from quadrants_lab.runtime.launch.regions import Region, add
-from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.tape.parts import Part, part_of
-from quadrants_lab.runtime.tape.python_writes import write_again
-from quadrants_lab.runtime.tape.recomputation import item_bytes, lengths, not_recomputable
+from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
+from quadrants_lab.runtime.tape.recomputation import (
+    bytes_restored,
+    first,
+    make_room,
+    too_little,
+    worth_a_state,
+)
 from quadrants_lab.runtime.tape.stand_ins import StandIns
-from quadrants_lab.runtime.tape.step import Segment, Step
+from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, overwritten, restored, state
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
+After = Callable[[Step], None] | None
+
 
 @contextmanager
 def restored_afterwards(launches: Launches) -> Iterator[None]:
-    """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients."""
-    final = snapshot(launches.steps, {id(f.grad) for f in launches.tracked.values()})
-    extra = sum(part.nbytes for part in final)
-    launches.used += extra
-    launches.most, launches.made_again = max(launches.most, launches.used), 0
+    """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients: from a copy, or
+    by making all steps again if the budget has no room for a copy."""
+    account, limit, steps = launches.account, launches.account.limit, list[Step]()
+    if launches.memory is None:
+        account.limit = None
+    elif not _makes_a_copy(launches):
+        steps = [step.bare() for step in launches.leaves()]
+    final = [] if steps else snapshot(launches.steps, account, launches.derivatives())
     token = PUT_BACK.set(True)
     try:
         yield
     finally:
         PUT_BACK.reset(token)
-        for part in final:
-            part.put()
-        launches.used -= extra
+        if steps:
+            for item in reversed(launches.steps):  # those that are left after an error
+                _put(item.changes)
+        for step in steps:
+            launches.make_again(step)
+        _put(final)
+        account.limit = limit
         launches.mark_seen()
 
 
-def snapshot(items: list[Step | Segment], gradients: AbstractSet[int] = frozenset()) -> list[Part]:
-    """Copies of all memory that a sweep over the items restores, or writes when it recomputes steps. ``gradients``: ids
-    of memory that is left out."""
-    boxes: dict[int, tuple[Memory, list[Region]]] = {}
-    others: list[Part] = []
-    for item in items:
-        for part in item.changes:
-            if part.region is None:
-                others.append(part.again())
-            else:
-                add(boxes.setdefault(id(part.memory), (part.memory, []))[1], part.region)
-        for step in item.leaves() if isinstance(item, Segment) else ():
-            for memory, region in step.overwrites():
-                if id(memory) not in gradients:
-                    add(boxes.setdefault(id(memory), (memory, []))[1], region)
-    return others + [part_of(memory, region) for memory, regions in boxes.values() for region in regions]
+def _makes_a_copy(launches: Launches) -> bool:
+    """Makes room for what the sweep needs beside the steps: what a repeated launch keeps itself, and a copy of the
+    final memory, unless fewer steps are made again if all of them are once more in the end."""
+    account, items, copy = launches.account, launches.steps, True
+    again = all(item.recomputable for item in items)
+    while True:
+        own = [item.own for item in items if isinstance(item, Segment)]
+        size = bytes_restored(launches) + max(own, default=0)
+        copy = copy and (not again or (not own and account.fits(size)) or worth_a_state(launches))
+        if account.fits(size if copy else max(own, default=0)):
+            return copy
+        if not make_room(launches, size if copy else max(own)):
+            if not (copy and again):
+                raise too_little(launches)
+            copy = False
 
 
-def sweep(launches: Launches, forget: bool, after: Callable[[Step], None] | None = None) -> None:
-    """Runs the gradients. Memory that gradients read ends up as it was before the first step. ``forget``: drop each
-    step after its gradient. ``after`` is called after each step's gradient."""
+def snapshot(items: Sequence[Item], account: Account, gradients: AbstractSet[int] = frozenset()) -> list[Part]:
+    """Copies of all memory that a sweep over the items restores, or writes when it makes steps again. ``gradients``:
+    ids of memory that is left out."""
+    others, boxes = restored(items, gradients)
+    return [part.again(account) for part in others] + [part_of(*place, account) for place in boxes]
+
+
+def _put(parts: Sequence[Part]) -> None:
+    for part in reversed(parts):  # those saved first are put back last
+        part.put()
+
+
+def sweep(launches: Launches, items: list[Item], forget: bool, after: After = None) -> None:
+    """Runs the gradients. Memory that gradients read ends up as it was before the first item. ``forget``: drop each
+    item after its gradient. ``after`` is called after each step's gradient."""
     now = StandIns()
-    for item in reversed(launches.steps):
+    for item in _backwards(items, forget):
         if isinstance(item, Segment):
             now.flush()
-            _recompute_segment(launches, item, after)
+            _reverse(launches, item, after)
         else:
             now.differentiate(item)
             if after is not None:
                 after(item)
-            for part in reversed(item.changes):
-                now.put(part)
-        if forget:
-            launches.steps.pop()
-            launches.used -= item_bytes(item)
+            now.put(item.changes)
+    if launches.memory is not None:
+        now.flush()
 
 
-def _recompute_segment(launches: Launches, segment: Segment, after: Callable[[Step], None] | None) -> None:
-    """Recomputes the steps of a segment, from memory as it was before them, and runs their gradients."""
-    for part in reversed(segment.start + segment.changes):
-        part.put()
-    room = None if launches.memory is None else max(0, launches.memory - launches.used)
-    inner = type(launches)(memory=room, joins=False)
-    inner.recomputed_times = launches.recomputed_times
-    try:
-        _record(inner, segment)
-        sweep(inner, forget=True, after=after)
-        launches.made_again += inner.made_again + sum(1 for _ in segment.leaves())
-        launches.most = max(launches.most, launches.used + inner.most)
-    finally:
-        inner.clear()
-    for part in reversed(segment.start + segment.changes):
-        part.put()
+def _backwards(items: list[Item], forget: bool) -> Iterator[Item]:
+    if not forget:
+        yield from reversed(items)
+    while forget and items:
+        yield items[-1]
+        del items[-1]
 
 
-def _record(inner: Launches, segment: Segment) -> None:
-    """Recomputes a segment's steps; ``inner`` saves what its budget allows. Its first segment begins where ``segment``
-    does, so all that it needs is saved already."""
-    items, known = iter(segment.steps), cast("Segment | None", segment)
-    for length in _division(segment, inner.memory):
-        with inner.segment(known, by_hand=False) if length > 1 else nullcontext():
-            for item in islice(items, length):
-                _recompute(inner, item)
-        known = None
+def _reverse(launches: Launches, segment: Segment, after: After) -> None:
+    """Makes the steps of a segment again, from memory as it was before them, and runs their gradients."""
+    account = launches.account
+    run: list[Item] = segment.steps if account.limit is None else list(segment.leaves())
+    runs, there = [(run, segment.changes)], False  # whether memory is as before the last of the runs
+    while runs:
+        run, start = runs.pop()
+        if not there:
+            _put(start)
+        length = _fitting(launches, run)
+        ahead, boxes = (0, []) if length == len(run) else _next_state(launches, run, start)
+        for item in run[: ahead or len(run) - length]:
+            _make_again(launches, item)
+        there = bool(ahead)
+        if ahead:
+            runs += [(run[:ahead], start), (run[ahead:], [part_of(*place, account) for place in boxes])]
+            continue
+        if length < len(run):
+            runs.append((run[:-length], start))
+        start = []  # freed, if nothing else needs it
+        sweep(launches, _made_again(launches, run[-length:]), True, after)
+    _put(segment.changes)
 
 
-def _division(segment: Segment, room: int | None) -> list[int]:
-    """The lengths in steps into which to divide a segment: all 1 if there is room for all that the steps save."""
-    costs = [max((step.cost for step in Segment([item]).leaves()), default=0) for item in segment.steps]
-    if room is None or sum(costs) <= room:
-        return [1] * len(costs)
-    state = max(sum(part.nbytes for part in segment.start + segment.changes), max(costs))
-    together = state // max(costs) if room > state else 1  # so many steps save as much as one state takes
-    units = -(-len(costs) // together)
-    found: list[int] = []
-    for length in lengths(units, max(0, room // state - 1)):  # one state is reserved for the last unit
-        found += [length * together] if length > 1 else [1] * together
+def _fitting(launches: Launches, run: Sequence[Item]) -> int:
+    """How many of the last items can be made again as steps of their own."""
+    account = launches.account
+    if account.limit is None:
+        return len(run)
+    room, found = account.limit - account.used, 0
+    for item in reversed(run):
+        if found and room < item.own:  # the first one of them saves nothing for earlier ones
+            break
+        room -= item.cost + item.own
+        found += 1
     return found
 
 
-def _recompute(inner: Launches, item: Step | Segment) -> None:
-    if isinstance(item, Segment):
-        with inner.segment():
-            for step in item.steps:
-                _recompute(inner, step)
-        return
-    if item.summary is not None:
-        assert item.launch is not None
-        _, args, number = item.launch
-        inner.launch(item.summary, args, number)
-    elif item.write is not None:
-        write_again(inner, item)
-    else:
-        raise not_recomputable("of them failed")
-    repeated = inner.under_way[-1]
-    assert isinstance(repeated, Step)
-    repeated.number = item.number
-    inner.recomputed_times[item.number] += 1
+def _next_state(launches: Launches, run: Sequence[Item], start: Sequence[Part]) -> tuple[int, Boxes]:
+    """How many steps to make before the next state is saved, and what is saved then; 0 if there is no room."""
+    account = launches.account
+    assert account.limit is not None
+    room = account.limit - account.used - max(item.own for item in run)
+    size, own = max(1, sum(part.nbytes for part in start)), sum(item.own for item in run) / len(run)
+    slots = 1 + max(0, room) // size
+    if slots < 2:
+        return 0, []
+    units = max(2, 1 + -(-sum(item.cost for item in run[1:]) // size))
+    ahead = min(max(1, first(units, slots, own / (own + size)) * len(run) // units), len(run) - 1)
+    boxes = state(run[ahead:])
+    return (ahead, boxes) if sum(bytes_of(*place, account) for place in boxes) <= room else (0, [])
+
+
+def _make_again(launches: Launches, item: Item) -> None:
+    for step in item.leaves():
+        launches.make_again(step)
+
+
+def _made_again(launches: Launches, run: Sequence[Item]) -> list[Item]:
+    """Makes items again, as steps and segments that save what their gradients need."""
+    account, made = launches.account, list[Item]()
+    for item, boxes in zip(run, overwritten(run, own=False), strict=True):
+        parts = [part_of(*place, account) for place in boxes]
+        if isinstance(item, Segment):
+            _make_again(launches, item)
+            made.append(Segment(item.steps, parts))
+        else:
+            made.append(launches.make_again(item.bare(), keep=True))
+            made[-1].changes += parts
+    return made

@@ -1,8 +1,9 @@
-"""Which memory a Tape tracks, and how many bytes it has saved of which memory for which gradient."""
+"""Which memory a Tape tracks, and what it has saved of which memory for which gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.adstack.report import kept_rows
@@ -12,8 +13,8 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.step import Kept, Segment, Step
+from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of, part_of
+from quadrants_lab.runtime.tape.step import Item, Kept, Segment, Step
 from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked, follow
 from quadrants_lab.runtime.tape.written import span_of
 
@@ -25,34 +26,59 @@ KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 
 
 class Keeper:
-    """Base class of the recorder. ``memory``: the budget in bytes, None for `KEEP_BYTES`. ``tracked``: id of a memory
-    -> its `Tracked`. ``open``: the nested segments that are being recorded, outermost first. While there are any, saved
-    values belong to the outermost segment instead of a step."""
+    """Base class of the recorder. ``memory``: the budget in bytes, None for `KEEP_BYTES`. ``account``: what is kept.
+    ``steps``: what was recorded. ``tracked``: id of a memory -> its `Tracked`. ``open``: the nested segments that are
+    being recorded, outermost first. While there are any, saved values belong to the outermost segment."""
 
     trusted: tuple[type, ...] = ()  # kinds of foreign memory that count their writes and need not be compared
     clears = False  # whether gradients are 0 when they are used first
     memory: int | None
 
     def forget(self) -> None:
+        self.account = Account(KEEP_BYTES if self.memory is None else self.memory, self.memory is not None)
+        self.steps: list[Item] = []
         self.tracked: dict[int, Tracked] = {}
         self.open: list[Segment] = []
         self.kept: dict[tuple[str, str, str], Kept] = {}
-        self.used = self.most = 0  # bytes: now, and at most
+        self.state = self.own = 0  # the most bytes that a step or segment begins with, and that a launch keeps itself
         self.began = next(TIMES)
 
     def report(self) -> list[Kept]:
         """What the Tape had to save, most bytes first."""
         return sorted(self.kept.values(), key=lambda k: -k.bytes)
 
-    def _count_kept(self, step: Step, summary: AccessSummary, kept: KeptBuffers) -> None:
-        """Counts the values that the launch itself saved for its gradient."""
-        shapes = {slot: memory.operand.shape for slot, memory in kept.items()}
-        assert summary.reverse is not None
-        for row in kept_rows(summary.reverse.kernel, shapes):
+    def room(self, nbytes: int, what: Callable[[], tuple[str, tuple[Label, ...]]]) -> Account:
+        """The account, with room for so many bytes. QL2093 without a budget; ``what``: says what they are needed for.
+        Where a budget is too small, bytes are only counted from now on."""
+        account = self.account
+        if not account.fits(nbytes):
+            if self.memory is None:
+                raise _too_much(*what())
+            if not self.make_room(nbytes):
+                account.give_up()
+        return account
+
+    def make_room(self, nbytes: int) -> bool:
+        """Makes room under a budget, if that is possible."""
+        raise NotImplementedError
+
+    def derivatives(self) -> set[int]:
+        """The ids of the memory of gradients."""
+        return {id(tracked.grad) for tracked in self.tracked.values()}
+
+    def _keep_buffers(self, step: Step, summary: AccessSummary, kept: KeptBuffers, hold: Hold | None) -> None:
+        """Keeps the values that the launch itself saved for its gradient."""
+        name = summary.plan.kernel.name
+        step.holds.append(hold or self.room(step.own, lambda: (f"kernel {name}", ())).hold(step.own))
+        if not self.account.short:
+            step.kept = kept
+        self._count_buffers(step, summary)
+
+    def _count_buffers(self, step: Step, summary: AccessSummary) -> None:
+        shapes = {slot: memory.operand.shape for slot, memory in step.kept.items()}
+        if shapes and summary.reverse is not None:
             kernel = summary.plan.kernel.name
-            step.own += row.bytes
-            step.cost += row.bytes
-            if not self.open:
+            for row in kept_rows(summary.reverse.kernel, shapes):
                 self._count(Kept(row.name, kernel, kernel, None, row.span, row.elements, row.bytes))
 
     def _read(self, memory: Memory, name: str, plan: Plan, kind: type[N.Stmt] = N.Load) -> Tracked:
@@ -101,31 +127,40 @@ class Keeper:
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
         found = self.tracked.get(id(memory))
         if found is None:
-            if memory.foreign and not isinstance(memory.foreign, self.trusted):
-                self._use(memory.operand.nbytes, lambda: (f"{name}, which another library may write to", ()))
-            found = self.tracked[id(memory)] = follow(memory, name, self.trusted)
+            room = partial(self.room, what=lambda: (f"{name}, which Python or another library writes to", ()))
+            found = self.tracked[id(memory)] = follow(memory, name, self.trusted, room)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
         return found
 
-    def _overwrote(self, step: Step, write: PendingWrite, writer: str) -> None:
-        """Saves the overwritten values that will be read again, after the launch of kernel ``writer``."""
-        tracked, part = write.tracked, write.part
+    def _save(self, write: PendingWrite, into: Segment | None, writer: str) -> None:
+        """Saves the values that kernel ``writer`` is about to overwrite and that will be read again."""
+        memory, region = write.tracked.memory, write.region
+        assert region is not None
+        for piece in [region] if into is None else into.missing(memory, region):
+            nbytes = 0 if write.scattered else bytes_of(memory, piece, self.account)
+            account = Account() if write.scattered else self.room(nbytes, partial(_what, write, writer))
+            write.parts.append(part_of(memory, piece, account))
+
+    def _overwrote(self, step: Step, item: Item, write: PendingWrite, writer: str) -> None:
+        """Keeps the saved values for the item, after the launch of kernel ``writer``, whose step it is in."""
+        tracked = write.tracked
         tracked.version = tracked.memory.version
         tracked.update_shadow()
-        step.cost += write.bytes
-        if part is not None:  # a scattered write mostly changes a few elements, or none
-            changed = part.changed() if write.scattered else part
-            step.by_data |= changed is not part
-            self.keep(step, tracked, changed, writer, write.span)
+        for part in write.parts:
+            kept = part
+            if write.scattered:  # it mostly changes a few elements, or none
+                kept = part.changed(partial(self.room, what=partial(_what, write, writer)))
+                step.by_data |= kept is not part
+            self.keep(item, tracked, kept, writer, write.span)
 
-    def keep(self, step: Step, tracked: Tracked, part: Part, writer: str, written: Span | None) -> None:
+    def keep(self, item: Item, tracked: Tracked, part: Part, writer: str, written: Span | None) -> None:
         if part.size:
             self._count_part(tracked, part, writer, written)
-            if self.open:
-                self.open[0].keep(part)
+            if isinstance(item, Segment):
+                item.keep(part)
             else:
-                step.changes.append(part)
+                item.changes.append(part)
 
     def _count_part(self, tracked: Tracked, part: Part, writer: str, written: Span | None) -> None:
         """Counts a saved part of tracked memory."""
@@ -133,25 +168,24 @@ class Keeper:
         self._count(Kept(tracked.name, tracked.reader, writer, tracked.span, written, *size))
 
     def _count(self, kept: Kept) -> None:
-        """Adds to the report and to the bytes in use."""
-        self._use(kept.bytes, kept.what)
+        """Adds to the report."""
         known = self.kept.setdefault((kept.name, kept.reader, kept.writer), kept)
         if known is not kept:
             known.elements += kept.elements
             known.bytes += kept.bytes
 
-    def _use(self, nbytes: int, last: Callable[[], tuple[str, tuple[Label, ...]]]) -> None:
-        """Counts bytes in use; QL2093 beyond `KEEP_BYTES` without a budget. ``last``: says what they were needed
-        for."""
-        self.used += nbytes
-        self.most = max(self.most, self.used)
-        if self.memory is None and self.used > KEEP_BYTES:
-            what, labels = last()
-            raise QuadrantsRuntimeError(
-                f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; the last ones are "
-                f"of {what}",
-                code="QL2093",
-                labels=labels,
-                help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
-                "qd.ad.Tape(loss, memory=2**30), within which it repeats launches instead of keeping their values",
-            )
+
+def _what(write: PendingWrite, writer: str) -> tuple[str, tuple[Label, ...]]:
+    tracked = write.tracked
+    return Kept(tracked.name, tracked.reader, writer, tracked.span, write.span).what()
+
+
+def _too_much(what: str, labels: tuple[Label, ...]) -> QuadrantsRuntimeError:
+    return QuadrantsRuntimeError(
+        f"the Tape would have to keep more than {KEEP_BYTES >> 20} MB of overwritten values; the last ones are "
+        f"of {what}",
+        code="QL2093",
+        labels=labels,
+        help="write each step to elements of its own, u[t + 1, i] from u[t, i]; or give the Tape a budget, "
+        "qd.ad.Tape(loss, memory=2**30), within which it repeats launches instead of keeping their values",
+    )

@@ -1,13 +1,16 @@
-"""Copies of a part of an array, saved before the part is overwritten.
+"""Copies of a part of an array, saved before the part is overwritten, and the account of their bytes.
 
 A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
 None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
 part of only those elements that differ by now, if that is smaller.
+
+Nothing is copied without a `Hold` on an `Account`, which refuses what does not fit. The hold ends with the object that
+has it, so the account knows what is kept at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,18 +21,60 @@ from quadrants_lab.runtime.launch.regions import Region, volume, whole
 from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
 
 
-class HostPart:
-    """The elements ``where`` (an index into the array), copied to the host."""
+class Account:
+    """The bytes that a Tape keeps: ``used`` now, ``most`` at a time. ``limit``: None for any number. ``exact``: whether
+    parts have no elements beside those asked for; otherwise they may have a few, to be copied faster. ``short``: the
+    limit was too small, so nothing is copied any more, and the bytes are counted as if it was."""
 
-    def __init__(self, memory: Memory, where: Any, values: npt.NDArray[Any], region: Region | None = None) -> None:
+    def __init__(self, limit: int | None = None, exact: bool = False) -> None:
+        self.limit = limit
+        self.exact = exact
+        self.short = False
+        self.used = self.most = 0
+
+    def fits(self, nbytes: int) -> bool:
+        return self.limit is None or self.used + nbytes <= self.limit
+
+    def give_up(self) -> None:
+        self.limit, self.short = None, True
+
+    def hold(self, nbytes: int) -> Hold:
+        """Counts bytes that are about to be allocated; the caller has seen that they fit."""
+        if not self.fits(nbytes):
+            raise MemoryError(f"{nbytes} bytes do not fit beside {self.used} of {self.limit}")
+        return Hold(self, nbytes)
+
+
+class Hold:
+    """Bytes of an account, given back when this object is deleted."""
+
+    __slots__ = ("account", "nbytes")
+
+    def __init__(self, account: Account, nbytes: int) -> None:
+        self.account = account
+        self.nbytes = nbytes
+        account.used += nbytes
+        account.most = max(account.most, account.used)
+
+    def __del__(self) -> None:
+        self.account.used -= self.nbytes
+
+
+class HostPart:
+    """The elements ``where`` (an index into the array), copied from ``values`` to the host."""
+
+    def __init__(
+        self, memory: Memory, where: Any, values: npt.NDArray[Any], account: Account, region: Region | None = None
+    ) -> None:
         self.memory = memory
         self.where = where
-        self.values = values
         self.region = region
         self.size = values.size
         self.nbytes = values.nbytes
-        if region is None and isinstance(where, tuple):
-            self.nbytes += sum(at.nbytes for at in where if isinstance(at, np.ndarray))
+        if region is None:
+            self.nbytes += index_bytes(where)
+        self.hold = account.hold(self.nbytes)
+        self.values = values if account.short else np.array(values)
 
     def put(self) -> None:
         self.memory.put(self.where, self.values)
@@ -39,30 +84,52 @@ class HostPart:
     def keep(self) -> None:
         self.values[...] = self.memory.values()[self.where]
 
-    def again(self) -> HostPart:
-        return HostPart(self.memory, self.where, np.array(self.memory.values()[self.where]), self.region)
+    def again(self, account: Account) -> HostPart:
+        return HostPart(self.memory, self.where, self.memory.values()[self.where], account, self.region)
 
-    def changed(self) -> HostPart:
-        """A part of only those elements that differ by now, or this part if that is smaller. This part is a box."""
+    def changed(self, account_for: Callable[[int], Account]) -> HostPart:
+        """``account_for``: where so many bytes are to be counted. This part is a box."""
         old, bits = self.values, np.dtype(f"u{self.values.dtype.itemsize}")
         where = np.nonzero(old.view(bits) != self.memory.values()[self.where].view(bits))
         assert self.region is not None
+        nbytes = len(where[0]) * old.itemsize + index_bytes(where)
+        if nbytes >= self.nbytes:
+            self.hold = account_for(self.nbytes).hold(self.nbytes)
+            return self
         at = tuple(at + low for at, (low, _) in zip(where, self.region, strict=True))
-        less = HostPart(self.memory, at, old[where])
-        return less if less.nbytes < self.nbytes else self
+        return HostPart(self.memory, at, old[where], account_for(nbytes))
+
+    def cut(self, region: Region, account: Account) -> HostPart:
+        """A part of those elements of this box."""
+        where = tuple(slice(low, high) for low, high in region)
+        return HostPart(self.memory, where, self._within(region), account, region)
+
+    def absorb(self, part: HostPart) -> None:
+        """Takes the values of a part whose elements are among those of this box."""
+        assert part.region is not None
+        within = self._within(part.region)
+        if not self.hold.account.short:
+            within[...] = part.values.reshape(within.shape)
+
+    def _within(self, region: Region) -> npt.NDArray[Any]:
+        assert self.region is not None
+        values = self.values.reshape([high - low for low, high in self.region])
+        return values[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(region, self.region, strict=True))]
 
 
 class DevicePart:
     """``size`` consecutive elements of device memory from ``at`` on, copied on the device. If a box is not contiguous,
     this includes the elements between its rows."""
 
-    def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None) -> None:
+    def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None, account: Account) -> None:
         self.memory = memory
         self.at = at
         self.size = size
         self.region = region
-        self.values = memory.save(at, size)
-        self.nbytes = int(self.values.nbytes)
+        self.nbytes = size * memory.dtype.nbytes
+        self.hold = account.hold(self.nbytes)
+        if not account.short:
+            self.values = memory.save(at, size)
 
     def put(self) -> None:
         self.memory.restore(self.at, self.values)
@@ -70,39 +137,86 @@ class DevicePart:
     def keep(self) -> None:
         self.memory.save_into(self.at, self.values)
 
-    def again(self) -> DevicePart:
-        return DevicePart(self.memory, self.at, self.size, self.region)
+    def again(self, account: Account) -> DevicePart:
+        return DevicePart(self.memory, self.at, self.size, self.region, account)
 
-    def changed(self) -> DevicePart:
+    def changed(self, account_for: Callable[[int], Account]) -> DevicePart:
+        self.hold = account_for(self.nbytes).hold(self.nbytes)
         return self
 
 
 class WholePart(HostPart):
     """A copy of the whole memory on the host, with the alignment that kernels need."""
 
-    def __init__(self, memory: Memory) -> None:
-        values = empty(memory.operand.shape, memory.dtype.numpy)
-        super().__init__(memory, ..., values, whole(values.shape))
-        self.address: int = values.ctypes.data
-        self.keep()
+    def __init__(self, memory: Memory, account: Account) -> None:
+        self.memory = memory
+        self.where = ...
+        self.region = whole(memory.operand.shape)
+        self.size, self.nbytes = memory.operand.size, memory.operand.nbytes
+        self.hold = account.hold(self.nbytes)
+        self.values = memory.values()
+        if not account.short:
+            self.values = empty(memory.operand.shape, memory.dtype.numpy)
+            self.address: int = self.values.ctypes.data
+            self.keep()
 
-    def again(self) -> WholePart:
-        return WholePart(self.memory)
+    def again(self, account: Account) -> WholePart:
+        return WholePart(self.memory, account)
 
 
 Part = HostPart | DevicePart
 
 
-def part_of(memory: Memory, region: Region) -> Part:
-    """A copy of the region's elements, or of all elements if the memory is on the host and hardly larger."""
+def _kind(memory: Memory, region: Region, account: Account) -> type[Part]:
     on_host = memory.session.backend.CAPABILITIES.on_host and not memory.foreign
-    if on_host and 8 * volume(region) >= 7 * memory.operand.size:
-        return WholePart(memory)
-    if isinstance(memory, HostMirrored) and not isinstance(memory, Imported):
-        first, size = span(memory.operand.shape, region)
-        return DevicePart(memory, first, size, region)
+    size = memory.operand.size
+    if on_host and 8 * volume(region) >= (8 if account.exact else 7) * size:
+        return WholePart
+    return DevicePart if isinstance(memory, HostMirrored) and not isinstance(memory, Imported) else HostPart
+
+
+def bytes_of(memory: Memory, region: Region, account: Account) -> int:
+    """The bytes that `part_of` takes."""
+    kind = _kind(memory, region, account)
+    if kind is WholePart:
+        return int(memory.operand.nbytes)
+    size = volume(region) if kind is HostPart else span(memory.operand.shape, region)[1]
+    return size * memory.dtype.nbytes
+
+
+def part_of(memory: Memory, region: Region, account: Account) -> Part:
+    """A copy of the region's elements, or of all elements if the memory is on the host and hardly larger."""
+    kind = _kind(memory, region, account)
+    if kind is WholePart:
+        return WholePart(memory, account)
+    if kind is DevicePart:
+        assert isinstance(memory, HostMirrored)
+        return DevicePart(memory, *span(memory.operand.shape, region), region, account)
     where = tuple(slice(low, high) for low, high in region)
-    return HostPart(memory, where, np.array(memory.values()[where]), region)
+    return HostPart(memory, where, memory.values()[where], account, region)
+
+
+def part_at(memory: Memory, where: Any, values: npt.NDArray[Any], account: Account) -> HostPart:
+    """A copy of ``values``, which are the elements ``where``: what Python indexes a field with."""
+    return HostPart(memory, where, values, account, box(where, memory.operand.shape))
+
+
+def index_bytes(where: Any) -> int:
+    """The bytes of the arrays in an index."""
+    return sum(at.nbytes for at in (where if isinstance(where, tuple) else (where,)) if isinstance(at, np.ndarray))
+
+
+def box(where: Any, shape: Sequence[int]) -> Region | None:
+    """The elements that an index of integers means, as a box; None for other indices."""
+    at = where if isinstance(where, tuple) else (where,)
+    for n, one in enumerate(at):
+        if one is ...:
+            at = (*at[:n], *[None] * (len(shape) - len(at) + 1), *at[n + 1 :])
+            break
+    if any(one is not None and type(one) is not int for one in at):
+        return None
+    at = (*at, *[None] * (len(shape) - len(at)))
+    return tuple((0, n) if one is None else (one % n, one % n + 1) for one, n in zip(at, shape, strict=True))
 
 
 def span(shape: Sequence[int], region: Region) -> tuple[int, int]:

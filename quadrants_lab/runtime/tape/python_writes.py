@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.tape.parts import HostPart
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
@@ -32,22 +31,30 @@ def _wrote(launches: Launches, tracked: Tracked) -> None:
     """Records what was written to one memory as a step."""
     memory, step = tracked.memory, Step()
     unseen = memory.version - tracked.version - len(tracked.written)
-    if unseen > 0 and tracked.shadow is None and (tracked.regions or tracked.grad is not None):
+    if unseen > 0 and tracked.hold is None and (tracked.regions or tracked.grad is not None):
         raise tracked.unseen()
     written, tracked.written = tracked.written, []
     tracked.version = memory.version
-    for where, old in written:
-        if old is not None and tracked.reader:
-            launches.keep(step, tracked, HostPart(memory, where, old), "Python", None)
+    into = launches.open[0] if launches.open else step
+    for _, part in written:
+        if part is not None and tracked.reader:
+            launches.keep(into, tracked, part, "Python", None)
+            step.cost += part.nbytes
     if not launches.paused:
-        now = memory.values()
-        step.write = memory, [(where, np.array(now[where])) for where, _ in written]
-        step.repeat = partial(write_elements, *step.write)
+        places = [where for where, _ in written]
+        step.write = memory, [(where, None) for where in places]
+        if launches.recomputes or launches.repeatable:
+            now = [memory.values()[where] for where in places]
+            nbytes = sum(values.nbytes for values in now)
+            step.holds.append(tracked.account_for(nbytes).hold(nbytes))
+            if not launches.account.short:
+                step.write = memory, [(where, np.array(v)) for where, v in zip(places, now, strict=True)]
+            step.repeat = partial(write_elements, *step.write)
         if tracked.grad is not None:
             if id(memory) not in launches.writes.written and memory.serial not in launches.constants:
                 launches.constants.add(memory.serial)
                 launches.overwritten.names[id(memory)] = tracked.name
-            step.gradient = partial(write_elements, tracked.grad, [(where, 0) for where, _ in written], True)
+            step.gradient = partial(write_elements, tracked.grad, [(where, 0) for where in places], True)
     launches.add(step)
     if tracked.tangent is not None:
         _no_tangent(launches, tracked.tangent, [where for where, _ in written])
@@ -60,21 +67,6 @@ def _no_tangent(launches: Launches, tracked: Tracked, written: list[Any]) -> Non
     for where in written:
         tangent.write(where, 0)
     _wrote(launches, tracked)
-
-
-def write_again(launches: Launches, step: Step) -> None:
-    """Repeats the writes of a step, and records them."""
-    assert step.write is not None
-    memory, elements = step.write
-    repeated = Step(step.gradient, step.repeat, [], None, step.write)
-    tracked = launches.tracked.get(id(memory))
-    if tracked is not None and tracked.regions:
-        for where, _ in elements:
-            launches.keep(repeated, tracked, HostPart(memory, where, np.array(memory.values()[where])), "Python", None)
-    write_elements(memory, elements, counts=True)
-    if tracked is not None:
-        tracked.version = memory.version
-    launches.add(repeated)
 
 
 def write_elements(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:

@@ -1,22 +1,28 @@
-"""Which launches of a program the backward pass recomputes, so that what is saved stays within a budget.
+"""Which launches of a program the backward pass recomputes, so that what is kept stays within a budget.
 
-While a program is recorded its length is unknown. When the budget is full, neighbouring steps are joined to segments;
-when there are no more single steps, segments are joined to longer ones (checkpoints at distances that double). In the
-backward pass the length of a segment is known. It is divided as Griewank and Walther's revolve does, "Algorithm 799",
-ACM TOMS 26 (2000): with room for c states and each step recomputed at most r times, binomial(c + r, c) steps can be
-reversed.
+Griewank and Walther's revolve, "Algorithm 799", ACM TOMS 26 (2000), divides steps of which all are known. Here a step
+whose overwritten values are saved is not made again for its own gradient, so ``slots`` states reverse `reach` steps.
+
+While a program is recorded its length is unknown. Each step saves what it overwrites until the budget is full. Then
+neighbours are joined to segments, which save the memory from before their first step, as in Wang, Moin and Iaccarino,
+"Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci. Comput. 31 (2009):
+those first that still are reversed with the fewest sweeps. Or the next launch joins the last segment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import comb
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.runtime.tape.step import Item, Segment, Step
+from quadrants_lab.runtime.tape.parts import Account, bytes_of, part_of
+from quadrants_lab.runtime.tape.step import Item, Segment, Step, restored, state
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
+
+SLACK = 16  # joins leave a part of the budget free, because each looks at all steps
 
 
 def not_recomputable(what: str) -> QuadrantsRuntimeError:
@@ -27,113 +33,215 @@ def not_recomputable(what: str) -> QuadrantsRuntimeError:
     )
 
 
-def lengths(steps: int, states: int) -> list[int]:
-    """The lengths into which to divide ``steps`` recomputed steps if there is room for ``states`` states besides the
-    one before the first step: segments, then single steps, each of which needs the room of a state."""
-    found: list[int] = []
-    while steps > states and (states or not found):
-        slots, again = states + (not found), 1
-        while comb(slots + again, slots) < steps:
-            again += 1
-        found.append(max(1, min(steps - comb(slots - 1 + again, slots - 1), steps - 1)))
-        states -= len(found) > 1
-        steps -= found[-1]
-    return found + [1] * steps
+def reach(slots: int, sweeps: int, own: float) -> int:
+    """The most steps whose gradients run if none is made more than ``sweeps`` times, with room for ``slots`` states,
+    of which the first is the one before the first step. ``own``: of the bytes of a step that saves all that its
+    gradient needs, the share that is no part of a state."""
+    saved = comb(slots + sweeps, slots) - comb(slots + sweeps - 2, slots - 1)
+    return round(saved + own * (comb(slots + sweeps - 1, slots) - saved))
 
 
-def segment_budget(launches: Launches) -> int:
-    """Bytes of the budget for steps. One state is reserved for a copy of the final memory, and 1/32 as slack."""
-    assert launches.memory is not None
-    return launches.memory * 31 // 32 - launches.largest_segment
-
-
-def join(launches: Launches) -> None:
-    """Joins steps to segments until what is saved fits into `segment_budget`."""
-    assert launches.memory is not None
-    while launches.used > segment_budget(launches):
-        # First join single steps, but those at the end only if they make a whole segment: the last steps are
-        # differentiated first and then need no recomputation. Then join segments in pairs, which doubles their length.
-        tail, length = launches.tail, max(2, launches.segment_length)
-        if tail >= length:
-            launches.tail -= length
-            _join_some(launches, len(launches.steps) - tail, length)
-        elif run := _run(launches.steps[: len(launches.steps) - tail], length):
-            _join_some(launches, *run)
-        elif any(_joinable(a, b) for a, b in zip(launches.steps, launches.steps[1:], strict=False)):
-            launches.segment_length = length * 2
-            launches.steps = _in_pairs(launches.steps)
-            sizes = [(isinstance(item, Segment), item_bytes(item)) for item in launches.steps]
-            launches.largest_segment = max((size for is_segment, size in sizes if is_segment), default=0)
-            launches.used = sum(size for _, size in sizes)
-        elif tail >= 2:
-            launches.tail = 0
-            _join_some(launches, len(launches.steps) - tail, tail)
-        elif launches.used <= launches.memory:
-            return
-        else:
-            raise QuadrantsRuntimeError(
-                f"a Tape with memory={launches.memory} needs at least {launches.used} bytes here",
-                code="QL2091",
-                help="give it more; it always keeps the memory from before the first launch, and values that functions "
-                "with a custom gradient and launches over numpy arrays or memory of other libraries overwrite",
-            )
-
-
-def _run(items: list[Item], most: int) -> tuple[int, int] | None:
-    """Start and length (2 to ``most``) of the first run of single recomputable steps; None if there is none."""
-    start = count = 0
-    for n, item in enumerate(items):
-        if isinstance(item, Step) and item.recomputable and count < most:
-            start, count = (n, 1) if not count else (start, count + 1)
-        elif count >= 2:
-            break
-        else:
-            count = 0
-    return (start, count) if count >= 2 else None
-
-
-def _join_some(launches: Launches, at: int, count: int) -> None:
-    """Joins ``count`` single steps to a segment."""
-    items = launches.steps[at : at + count]
-    segment = _joined(items)
-    size = item_bytes(segment)
-    launches.steps[at : at + count] = [segment]
-    launches.largest_segment = max(launches.largest_segment, size)
-    launches.used += size - sum(map(item_bytes, items))
-
-
-def item_bytes(item: Item) -> int:
-    """Bytes that are saved for it."""
-    own = item.own if isinstance(item, Step) else 0
-    return own + sum(part.nbytes for part in item.changes)
-
-
-def _joinable(a: Item, b: Item) -> bool:
-    """Whether both are segments that the budget made."""
-    return all(isinstance(item, Segment) and not item.by_hand for item in (a, b))
-
-
-def _in_pairs(items: list[Item]) -> list[Item]:
-    found: list[Item] = []
-    free = False  # whether the last item of ``found`` is not a pair yet
-    for item in items:
-        if free and _joinable(found[-1], item):
-            found[-1] = _joined([found[-1], item])
-            free = False
-        else:
-            found.append(item)
-            free = True
+def sweeps(steps: int, slots: int, own: float = 0.0) -> int:
+    """How often some of the steps are made."""
+    if slots == 1:
+        return steps
+    found = 1
+    while reach(slots, found, own) < steps:
+        found += 1
     return found
 
 
-def _joined(items: list[Item]) -> Segment:
-    """One segment of neighbouring items."""
-    joined = Segment()
-    for item in items:
-        if isinstance(item, Segment) and not item.by_hand:
-            joined.steps += item.steps
+def first(steps: int, slots: int, own: float = 0.0) -> int:
+    """How many of the steps to make before the next state is saved; 2 steps and 2 slots at least."""
+    often = max(2, sweeps(steps, slots, own))
+    most = min(steps - 1, reach(slots, often - 1, own), steps - reach(slots - 1, often - 1, own))
+    return max(most, steps - reach(slots - 1, often, own), 1)
+
+
+def repeats(steps: int, slots: int) -> int:
+    """The least number of steps that revolve makes in all."""
+    often = 0
+    while comb(slots + often, slots) < steps:
+        often += 1
+    return often * steps - comb(slots + often, slots + 1)
+
+
+def too_little(launches: Launches) -> QuadrantsRuntimeError:
+    """The error for a budget that is too small for what was recorded, with the least that is enough."""
+    account, items = launches.account, launches.steps
+    own = max((item.own for item in items if isinstance(item, Segment)), default=0)
+    final = 0 if all(item.recomputable for item in items) else bytes_restored(launches)
+    least = max(account.most, account.used + own + final)
+    return QuadrantsRuntimeError(
+        f"a Tape with memory={launches.memory} needs at least {least} bytes here",
+        code="QL2091",
+        help="give it more; it always keeps the memory from before the first launch, what Python writes, and values "
+        "that functions with a custom gradient and launches over numpy arrays or memory of other libraries overwrite",
+    )
+
+
+def bytes_restored(launches: Launches) -> int:
+    """The bytes of a copy of all memory that the backward pass changes."""
+    others, boxes = restored(launches.steps, launches.derivatives())
+    return sum(p.nbytes for p in others) + sum(bytes_of(*place, launches.account) for place in boxes)
+
+
+def worth_a_state(launches: Launches) -> bool:
+    """Whether fewer steps are made again if one state is kept throughout than if all are made again in the end."""
+    _measure(launches)
+    assert launches.account.limit is not None
+    slots = max(1, (launches.account.limit - launches.own) // launches.state)
+    steps = _units(launches, sum(item.cost for item in launches.steps))
+    return slots > 1 and repeats(steps, slots - 1) <= repeats(steps, slots) + steps
+
+
+def place(launches: Launches, cost: int, own: int, missing: Callable[[Segment], int]) -> Segment | None:
+    """Makes room for a launch that saves ``cost + own`` bytes if it becomes a step of its own. Returns the segment that
+    it joins if it does not, or that is open; ``missing``: the bytes that it saves in a segment."""
+    items, account = launches.steps, launches.account
+    into = launches.open[0] if launches.open else None
+    while into is None:
+        if account.short or _grows(items):
+            into = _last_segment(items)
+        elif account.fits(cost + own):
+            return None
+        elif (best := _best(launches, joins=cost)) is None or best[1] == len(items) - 1:
+            into = _last_segment(items)
+            into.until = 0 if best is None else reach(best[2], best[0], _share(launches)) * launches.state
         else:
-            joined.steps.append(Segment(item.steps, by_hand=True) if isinstance(item, Segment) else item.bare())
-        for part in item.changes:
-            joined.keep(part)
-    return joined
+            _join(launches, best[0], cost + own)
+    while not account.fits(missing(into)):
+        joined = make_room(launches, missing(into))
+        if launches.open or into.steps:  # it may have been joined to others
+            into = launches.open[0] if launches.open else _last_segment(items)
+        if not joined and not account.fits(missing(into)):
+            account.give_up()
+    return into
+
+
+def join_last(launches: Launches) -> None:
+    """Joins the last two steps if that is possible, whether there is room or not."""
+    items = launches.steps
+    if len(items) > 1 and items[-1].recomputable and items[-2].recomputable:
+        last = items.pop()
+        _last_segment(items).join(last, launches.account)
+
+
+def _grows(items: list[Item]) -> bool:
+    last = items[-1] if items else None
+    return isinstance(last, Segment) and last.cost < last.until
+
+
+def _last_segment(items: list[Item]) -> Segment:
+    """The last item as a segment; a new one if the last item cannot be made again."""
+    last = items[-1] if items else None
+    if isinstance(last, Step) and last.recomputable:
+        last = items[-1] = _segment(last)
+    return last if isinstance(last, Segment) else Segment()
+
+
+def _segment(step: Step) -> Segment:
+    made = Segment()
+    made.join(step, Account())
+    return made
+
+
+def make_room(launches: Launches, nbytes: int) -> bool:
+    """Joins steps until so many bytes fit; False if they never do."""
+    items = launches.steps
+    while not launches.account.fits(nbytes):
+        best = _best(launches)
+        if best is not None:
+            _join(launches, best[0], nbytes)
+            continue
+        for n, item in enumerate(items):
+            if isinstance(item, Step) and item.kept and item.recomputable:
+                items[n] = _segment(item)
+                break
+        else:
+            if not _start_over(launches):
+                return False
+    return True
+
+
+def _measure(launches: Launches) -> None:
+    sizes = (sum(part.nbytes for part in item.changes) for item in launches.steps)
+    launches.state = max(launches.state, 1, *sizes)
+
+
+def _share(launches: Launches) -> float:
+    return launches.own / (launches.own + launches.state)
+
+
+def _slots(launches: Launches, nbytes: int) -> int:
+    """The number of states, with the first one, for which there is room beside so many bytes."""
+    assert launches.account.limit is not None
+    return 1 + max(0, launches.account.limit - launches.own - nbytes) // launches.state
+
+
+def _units(launches: Launches, cost: int) -> int:
+    """The number of states that take as many bytes as steps do which save ``cost`` bytes."""
+    return max(1, -(-cost // launches.state))
+
+
+def _best(launches: Launches, joins: int | None = None) -> tuple[int, int, int] | None:
+    """The neighbours that are joined first: how often a step of theirs is made, the place of the first of them, and the
+    number of slots from there on. None if none can be. ``joins``: the bytes of a launch that may join the last step."""
+    items = launches.steps
+    _measure(launches)
+    share = _share(launches)
+    found: list[tuple[int, int, int]] = []
+    before = 0
+    for n, item in enumerate(items):
+        before += item.nbytes
+        then = items[n + 1] if n + 1 < len(items) else None
+        if item.recomputable and (joins is not None if then is None else then.recomputable):
+            slots = _slots(launches, before)
+            cost = item.cost + (joins or 0 if then is None else then.cost)
+            found.append((sweeps(_units(launches, cost), slots, share), n, slots))
+    return min(found, default=None)
+
+
+def _join(launches: Launches, often: int, nbytes: int) -> None:
+    """Joins neighbours whose steps are made no more than ``often`` times, until so many bytes fit."""
+    items, account = launches.steps, launches.account
+    assert account.limit is not None
+    enough, share = account.limit - max(nbytes, account.limit // SLACK), _share(launches)
+    queue = items[::-1]
+    items.clear()
+    before = 0
+    while queue:
+        item = queue.pop()  # nothing else has it, so what a segment does not take over is freed
+        last = items[-1] if items else None
+        if last is not None and account.used > enough and last.recomputable and item.recomputable:
+            slots = _slots(launches, before + last.nbytes)
+            if _units(launches, last.cost + item.cost) <= reach(slots, often, share):
+                last = _last_segment(items)
+                last.join(item, account)
+                if launches.open and launches.open[0] is item:
+                    launches.open[0] = last
+                continue
+        before += last.nbytes if last is not None else 0
+        items.append(item)
+
+
+def _start_over(launches: Launches) -> bool:
+    """Saves anew what the last segment begins with, if some of it is saved twice."""
+    last = launches.steps[-1] if launches.steps else None
+    if launches.open or not isinstance(last, Segment) or any(f.written for f in launches.tracked.values()):
+        return False
+    boxes = state(last.steps)
+    if sum(bytes_of(*place, launches.account) for place in boxes) >= last.nbytes:
+        return False
+    for part in reversed(last.changes):
+        part.put()
+    del part
+    last.changes.clear()
+    last.saved.clear()
+    for memory, region in boxes:
+        last.keep(part_of(memory, region, launches.account))
+    launches.number()
+    for step in last.leaves():
+        launches.make_again(step)
+    launches.mark_seen()
+    return True

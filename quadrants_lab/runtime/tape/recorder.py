@@ -10,28 +10,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.show import unprinted
 from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.compile.compiled import REVERSE
-from quadrants_lab.runtime.launch.regions import add, volume, whole
+from quadrants_lab.runtime.launch.regions import add, common, whole
 from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
 from quadrants_lab.runtime.tape.keeper import Keeper
-from quadrants_lab.runtime.tape.parts import Part, part_of
-from quadrants_lab.runtime.tape.python_writes import record_python_writes
+from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
+from quadrants_lab.runtime.tape.python_writes import record_python_writes, write_elements
+from quadrants_lab.runtime.tape.report import Rows, rows
 from quadrants_lab.runtime.tape.rerun import Rerun, steps_to_run_again
-from quadrants_lab.runtime.tape.step import Segment, Step, launch_gradient
+from quadrants_lab.runtime.tape.step import Item, Segment, Step, again, launch_gradient
 from quadrants_lab.runtime.tape.tracked import PendingWrite
 from quadrants_lab.runtime.tape.written import Overwritten, Writes
 
@@ -39,15 +39,22 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
-LONG = 4  # from this segment length on, a launch goes into a segment at once instead of being joined to one later
+
+class Pending(NamedTuple):
+    """A launch that is about to start. ``into``: the segment that saves what it overwrites, None if its step does. That
+    would be ``cost`` bytes. ``hold``: for what the launch keeps itself, if its size is known already."""
+
+    writes: list[PendingWrite]
+    into: Segment | None
+    cost: int
+    hold: Hold | None
 
 
 class Launches(Keeper):
     """An observer that records launches for `differentiate`.
 
     ``repeatable``: also copy all memory as it was before the first step, which `repeat` needs. ``memory``: the budget
-    in bytes, beyond which launches are recomputed; None: everything is saved, up to `KEEP_BYTES`. ``joins``: whether
-    this object joins steps to segments when the budget is full; otherwise its caller makes the segments.
+    in bytes, beyond which launches are recomputed; None: everything is saved, up to `KEEP_BYTES`.
 
     It records into ``steps`` until `clear`. `rest` keeps a recording for the next run of a program. During that run
     ``rerun`` compares each launch with ``steps``, which do not change. At the first difference `Rerun.end` calls
@@ -55,10 +62,9 @@ class Launches(Keeper):
     becomes ``finished_rerun``.
     """
 
-    def __init__(self, repeatable: bool = False, memory: int | None = None, joins: bool = True) -> None:
+    def __init__(self, repeatable: bool = False, memory: int | None = None) -> None:
         self.repeatable = repeatable
         self.memory = memory
-        self.joins = joins
         self.writes = Writes()
         self.forget()
         self.clear()
@@ -68,16 +74,11 @@ class Launches(Keeper):
         self.forget()
         self.rerun: Rerun | None = None  # in progress
         self.finished_rerun: Rerun | None = None
-        self.steps: list[Step | Segment] = []
-        self.in_auto_segment = False  # whether the first open segment is one that the budget asked for
         self.fully_tracked: dict[AccessSummary, bool] = {}  # -> whether their own reads are tracked, too
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
-        self.made_again = 0  # steps recomputed in the last backward pass
-        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was recomputed
-        self.last_steps: list[Step | Segment] = []  # the steps before the last backward pass
-        self.segment_length = 1  # length in steps of the segments that the budget makes
-        self.largest_segment = 0  # bytes of the largest segment
-        self.tail = 0  # number of single recomputable steps at the end
+        self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was made again
+        self.swept = False  # whether a backward pass ran
+        self.rows: Callable[[], Rows] = Rows  # for the report of the last one
         self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
         self.paused = 0
         self.dead_paths = DeadPaths("grad")
@@ -99,7 +100,6 @@ class Launches(Keeper):
     def pause(self) -> None:
         """Launches until `resume` belong to a function with a custom gradient."""
         record_python_writes(self)
-        self._end_auto_segment()
         if self.open:
             raise recomputation.not_recomputable("belongs to a function with a custom gradient")
         self.paused += 1
@@ -117,23 +117,24 @@ class Launches(Keeper):
             add(self._track(memory, name, function.__name__).regions, whole(memory.operand.shape))
         if not self.paused:
             assert function.grad is not None
-            self._end_auto_segment()
             run = partial(function.grad, *args, **kwargs)
             self.add(Step(run, partial(function.fn, *args, **kwargs)))
 
     @contextmanager
-    def segment(self, known: Segment | None = None, by_hand: bool = True) -> Iterator[None]:
-        """Steps recorded in the with block are one segment. It begins where ``known`` does, if that is given."""
+    def segment(self) -> Iterator[None]:
+        """Steps recorded in the with block are one segment."""
         record_python_writes(self)
-        self._end_auto_segment()
-        segment = Segment(by_hand=by_hand) if known is None else known.begun()
-        self.add(segment)
+        if self.account.short:
+            yield
+            return
+        segment = Segment(by_hand=True)
+        self.under_way.append(segment)
         self.open.append(segment)
         try:
             yield
             record_python_writes(self)
         finally:
-            self.open.pop()
+            segment = self.open.pop()
         if not segment.steps:
             self.under_way.pop()
 
@@ -149,28 +150,24 @@ class Launches(Keeper):
             return value
         return self.launch(summary, args)
 
-    def launch(self, summary: AccessSummary, args: tuple[Any, ...], number: int = 0) -> Any:
-        """Launches and records. ``number``: the launch number that is repeated, 0 for a new launch."""
+    def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
+        """Launches and records."""
         plan, failed, value = summary.plan, True, None
-        last = plan.last_launch if number else None
         with plan.session.lock:  # another thread may launch the same kernel, which has one frame
             record_python_writes(self)
-            self._begin_auto_segment(summary)
             pending = self._before(summary, args)
             try:
-                value = _again(plan.owner.launch, plan, args, number, summary.prints) if number else plan.call(*args)
+                value = plan.call(*args)
                 failed = False
             finally:
                 if value is not NotImplemented:
-                    self.add(self._ended(summary, args, pending, failed))
-                    if last is not None:  # a gradient by hand is that of the last launch, and not of a repeated one
-                        plan.last_launch = last
+                    self._add(self._ended(summary, args, pending, failed), pending)
                 else:  # nothing was launched
-                    for write in pending:
+                    for write in pending[0]:
                         write.tracked.version = write.tracked.memory.version
         return value
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[AccessSummary, list[PendingWrite]]:
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[AccessSummary, Pending]:
         """Copies the values that this launch may overwrite and that will be read again."""
         record_python_writes(self)
         memories = plan.memories(args)
@@ -182,14 +179,13 @@ class Launches(Keeper):
                 if id(one) not in self.initial:
                     self.initial[id(one)] = one, one.copy()
         summary = AccessSummary(plan, args)
-        self._begin_auto_segment(summary)
         return summary, self._before(summary, args)
 
     def after(
-        self, plan: Plan, args: tuple[Any, ...], token: tuple[AccessSummary, list[PendingWrite]], failed: bool
+        self, plan: Plan, args: tuple[Any, ...], token: tuple[AccessSummary, Pending], failed: bool
     ) -> None:
         summary, pending = token
-        gradient, kept_args = plan.owner.gradient, args
+        gradient, kept_args, copies = plan.owner.gradient, args, list[Hold]()
         if not failed and not self.paused:
             self.dead_paths.launched(plan, args)
             if plan.compiled.mode == REVERSE and not plan.owner.constant:
@@ -198,17 +194,18 @@ class Launches(Keeper):
                 reverse = gradient.plan_for(plan.session, args)
                 reverse.foreign.before(args, True)
                 summary.differentiate(reverse, args)
-                kept_args = _copied(reverse, args)
+                kept_args, copies = self._copied(reverse, args)
             if summary.fast:
                 if plan.owner.summaries is None:
                     plan.owner.summaries = AccessSummaries(plan.owner)
                 plan.owner.summaries.add(summary, args)
         step = self._ended(summary, args, pending, failed)
+        step.holds += copies
         if self.paused and not failed:
             step.inner_launch, step.launch, step.summary = step.launch, None, None
         elif not failed:
             number = plan.frame.launch_number
-            step.repeat = partial(_repeated, plan.owner.launch_by, plan, args, number)
+            step.repeat = partial(again, plan.owner.launch_by, plan, args, number)
             if not summary.recomputable:
                 step.summary = None
                 if summary.reverse is not None:
@@ -221,7 +218,23 @@ class Launches(Keeper):
             # a custom gradient may read anything that the function touched
             for name, memory in plan.memories(args).items():
                 add(self._read(memory, name, plan, N.Access).regions, whole(memory.operand.shape))
-        self.add(step)
+        self._add(step, pending)
+
+    def _copied(self, reverse: Plan, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Hold]]:
+        """The arguments, with copies of the foreign arrays that the gradient reads: writes to those cannot be
+        tracked."""
+        reads = reverse.primal_reads
+        slots = zip(reverse.slots, args, strict=True)
+        copied = [isinstance(arg, np.ndarray) and slot.name in reads for slot, arg in slots]
+        if not any(copied):
+            return args, []
+        nbytes = sum(arg.nbytes for arg, copy in zip(args, copied, strict=True) if copy)
+        name = reverse.kernel.name
+        account = self.room(nbytes, lambda: (f"arrays, which the gradient of kernel {name} reads", ()))
+        hold = account.hold(nbytes)
+        if account.short:
+            return args, [hold]
+        return tuple([arg.copy() if copy else arg for arg, copy in zip(args, copied, strict=True)]), [hold]
 
     def rest(self) -> bool:
         """Ends one use of a recording. Returns whether the next use can compare its launches with it (`rerun`)."""
@@ -243,17 +256,43 @@ class Launches(Keeper):
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: drop each step after its
         gradient, which leaves more of the budget for recomputation. ``after`` is called after each step's gradient."""
         record_python_writes(self)
-        self._end_auto_segment()
+        if self.account.short:
+            raise recomputation.too_little(self)
         rerun = self.finished_rerun
         if rerun is not None and len(rerun.steps) == len(self.steps) and rerun.differentiate():
             return
-        self.last_steps = list(self.steps)
-        self.recomputed_times.clear()
-        if any(isinstance(item, Segment) for item in self.last_steps):
-            for number, step in enumerate(self.leaves()):
-                step.number = number
+        if self.swept:
+            self.recomputed_times.clear()
+        self.swept = True
+        if self.memory is not None or any(isinstance(item, Segment) for item in self.steps):
+            self.number()
         with backward.restored_afterwards(self):
-            backward.sweep(self, forget, after)
+            self.rows = rows(self)
+            backward.sweep(self, self.steps, forget, after)
+
+    def number(self) -> None:
+        """Numbers the steps."""
+        for number, step in enumerate(self.leaves()):
+            step.number = number
+
+    @property
+    def made_again(self) -> int:
+        """How many steps the last backward pass made again."""
+        return self.recomputed_times.total()
+
+    def make_again(self, step: Step, keep: bool = False) -> Step:
+        """Makes a step again. ``keep``: also keep what its gradient needs."""
+        self.recomputed_times[step.number] += 1
+        if step.write is not None:
+            write_elements(*step.write, counts=True)
+        elif step.summary is None or step.launch is None:
+            raise recomputation.not_recomputable("of them failed")
+        else:
+            plan, args, number = step.launch
+            if keep:
+                step.holds.append(self.account.hold(step.own))
+            step.kept = again(plan.owner.launch, plan, args, number, step.summary.prints, keep and step.own > 0)
+        return step
 
     def repeat(self) -> None:
         """Runs all steps again, on memory as it is."""
@@ -268,7 +307,7 @@ class Launches(Keeper):
                 plan, args, number = step.launch
                 last = plan.owner.last
                 try:
-                    _repeated(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
+                    again(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
                 finally:
                     plan.owner.last = last
             elif step.repeat is not None:
@@ -294,9 +333,12 @@ class Launches(Keeper):
         return Segment(self.steps).leaves()
 
     @property
-    def under_way(self) -> list[Step | Segment]:
+    def under_way(self) -> list[Item]:
         """The list to which steps are added now."""
         return self.open[-1].steps if self.open else self.steps
+
+    def make_room(self, nbytes: int) -> bool:
+        return recomputation.make_room(self, nbytes)
 
     # --- memory --------------------------------------------------------------------------------------------------
 
@@ -305,78 +347,78 @@ class Launches(Keeper):
         """Whether launches that are recorded now may be recomputed."""
         return self.memory is not None or bool(self.open)
 
-    def add(self, item: Step | Segment) -> None:
-        """Adds a step, or a segment that begins."""
+    def add(self, item: Item) -> None:
+        """Adds a step that is in no segment of its own."""
         self.under_way.append(item)
-        if not self.open:
-            self.tail = self.tail + 1 if isinstance(item, Step) and item.recomputable else 0
-        self._fit()
+        if self.account.short and not self.open:
+            recomputation.join_last(self)
 
-    def _fit(self) -> None:
-        """Joins steps to segments if the budget is full."""
-        if self.joins and self.memory is not None and not self.open and self.used > recomputation.segment_budget(self):
-            recomputation.join(self)
-
-    def _begin_auto_segment(self, summary: AccessSummary) -> None:
-        """Opens a segment before a launch if steps would be joined to long segments anyway: less must be saved then."""
-        fits = summary.recomputable and not self.paused
-        if self.in_auto_segment and not (fits and len(self.open[0].steps) < self.segment_length):
-            self._end_auto_segment()
-        if fits and self.segment_length >= LONG and self.joins and not self.open:
-            segment = Segment()
-            self.steps.append(segment)
-            self.open.append(segment)
-            self.tail, self.in_auto_segment = 0, True
-
-    def _end_auto_segment(self) -> None:
-        """Closes the segment that `_begin_auto_segment` opened."""
-        if self.in_auto_segment:
-            self.in_auto_segment = False
-            segment = self.open.pop()
-            if not segment.steps:
-                self.steps.pop()
-            self.largest_segment = max(self.largest_segment, recomputation.item_bytes(segment))
-            self._fit()
-
-    def _before(self, summary: AccessSummary, args: Sequence[Any]) -> list[PendingWrite]:
+    def _before(self, summary: AccessSummary, args: Sequence[Any]) -> Pending:
         """Copies the values that the launch will overwrite and that will be read again."""
+        plan = summary.plan
         if self.overwritten.names:
-            self.overwritten.launched(summary.plan, args)
+            self.overwritten.launched(plan, args)
         if self.recomputes and not self.fully_tracked.get(summary):
             for name, place, elements in summary.own_reads:
-                add(self._read(memory_at(place, args), name, summary.plan, N.Read).regions, elements(args))
-        pending: list[PendingWrite] = []
+                add(self._read(memory_at(place, args), name, plan, N.Read).regions, elements(args))
+        writes: list[PendingWrite] = []
         for _, place, footprint, span in summary.writes:
             tracked = self.tracked.get(id(memory_at(place, args)))
-            if tracked is None:
-                continue
-            write = PendingWrite(tracked, span)
-            pending.append(write)
-            region = None if footprint is None else tracked.overlap(footprint.of(args))
-            if footprint is not None and region is not None:
-                memory = tracked.memory
-                write.scattered = footprint.everywhere and not self.recomputes
-                if self.recomputes:
-                    write.bytes = memory.dtype.nbytes * volume(region)
-                if not self.open or not self.open[0].holds(memory, region):
-                    write.part = part_of(memory, region)
-        return pending
+            if tracked is not None:
+                write = PendingWrite(tracked, span)
+                writes.append(write)
+                if footprint is not None:
+                    write.region = common(footprint.of(args), tracked.regions)
+                    write.scattered = footprint.everywhere and not self.recomputes
+        into, cost, hold = self.open[0] if self.open else None, 0, None
+        if self.memory is not None:
+            into, cost, hold = self._place(summary, args, writes)
+        for write in writes:
+            if write.region is not None:
+                self._save(write, into, plan.kernel.name)
+        return Pending(writes, into, cost, hold)
 
-    def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: list[PendingWrite], failed: bool) -> Step:
+    def _place(
+        self, summary: AccessSummary, args: Sequence[Any], writes: list[PendingWrite]
+    ) -> tuple[Segment | None, int, Hold | None]:
+        """What `Pending` has beside the writes, for a launch under a budget."""
+        scratch = summary.plan.scratch
+        own = scratch.kept_bytes(args) if scratch.keeps and not self.paused else 0
+        cost = sum(bytes_of(w.tracked.memory, w.region, self.account) for w in writes if w.region is not None)
+        into = None
+        if self.open or (summary.recomputable and not self.paused):
+            into = recomputation.place(self, cost, own, partial(_missing, writes, self.account))
+        name = summary.plan.kernel.name
+        hold = self.room(own, lambda: (f"kernel {name}", ())).hold(own) if own and into is None else None
+        return into, cost, hold
+
+    def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: Pending, failed: bool) -> Step:
         """The step of a launch that has ended. The step of a failed launch only holds the values that it overwrote."""
-        if failed:
-            self._end_auto_segment()
-        plan, step = summary.plan, Step()
-        for write in pending:
-            self._overwrote(step, write, plan.kernel.name)
+        plan, step = summary.plan, Step(cost=pending.cost)
+        item = step if pending.into is None or (failed and not self.open) else pending.into
+        for write in pending.writes:
+            self._overwrote(step, item, write, plan.kernel.name)
         self._track_launch(summary, args)
-        if summary.keeps and not self.paused and (kept := plan.scratch.take()):
-            self._count_kept(step, summary, kept)
-            if not self.open:
-                step.kept = kept
+        if summary.keeps and not self.paused:
+            kept = plan.scratch.take()  # a repeated launch must not overwrite it: a gradient by hand may need it
+            step.own = sum(memory.operand.nbytes for memory in kept.values())
+            self.own = max(self.own, step.own)
+            if item is step:
+                self._keep_buffers(step, summary, kept, pending.hold)
         if not failed:
             step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
         return step
+
+    def _add(self, step: Step, pending: Pending) -> None:
+        """Adds the step of a launch."""
+        into = pending.into
+        if self.open or into is None or not step.recomputable:
+            self.add(step)
+            return
+        if not into.steps:
+            self.steps.append(into)
+        into.steps.append(step)
+        into.cost += step.cost
 
     def _track_launch(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         """Tracks the memory that the gradient of this launch needs."""
@@ -412,39 +454,20 @@ class Launches(Keeper):
             for part in step.changes:
                 tracked = self.tracked[id(part.memory)]
                 span = next(s for _, place, _, s in step.summary.writes if memory_at(place, args) is part.memory)
+                part.hold = self.account.hold(part.nbytes)
                 self._count_part(tracked, part, plan.kernel.name, span)
-            if step.kept:
-                step.own = step.cost = 0
-                self._count_kept(step, step.summary, step.kept)
+            step.holds = [self.account.hold(step.own)]
+            self._count_buffers(step, step.summary)
             self._track_launch(step.summary, args)
             self.steps.append(step)
         self.mark_seen()
 
 
-def _again(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:
-    """Repeats the launch ``number`` with the same random draws. ``launch``: the function that launches, with observers
-    or without. ``quiet``: drop what the kernel prints."""
-    with plan.session.lock, unprinted() if quiet else nullcontext():
-        plan.frame.replay(number)
-        try:
-            return launch(plan, args)
-        finally:
-            plan.frame.replay(0)
-
-
-def _repeated(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:
-    """`_again`, after which the last launch is what it was."""
-    last = plan.last_launch
-    try:
-        return _again(launch, plan, args, number, quiet)
-    finally:
-        plan.last_launch = last
-
-
-def _copied(reverse: Plan, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments, with copies of the foreign arrays that the gradient reads: writes to those cannot be tracked."""
-    reads = reverse.primal_reads
-    return tuple([
-        arg.copy() if isinstance(arg, np.ndarray) and slot.name in reads else arg
-        for slot, arg in zip(reverse.slots, args, strict=True)
-    ])
+def _missing(writes: list[PendingWrite], account: Account, into: Segment) -> int:
+    """The bytes that the segment has to save before the writes."""
+    found = 0
+    for write in writes:
+        if write.region is not None:
+            memory = write.tracked.memory
+            found += sum(bytes_of(memory, piece, account) for piece in into.missing(memory, write.region))
+    return found

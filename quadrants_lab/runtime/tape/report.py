@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from quadrants_lab.runtime.tape.recomputation import item_bytes
 from quadrants_lab.runtime.tape.step import Segment, Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
@@ -90,30 +89,53 @@ def _steps(n: int) -> str:
     return f"{n} step{'s' * (n != 1)}"
 
 
-def report(launches: Launches) -> Callable[[], Report]:
-    """Returns a function that makes the report of the last backward pass. Until it is called it holds the steps."""
-    made = Report(launches.memory, launches.most, launches.made_again)
-    items, tracked, times = launches.last_steps, launches.tracked, dict(launches.recomputed_times)
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """``steps``: of each step what it is, the bytes saved for it alone, the index of its stretch, and why."""
+
+    steps: list[tuple[str, int, int, str]] = field(default_factory=list)
+    stretches: list[Stretch] = field(default_factory=list)
+
+
+def rows(launches: Launches) -> Callable[[], Rows]:
+    """Returns a function that lists the steps as they are now. Without a budget, it holds them until it is called."""
+    items, tracked = list(launches.steps), launches.tracked
 
     @cache
-    def listed() -> Report:
+    def listed() -> Rows:
+        found = Rows()
         for item in items:
-            stretch, leaves = -1, [item] if isinstance(item, Step) else list(item.leaves())
-            why = ""
+            stretch, why = -1, ""
             if isinstance(item, Segment):
-                stretch, size = len(made.stretches), item_bytes(item)
-                made.stretches.append(Stretch(len(made.steps), len(leaves), size, item.by_hand))
+                stretch, size = len(found.stretches), item.nbytes
+                leaves = sum(1 for _ in item.leaves())
+                found.stretches.append(Stretch(len(found.steps), leaves, size, item.by_hand))
                 by = "qd.ad.checkpoint" if item.by_hand else "the budget"
                 why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
-            for leaf in leaves:
+            for leaf in item.leaves():
                 launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else "Python"
-                alone = item_bytes(leaf) if stretch < 0 else 0
-                often = times.get(leaf.number, 0)
-                made.steps.append(StepRow(what, alone, stretch, often, why or _why(leaf, tracked)))
-        return made
+                alone = leaf.nbytes if stretch < 0 else 0
+                found.steps.append((what, alone, stretch, why or _why(leaf, tracked)))
+        items.clear()
+        return found
 
+    if launches.memory is not None:
+        listed()
     return listed
+
+
+def report(launches: Launches) -> Callable[[], Report]:
+    """Returns a function that makes the report of the last backward pass."""
+    most, again = launches.account.most, launches.made_again
+    budget, listed, times = launches.memory, launches.rows, dict(launches.recomputed_times)
+
+    @cache
+    def made() -> Report:
+        steps = [StepRow(*row[:3], times.get(n, 0), row[3]) for n, row in enumerate(listed().steps)]
+        return Report(budget, most, again, steps, listed().stretches)
+
+    return made
 
 
 def _why(step: Step, tracked: dict[int, Tracked]) -> str:
@@ -125,6 +147,6 @@ def _why(step: Step, tracked: dict[int, Tracked]) -> str:
             line = f" at line {known.span.line}" if known.span is not None else ""
             reader = f", which the gradient of {known.reader} reads{line}" if known.reader else ""
             reasons.append(f"it overwrites {known.name}{reader}")
-    if step.own:
+    if step.kept:
         reasons.append("it overwrites what its own gradient reads")
     return "; ".join(reasons) or "it overwrites nothing that a gradient reads"

@@ -15,9 +15,8 @@ from quadrants_lab.runtime.arguments.signature import derivative, memory_at, mem
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.parts import Part
-from quadrants_lab.runtime.tape.recomputation import item_bytes
-from quadrants_lab.runtime.tape.step import Segment, Step
+from quadrants_lab.runtime.tape.parts import Account, Part
+from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
     steps = cast("list[Step]", launches.steps)
     places = ((n, s.args) for s in steps if s.summary is not None for n in s.summary.arrays)
     arrays = {id(m): m for m in (memory_at(n, args) for n, args in places)}
-    total = sum(item_bytes(step) for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
+    total = sum(step.nbytes for step in steps) + sum(memory.operand.nbytes for memory in arrays.values())
     return steps if total <= MOST_BYTES else None
 
 
@@ -111,13 +110,13 @@ class Rerun:
 
     def _ready(self) -> Callable[[], None]:
         """Allocates what the captured sweep needs."""
-        self.final = backward.snapshot(cast("list[Step | Segment]", self.steps))
+        self.final = backward.snapshot(self.steps, Account())
         return self._sweep
 
     def _sweep(self) -> None:
         for part in self.final:
             part.keep()
-        backward.sweep(self.launches, forget=False)
+        backward.sweep(self.launches, self.launches.steps, forget=False)
         for part in self.final:
             part.put()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
@@ -25,13 +26,14 @@ class StandIns:
         self.parts: dict[int, WholePart] = {}  # id of a memory -> its copy
         self.watched = bool(OBSERVERS.get())  # by observers, which look into the memory itself
 
-    def put(self, part: Part) -> None:
-        """Restores the part, now or when it is needed."""
-        if isinstance(part, WholePart) and not self.watched:
-            self.parts[id(part.memory)] = part
-        else:
-            self._flush(part.memory)
-            part.put()
+    def put(self, parts: Sequence[Part]) -> None:
+        """Restores the parts, those saved first last, now or when they are needed."""
+        for part in reversed(parts):
+            if isinstance(part, WholePart) and not self.watched:
+                self.parts[id(part.memory)] = part
+            else:
+                self._flush(part.memory)
+                part.put()
 
     def flush(self) -> None:
         """Restores all copies."""

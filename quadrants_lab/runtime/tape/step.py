@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from quadrants_lab.errors import Label, render
+from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import memory_at
-from quadrants_lab.runtime.launch.regions import Region, contains, whole
+from quadrants_lab.runtime.launch.regions import Region, add, common, contains, minus, overlap, whole
 from quadrants_lab.runtime.memory.memory import Memory
-from quadrants_lab.runtime.tape.parts import Part
+from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, box, bytes_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.launch.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
+
+
+MANY = 1 << 30  # boxes that stay apart, because a box around them has other elements, too
 
 
 @dataclass(slots=True)
@@ -31,17 +35,18 @@ class Step:
     ``inner_launch``: the same of a launch within a function with a custom gradient, whose own step follows. ``write``:
     the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
     that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
-    ``cost``: bytes that the step saves, or would save if it were in no segment. ``number``: position in the program,
+    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program,
     set when there are segments.
     """
 
     gradient: Callable[[], None] | None = None
-    repeat: Callable[[], None] | None = None
+    repeat: Callable[[], object] | None = None
     changes: list[Part] = field(default_factory=list)
     launch: tuple[Plan, tuple[Any, ...], int] | None = None
-    write: tuple[Memory, list[tuple[Any, npt.NDArray[Any]]]] | None = None
+    write: tuple[Memory, list[tuple[Any, Any]]] | None = None
     summary: AccessSummary | None = None
     kept: KeptBuffers = field(default_factory=dict)
+    holds: list[Hold] = field(default_factory=list)
     own: int = 0
     cost: int = 0
     number: int = -1
@@ -62,19 +67,38 @@ class Step:
     def differentiates(self) -> bool:
         return self.gradient is not None or (self.summary is not None and self.summary.reverse is not None)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are saved for it alone."""
+        return (self.own if self.kept else 0) + sum(part.nbytes for part in self.changes)
+
+    def leaves(self) -> Iterator[Step]:
+        yield self
+
     def bare(self) -> Step:
         """The step without saved values."""
-        gradient = self.gradient if self.write is not None else None
-        return Step(gradient, self.repeat, [], self.launch, self.write, self.summary, {}, 0, self.cost, self.number)
+        written = self.write is not None
+        gradient, holds = (self.gradient, self.holds) if written else (None, [])
+        step = Step(gradient, self.repeat, [], self.launch, self.write, self.summary, {}, holds)
+        step.own, step.cost, step.number = self.own, self.cost, self.number
+        return step
 
     def overwrites(self) -> Iterator[tuple[Memory, Region]]:
         """Boxes around what it writes when it is repeated."""
         if self.write is not None:
-            yield self.write[0], whole(self.write[0].operand.shape)
+            memory, elements = self.write
+            for where, _ in elements:
+                yield memory, box(where, memory.operand.shape) or whole(memory.operand.shape)
         elif self.summary is not None:
             for _, place, footprint, _ in self.summary.writes:
                 if footprint is not None:
                     yield memory_at(place, self.args), footprint.of(self.args)
+
+    def reads(self, own: bool) -> Iterator[tuple[Memory, Region]]:
+        """Boxes around what it reads when it is repeated (``own``), or around what its gradient reads."""
+        if self.summary is not None:
+            for _, place, elements in self.summary.own_reads if own else self.summary.reads:
+                yield memory_at(place, self.args), elements(self.args)
 
 
 def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: KeptBuffers) -> None:
@@ -88,46 +112,152 @@ def launch_gradient(reverse: Plan, args: tuple[Any, ...], number: int, kept: Kep
             gradient.replays, gradient.kept = 0, None
 
 
+def again(
+    launch: Callable[[Plan, tuple[Any, ...]], Any], plan: Plan, args: tuple[Any, ...], number: int,
+    quiet: bool = False, keep: bool = False,
+) -> KeptBuffers:
+    """Repeats the launch ``number`` with the same random draws; afterwards the last launch is what it was. ``launch``:
+    the function that launches, with observers or without. ``quiet``: drop what the kernel prints. ``keep``: return what
+    it saved for its gradient."""
+    last = plan.last_launch  # a gradient by hand is that of the last launch, and not of a repeated one
+    with plan.session.lock, unprinted() if quiet else nullcontext():
+        plan.frame.replay(number)
+        try:
+            launch(plan, args)
+            return plan.scratch.take() if keep else {}
+        finally:
+            plan.frame.replay(0)
+            plan.last_launch = last
+
+
 @dataclass(slots=True)
 class Segment:
     """Steps that save nothing: the backward pass recomputes them, from memory as it was before them.
 
     ``changes``: the values before the first step of all that the steps overwrote and that they or earlier steps read.
-    ``start``: the same, if another segment owns them. ``by_hand``: the user marked the segment.
+    ``saved``: the boxes of those values, by the id of the memory. ``by_hand``: the user marked the segment.
+    ``cost``: the sum of those of its steps; while it is less than ``until``, the next launch joins.
     """
 
     steps: list[Step | Segment] = field(default_factory=list)
     changes: list[Part] = field(default_factory=list)
-    start: list[Part] = field(default_factory=list)
     by_hand: bool = False
-    saved: dict[int, list[Region]] = field(default_factory=dict)  # id of a memory -> boxes that are saved
+    saved: dict[int, list[Region]] = field(default_factory=dict)
+    cost: int = 0
+    until: int = 0
 
-    def begun(self) -> Segment:
-        """A segment that begins where this one does and uses its saved values. Those saved first stay first, because
-        they are restored last."""
-        return Segment(start=[*self.start, *self.changes], saved={at: list(boxes) for at, boxes in self.saved.items()})
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.changes)
 
-    def holds(self, memory: Memory, region: Region) -> bool:
-        """Whether the region's old values are saved."""
-        return any(contains(r, region) for r in self.saved.get(id(memory), ()))
+    @property
+    def recomputable(self) -> bool:
+        return True
+
+    @property
+    def own(self) -> int:
+        """The most that one of its launches saves for its own gradient."""
+        return max((step.own for step in self.leaves()), default=0)
+
+    def missing(self, memory: Memory, region: Region) -> list[Region]:
+        """Boxes of the region's elements that are not saved."""
+        saved = self.saved.get(id(memory))
+        return minus(region, saved) if saved else [region]
 
     def keep(self, part: Part) -> None:
-        """Saves what one of the steps overwrote, unless an earlier step did and that is saved."""
-        if part.region is None:
-            self.changes.append(part)
-        elif not self.holds(part.memory, part.region):
-            self.changes.append(part)
-            self.saved.setdefault(id(part.memory), []).append(part.region)
+        """Saves what one of the steps overwrote. If an earlier step overwrote some of it, the older values count."""
+        if part.region is not None:
+            add(self.saved.setdefault(id(part.memory), []), part.region, most=MANY)
+        self.changes.append(part)
+
+    def join(self, item: Item, account: Account) -> None:
+        """Makes a step or segment that follows a part of this segment. It loses what it saved."""
+        self.cost += item.cost
+        self.by_hand, self.until = False, 0
+        parts, item.changes = item.changes[::-1], []
+        if isinstance(item, Step):
+            self.steps.append(item.bare())
+            item.kept, item.holds = {}, []
+        else:
+            self.steps += item.steps
+        while parts:
+            self._join_part(parts.pop(), account)
+
+    def _join_part(self, part: Part, account: Account) -> None:
+        """Saves what it lacks of a part from before later steps. The account may have no room left for copies."""
+        memory, region = part.memory, part.region
+        missing = None if region is None else self.missing(memory, region)
+        if missing == []:
+            return
+        others = [p for p in self.changes if p.memory is memory]
+        if region is not None and missing != [region] and isinstance(part, HostPart):
+            assert missing is not None
+            meets = [p for p in others if p.region is None or overlap(p.region, region)]
+            inside = [p for p in meets if isinstance(p, HostPart) and p.region and contains(region, p.region)]
+            if len(inside) == len(meets):
+                for older in reversed(inside):  # those saved first are put back last
+                    part.absorb(older)
+                self.changes = [p for p in self.changes if p not in inside]
+            elif account.fits(sum(bytes_of(memory, piece, account) for piece in missing)):
+                for piece in missing:
+                    self.keep(part.cut(piece, account))
+                return
+        self.keep(part)
 
     def leaves(self) -> Iterator[Step]:
         for item in self.steps:
-            if isinstance(item, Segment):
-                yield from item.leaves()
-            else:
-                yield item
+            yield from item.leaves()
 
 
 Item = Step | Segment
+Boxes = list[tuple[Memory, Region]]
+
+
+def overwritten(items: Iterable[Item], own: bool) -> Iterator[Boxes]:
+    """Boxes around what each item overwrites of what was read since the first one: by gradients, with ``own`` also by
+    the launches themselves."""
+    read: dict[int, list[Region]] = {}
+    for item in items:
+        found: Boxes = []
+        for step in item.leaves():
+            if own or step is not item:
+                for memory, region in step.reads(own=True):
+                    add(read.setdefault(id(memory), []), region)
+            for memory, region in step.overwrites():
+                both = common(region, read.get(id(memory), ()))
+                if both is not None:
+                    found.append((memory, both))
+            for memory, region in step.reads(own=False):
+                add(read.setdefault(id(memory), []), region)
+        yield found
+
+
+def state(items: Iterable[Item]) -> Boxes:
+    """What must be saved to make the items again, as boxes that do not overlap."""
+    found: dict[int, tuple[Memory, list[Region]]] = {}
+    for memory, region in chain.from_iterable(overwritten(items, own=True)):
+        boxes = found.setdefault(id(memory), (memory, []))[1]
+        for piece in minus(region, boxes):
+            add(boxes, piece, most=MANY)
+    return [(memory, region) for memory, regions in found.values() for region in regions]
+
+
+def restored(items: Iterable[Item], gradients: AbstractSet[int] = frozenset()) -> tuple[list[Part], Boxes]:
+    """What a backward pass over the items changes: saved parts that are no boxes, and boxes around the other elements.
+    ``gradients``: ids of memory that is left out."""
+    found: dict[int, tuple[Memory, list[Region]]] = {}
+    others: list[Part] = []
+    for item in items:
+        for part in item.changes:
+            if part.region is None:
+                others.append(part)
+            else:
+                add(found.setdefault(id(part.memory), (part.memory, []))[1], part.region)
+        for step in item.leaves() if isinstance(item, Segment) else ():
+            for memory, region in step.overwrites():
+                if id(memory) not in gradients:
+                    add(found.setdefault(id(memory), (memory, []))[1], region)
+    return others, [(memory, region) for memory, regions in found.values() for region in regions]
 
 
 @dataclass(slots=True)

@@ -12,9 +12,13 @@ import numpy.typing as npt
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
-from quadrants_lab.runtime.launch.regions import Region, bounding_box, intersection, overlap
+from quadrants_lab.runtime.launch.regions import Region
 from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory
-from quadrants_lab.runtime.tape.parts import Part
+from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, index_bytes, part_at
+
+
+def _any_number(nbytes: int) -> Account:
+    return Account()
 
 
 @dataclass(slots=True)
@@ -24,7 +28,8 @@ class Tracked:
 
     ``version``: version of the memory after the last launch. ``regions``: boxes whose union will be read again.
     ``written``: where Python wrote since then, with the old values if they may be read. ``shadow``: a copy of the data
-    at ``version``, for foreign memory, which others can write to unnoticed.
+    at ``version``, for foreign memory, which others can write to unnoticed, and its ``hold``. ``account_for``: the
+    account for that many bytes, which it has room for.
     """
 
     memory: Memory
@@ -35,8 +40,10 @@ class Tracked:
     grad: Memory | None = None
     tangent: Tracked | None = None
     regions: list[Region] = field(default_factory=list)
-    written: list[tuple[Any, npt.NDArray[Any] | None]] = field(default_factory=list)
+    written: list[tuple[Any, HostPart | None]] = field(default_factory=list)
+    account_for: Callable[[int], Account] = _any_number
     shadow: npt.NDArray[Any] | TensorCopy | None = None
+    hold: Hold | None = None
     interrupt: Callable[[Tracked, Any], None] | None = None  # called by `watch` instead of its own work
 
     def watch(self, where: Any) -> None:
@@ -45,9 +52,24 @@ class Tracked:
             self.interrupt(self, where)
             return
         if where is SHARED:
-            self.shadow = self.memory.copy()
+            self.follow_others()
             return
-        self.written.append((where, np.array(self.memory.values()[where]) if self.regions else None))
+        self.written.append((where, self._part(where, self.memory.values()[where]) if self.regions else None))
+
+    def _part(self, where: Any, values: npt.NDArray[Any]) -> HostPart:
+        return part_at(self.memory, where, values, self.account_for(values.nbytes + index_bytes(where)))
+
+    def follow_others(self) -> None:
+        """Copies memory that others can write to from now on."""
+        memory = self.memory
+        account = self.account_for(memory.operand.nbytes)
+        self.hold = account.hold(memory.operand.nbytes)
+        if account.short:
+            return
+        if isinstance(memory, Imported) and isinstance(memory.foreign, Tensor):
+            self.shadow = TensorCopy(memory)
+        else:
+            self.shadow = memory.copy()
 
     def unfollow(self) -> None:
         """Ends what `follow` began."""
@@ -61,14 +83,6 @@ class Tracked:
             help="launch in the thread that opened the Tape, or before it",
         )
 
-    def overlap(self, region: Region) -> Region | None:
-        """The smallest box around the part of the region that will be read again; None if there is none."""
-        found = None
-        for r in self.regions:
-            if overlap(region, r):
-                found = intersection(region, r) if found is None else bounding_box(found, intersection(region, r))
-        return found
-
     def compare(self) -> None:
         """Finds out where foreign memory was written since the last launch."""
         shadow = self.shadow
@@ -80,7 +94,7 @@ class Tracked:
             differs = old.view(bits) != self.memory.values().view(bits)
             if differs.any():
                 where = np.nonzero(differs) if old.ndim else ()
-                self.written.insert(0, (where, np.array(old[where])))
+                self.written.insert(0, (where, self._part(where, old[where])))
                 self.update_shadow()
         if not self.written:
             self.version = self.memory.version
@@ -93,26 +107,25 @@ class Tracked:
             self.shadow[...] = self.memory.values()
 
 
-def follow(memory: Memory, name: str, trusted: tuple[type, ...] = ()) -> Tracked:
+def follow(
+    memory: Memory, name: str, trusted: tuple[type, ...] = (), account_for: Callable[[int], Account] = _any_number
+) -> Tracked:
     """Begins to track memory. ``trusted``: kinds of foreign memory that count their writes and need not be compared."""
-    found = Tracked(memory, name, memory.version)
+    found = Tracked(memory, name, memory.version, account_for=account_for)
     if memory.foreign and not isinstance(memory.foreign, trusted):
-        if isinstance(memory, Imported) and isinstance(memory.foreign, Tensor):
-            found.shadow = TensorCopy(memory)
-        else:
-            found.shadow = memory.copy()
+        found.follow_others()
     memory.watchers = (*memory.watchers, found.watch)
     return found
 
 
 @dataclass(slots=True)
 class PendingWrite:
-    """A write to tracked memory, at ``span``, by a launch that is about to start. ``part``: the old values that will be
-    read again (None: there are none, or they are saved already), of ``bytes`` bytes. ``scattered``: the data decides
-    which elements are written."""
+    """A write to tracked memory, at ``span``, by a launch that is about to start. ``region``: the elements among them
+    that will be read again (None: there are none). ``parts``: the old values of those that are not saved already.
+    ``scattered``: the data decides which elements are written."""
 
     tracked: Tracked
     span: Span | None
-    part: Part | None = None
+    region: Region | None = None
+    parts: list[Part] = field(default_factory=list)
     scattered: bool = False
-    bytes: int = 0
