@@ -79,7 +79,7 @@ def _range(body: SimtBody, program: Program) -> None:
     for p, value in zip(task.indices, box, strict=True):
         body.define(p.id, p.type, value)
     loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]
-    body.in_step = task.body[loops[0]].blocks()[0] if len(loops) > 1 else None
+    body.in_step = task.body[loops[0]].blocks()[0] if task.in_step else None
     parts = task.body[: loops[0]], task.body[loops[0] : loops[-1] + 1], task.body[loops[-1] + 1 :]
     for n, part in enumerate(parts):
         body.block((*part, task.body[-1]) if n < 2 else part)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.ir import nodes as N
@@ -31,7 +32,7 @@ class Shape:
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """The passes that come first, and that the host runs too because they decide how many threads there are."""
         blocks = lower_blocks(self.group if self.barriers else 0)
-        return blocks, lower_long_sums(self.warp if options.fast_math else 1)
+        return blocks, lower_long_sums(self.warp if options.fast_math else 1), GpuSchedule()
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""

@@ -12,7 +12,6 @@ from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
 from quadrants_lab.backends.lower.math import lower_math
@@ -31,17 +30,11 @@ WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that shuffles move
 
 def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
     """The passes of a target. ``math``: the target's own pass for elementary functions."""
-    in_step: list[bool] = []
-
-    def layouts(kernel: N.Kernel) -> list[Layout]:
-        in_step[:] = map(short, kernel.tasks)
-        return [Layout()] * len(in_step)
-
     shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
     arrays = (lower_local_arrays,) if shape.local_arrays else ()
     return (
-        *shape.first(options), *arrays, lower_adstacks(layouts), math or lower_math(), *LOWERING,
-        lower_tasks(shares, in_step), lower_failures,
+        *shape.first(options), *arrays, lower_adstacks(Layout()), math or lower_math(), *LOWERING,
+        lower_tasks(shares), lower_failures,
     )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from typing import Any
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._spirv.assembler import UNSIGNED, Function
 from quadrants_lab.backends._spirv.target import GENERIC, Target
-from quadrants_lab.backends.cost import short
 from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
 from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
 from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower_formulas
@@ -23,7 +22,7 @@ from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import shallow
 from quadrants_lab.backends.lower.tasks import lower_tasks
-from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
@@ -36,17 +35,11 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
     Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
     are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
     """
-    in_step: list[bool] = []
-
-    def layouts(kernel: Kernel) -> list[Layout]:
-        in_step[:] = [target.in_step and short(t) for t in kernel.tasks]
-        return [Layout(lockstep=True, numbered=True)] * len(in_step)
-
     exact = () if options.fast_math else ("sqrt",)
     return (
         *target.first(options),
         lower_local_arrays,
-        lower_adstacks(layouts),
+        lower_adstacks(Layout(lockstep=True, numbered=True)),
         shallow,
         lower_random,
         *((lower_near_sines,) if target.native_sine and options.fast_math else ()),
@@ -57,7 +50,7 @@ def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, .
         lower_counts,
         lower_orders,
         lower_casts(short=False),
-        lower_tasks({"add": SUMMED} if target.subgroups else {}, in_step),
+        lower_tasks({"add": SUMMED} if target.subgroups else {}),
         lower_failures,
         lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.lower.blocks import lower_blocks
 from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.ir.nodes import Pass
@@ -49,7 +50,8 @@ class Target:
 
     def first(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that come first, and that the host runs too because they decide how many threads there are."""
-        return lower_blocks(GROUP if self.barriers else 0), lower_long_sums(self.subgroup if options.fast_math else 1)
+        blocks = lower_blocks(GROUP if self.barriers else 0)
+        return blocks, lower_long_sums(self.subgroup if options.fast_math else 1), GpuSchedule(4 if self.in_step else 0)
 
     @property
     def float_adds(self) -> list[DType]:

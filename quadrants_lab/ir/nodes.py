@@ -345,7 +345,7 @@ class While(Loop):
 
 
 @dataclass(slots=True)
-class Offload(Stmt):
+class Offload(Scheduled):
     """A task. Tasks stand at the top level of a kernel only, and run one after the other.
 
     ``kind``: "serial" (no indices, runs once), or "range_for" or "struct_for" (parallel over the box of ``indices``).
@@ -360,7 +360,7 @@ class Offload(Stmt):
     ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
     """
 
-    form = "offload {kind}{block_dim?} bounds {bounds} do ({indices}) {body}"
+    form = "offload {kind}{block_dim?}" + SCHEDULE + " bounds {bounds} do ({indices}) {body}"
     kind: Word
     bounds: Block
     indices: Params

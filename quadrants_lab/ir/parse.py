@@ -146,6 +146,10 @@ class _Parser:
             out.append(one())
         return tuple(out)
 
+    def listed(self, one: Callable[[], Any]) -> tuple[Any, ...]:
+        self.expect("(")
+        return self.many(one, ")")
+
     def several(self, one: Callable[[], Any]) -> tuple[Any, ...]:
         """Reads items that begin with an id, with commas between."""
         out = [one()] if self.kind == "id" else []
@@ -443,6 +447,8 @@ _READ: dict[str, Callable[[_Parser], Any]] = {
     "Ids": lambda p: p.several(p.id),
     "StackId": _Parser.stack,
     "BufferName": _Parser.buffer,
+    "BufferNames": lambda p: p.listed(p.buffer),
+    "Reduced": lambda p: p.listed(lambda: (p.buffer(), p.take("word", "an operation"))),
     "ArgName": _Parser.arg_name,
     "Word": lambda p: p.take("word"),
     "Text": _Parser.text,

@@ -95,7 +95,7 @@ PASSES: dict[str, Pass] = {
     "lower_casts short": lower_casts(saturates=True, short=False),
     "lower_division calls": lower_division(calls=True),
     "lower_division remainder": lower_division(remainder=False),
-    "lower_tasks group": lower_tasks({"add": (f32,)}, (True, True)),
+    "lower_tasks group": lower_tasks({"add": (f32,)}),
 }  # fmt: skip
 
 # adstacks as memory: the layouts of CUDA and AMDGPU, of the CPU without lanes, and of Metal and Vulkan

@@ -13,8 +13,6 @@ A backend chooses a `Layout`. `lowering` goes through the tasks; it has the memo
 counters, `lockstep` stacks that share a counter, and `loops` stacks whose slots the trips of loops number.
 """
 
-from collections.abc import Callable, Sequence
-
 from quadrants_lab.backends.lower.adstacks.layout import Layout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
@@ -26,16 +24,13 @@ __all__ = ["Layout", "lower_adstacks", "stores_slots"]
 _lowered = lazily("backends.lower.adstacks.lowering", "lowered")
 
 
-def lower_adstacks(layout: Layout | Callable[[N.Kernel], Sequence[Layout]]) -> N.Pass:
-    """The pass with one layout for all tasks, or with a function from the kernel to the layout of each task."""
-
+def lower_adstacks(layout: Layout) -> N.Pass:
     def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
         """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
         backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the
         store that they become."""
-        layouts = [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel)
         stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
-        return _lowered(kernel, layouts) if stacks else kernel
+        return _lowered(kernel, layout) if stacks else kernel
 
     return lower_adstacks
 
