@@ -7,10 +7,6 @@ import numpy as np
 
 from quadrants_lab.analysis.ranges import Range, result
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
-from quadrants_lab.backends.lower.casts import lower_casts, lower_formulas
-from quadrants_lab.backends.lower.integers import lower_division, lower_integers
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, f16, f64, u1
@@ -180,11 +176,3 @@ SEQUENCES: dict[str, Callable[[Ctx], str]] = {
     "@cast": _cast,
     "@bitcast": lambda c: c.convert("bitcast", c.args[0], c.t, c.out),
 }
-
-LOWERING: tuple[Pass, ...] = (
-    lower_random,
-    lower_formulas("rsqrt", "isnan", "isinf", "custom_jvp"),
-    lower_division(),
-    lower_integers,
-    lower_casts(saturates=True),
-)  # takes away what this emitter has no spelling for, except elementary functions, which each target lowers itself

@@ -8,10 +8,11 @@ from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends._simt.reduce import COMBINED_BY
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends._simt.target import WIDE, Target
+from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
+from quadrants_lab.backends.lower.devices import WIDE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
-from quadrants_lab.backends.lower.blocks import lower_blocks
-from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.backends.lower import devices
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -30,9 +30,12 @@ class Shape:
     local_arrays: bool = False
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
-        """The passes that come first, and that the host runs too because they decide how many threads there are."""
-        blocks = lower_blocks(self.group if self.barriers else 0)
-        return blocks, lower_long_sums(self.warp if options.fast_math else 1), GpuSchedule()
+        """See `devices.first`."""
+        return devices.first(GpuSchedule(), self.group if self.barriers else 0, self.warp, options)
+
+    def lowering(self, options: CompileOptions, math: N.Pass) -> tuple[N.Pass, ...]:
+        """See `devices.simt`."""
+        return devices.simt(self.first(options), self.local_arrays, math, lower_failures)
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""

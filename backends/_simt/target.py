@@ -7,35 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm.ops import LOWERING, Ctx
+from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.math import lower_math
-from quadrants_lab.backends.lower.tasks import lower_tasks
+from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
-
-
-WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that shuffles move
-
-
-def lowering(options: CompileOptions, shape: Shape, math: Pass | None = None) -> tuple[Pass, ...]:
-    """The passes of a target. ``math``: the target's own pass for elementary functions."""
-    shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
-    arrays = (lower_local_arrays,) if shape.local_arrays else ()
-    return (
-        *shape.first(options), *arrays, lower_adstacks(Layout()), math or lower_math(), *LOWERING,
-        lower_tasks(shares), lower_failures,
-    )  # fmt: skip
 
 
 class Target(ABC):
@@ -65,7 +47,7 @@ class Target(ABC):
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that replace what the target has no instruction for."""
-        return lowering(options, self.shape)
+        return self.shape.lowering(options, LowerMath())
 
     @abstractmethod
     def head(self, program: Program, group: int, frame_bytes: int) -> str:

@@ -4,7 +4,6 @@ from functools import partial
 
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
-from quadrants_lab.backends._llvm.ops import LOWERING
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
@@ -13,15 +12,10 @@ from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_functi
 from quadrants_lab.backends.cpu.rows import iterations, rows, saturated_product
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.casts import ESTIMATED, lower_formulas
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.math import lower_math
+from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import u64
 
 _emit_in_lanes, _groups = lazily("backends.cpu.lanes.task", "emit"), lazily("backends.cpu.lanes.task", "groups")
 _one_place_row = lazily("backends.cpu.lanes.one_place", "row_of")
@@ -190,12 +184,7 @@ def lowered(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
 
 def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
     """The passes from a kernel to what the emitters have spellings for, on this processor."""
-    roots = (lower_formulas(own=ESTIMATED),) if options.fast_math else ()
-    schedule = CpuSchedule(jit.vector_bytes() // 4, options.reproducible)
-    return (
-        lower_local_arrays, schedule, lower_adstacks(Layout(u64, lanes=False)), lower_lanes, lower_math(), *roots,
-        *LOWERING,
-    )  # fmt: skip
+    return devices.cpu(CpuSchedule(jit.vector_bytes() // 4, options.reproducible), lower_lanes, options)
 
 
 def lower_lanes(kernel: N.Kernel) -> N.Kernel:

@@ -12,11 +12,10 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
-from quadrants_lab.backends.lower.near_sines import lower_near_sines
+from quadrants_lab.backends.lower.devices import cuda_math
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -66,8 +65,8 @@ def machine(chip: int) -> Any:
 
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
-    """See `_simt.target.lowering`."""
-    return target.lowering(options, SHAPE, lower_near_sines if options.fast_math else None)
+    """See `lower.devices.simt`."""
+    return SHAPE.lowering(options, cuda_math(options))
 
 
 # match.all.sync needs the whole warp: where a part of it is active, the answer is no

@@ -20,30 +20,31 @@ from quadrants_lab.backends.boxes import inline
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
 _NEIGHBOURS = 64  # threads that access neighbouring elements; the number of threads is a multiple of it
-NOTHING: Mapping[str, Collection[DType]] = {}
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
 
-def lower_tasks(group_ops: Mapping[str, Collection[DType]] = NOTHING) -> N.Pass:
-    """``group_ops``: by operation, the dtypes for which a group of threads can combine its shares of a reduction."""
+@dataclass(frozen=True, slots=True)
+class LowerTasks(Parametrised):
+    """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that a
+    task only reduces into gets the share of each thread once, behind the thread's last iteration. Where the schedule
+    says so, a thread runs several iterations in step, each statement for all of them, so that their loads overlap. The
+    iterations of `_NEIGHBOURS` threads lie in a row. ``group``: pairs of an operation and the dtypes for which a group
+    of threads can combine its shares of a reduction."""
 
-    def lower_tasks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that
-        a task only reduces into gets the share of each thread once, behind the thread's last iteration. Where the
-        schedule says so, a thread runs several iterations in step, each statement for all of them, so that their loads
-        overlap. The iterations of `_NEIGHBOURS` threads lie in a row."""
+    group: tuple[tuple[str, tuple[DType, ...]], ...] = ()
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
         b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
-        body = tuple(_task(b, kernel, t, buffers, group_ops) for t in kernel.tasks)
+        body = tuple(_task(b, kernel, t, buffers, dict(self.group)) for t in kernel.tasks)
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
-
-    return lower_tasks
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,7 +309,7 @@ class If(Control):
 class For(Loop):
     """A serial counted loop: index = begin, begin+1, ..., end-1, or downwards with ``reverse``. It has no iteration if
     end <= begin. ``threads``: the iterations are the threads of a block, in any order. ``step``: each iteration adds it
-    to the index instead of 1. Only `lower_tasks` makes such loops: the step is positive, and the index begins at 0 or
+    to the index instead of 1. Only `LowerTasks` makes such loops: the step is positive, and the index begins at 0 or
     above and does not overflow."""
 
     form = (
@@ -356,7 +356,7 @@ class Offload(Scheduled):
     ``block_dim``: so many iterations, in row-major order, are a block. They wait for each other at `Barrier`s and share
     buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
 
-    `lower_tasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
+    `LowerTasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
     ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
     """
 

@@ -31,7 +31,8 @@ def is_library(prim: str, t: DType) -> bool:
 
 
 def lower_lanes(kernel: N.Kernel) -> N.Kernel:
-    """See `lower.devices.lower_lanes`."""
+    """Guarantees that elementary functions of values that differ between lanes are calls; others are left to the C
+    library."""
     divergent: set[int] = set()
     for task in kernel.tasks:
         if task.lanes:

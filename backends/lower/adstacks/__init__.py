@@ -16,23 +16,23 @@ counters, `lockstep` stacks that share a counter, and `loops` stacks whose slots
 from quadrants_lab.backends.lower.adstacks.layout import Layout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk
-
-__all__ = ["Layout", "lower_adstacks", "stores_slots"]
 
 # a kernel without adstacks imports nothing for them
 _lowered = lazily("backends.lower.adstacks.lowering", "lowered")
 
 
-def lower_adstacks(layout: Layout) -> N.Pass:
-    def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
-        backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the
-        store that they become."""
-        stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
-        return _lowered(kernel, layout) if stacks else kernel
+@dataclass(frozen=True, slots=True)
+class LowerAdstacks(Layout, Parametrised):
+    """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
+    backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the store
+    that they become."""
 
-    return lower_adstacks
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
+        return _lowered(kernel, self) if stacks else kernel
 
 
 def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:
