@@ -61,13 +61,14 @@ class CpuSchedule(Parametrised):
         alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
         if not task.steps and not alike:
             lanes, reason = choose.lanes_of(kernel, task, {*shares}, {*names}, 4 * self.width)
+        why = "; ".join(filter(None, (f"{lanes} lanes: {reason}" if lanes else "", why)))
         copied = () if task.colour_rows else names
         ways = _sums(task, lanes, grain, exact) if copied else ""
         searched = copied and not lanes and not self.reproducible and ways != "alone"
         return replace(
             task, lanes=lanes, shares=tuple(shares.items()), copies=copied, sums=ways,
             one_place=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
-            grain=BLOCK if task.steps else grain, timed=not exact, why="; ".join(filter(None, (reason, why))),
+            grain=BLOCK if task.steps else grain, timed=not exact, why=why,
         )  # fmt: skip
 
 

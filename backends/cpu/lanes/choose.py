@@ -43,7 +43,7 @@ def lanes_of(
     one, all_ = _Prices(task, found, reduced, copied, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
         return 0, ""
-    why = f"lanes: {_reason(task)}"
+    why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
         return lanes, why  # several vectors would use too many cache lines
     return lanes * _vectors(task, lanes, vector_bytes), why
