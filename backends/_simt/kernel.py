@@ -1,18 +1,15 @@
 """The LLVM module of a kernel, with one function for each of its programs (`_gpu.programs`)."""
 
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregatedAtomics
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Module
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
-from quadrants_lab.backends._simt.reduce import COMBINED_BY
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
-from quadrants_lab.backends.lower.devices import WIDE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -27,7 +24,6 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
     unit = Unit(kernel, options, state.layout.frame)
-    aggregated = AggregatedAtomics(kernel, unit.ranges, WIDE, COMBINED_BY) if target.aggregates else ()
     made = programs(kernel)
     for program in made:
         group = target.shape.group_of(program, stores_slots(kernel, program.task.body))
@@ -35,7 +31,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
         for line in target.prologue:
             fn.put(line)
         fn.stmt = program.task.id
-        body = SimtBody(fn, unit, state, target, program, group, aggregated)
+        body = SimtBody(fn, unit, state, target, program, group)
         _PROGRAMS[program.kind](body, program)
         if program.kind != "range":
             fn.start("leave")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
@@ -17,8 +18,8 @@ class Shape:
     start for each that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
     (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
     copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
-    are sure to form a warp, 1 where that is not known. ``local_arrays``: vectors at indices of the run time lie in the
-    thread's memory."""
+    are sure to form a warp, in which they aggregate atomics, 1 where that is not known. ``local_arrays``: vectors at
+    indices of the run time lie in the thread's memory."""
 
     group: int
     waves: int
@@ -35,7 +36,8 @@ class Shape:
 
     def lowering(self, options: CompileOptions, math: N.Pass) -> tuple[N.Pass, ...]:
         """See `devices.simt`."""
-        return devices.simt(self.first(options), self.local_arrays, math, lower_failures)
+        aggregate = (AggregateAtomics(devices.WIDE, devices.EXCHANGED),) if self.warp > 1 else ()
+        return devices.simt(self.first(options), self.local_arrays, math, (lower_failures, *aggregate))
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""

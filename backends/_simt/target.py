@@ -25,8 +25,7 @@ class Target(ABC):
 
     ``warp``: the threads that run in lockstep and can shuffle, 1 where none can. ``global_space``: LLVM's number of the
     address space of device memory. ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`.
-    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves. ``aggregates``:
-    whether there is `same_address`.
+    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Target(ABC):
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
-    aggregates = False
     shape: Shape
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: boo
     """The module of an offloaded kernel. ``lines``: instructions name the line of the user's source."""
     kernel = lower(kernel, target.lowering(options), options)
     m = Module(kernel.functions, target, lines)
-    layout, plan = L.gpu_layout(kernel), Plan(kernel, target.aggregates)
+    layout, plan = L.gpu_layout(kernel), Plan(kernel)
     for program in programs(kernel):
         fn = Function(m, m.void, (), program.name, span=program.task.span)
         body = Body(fn, FrameReader(fn, kernel, layout), plan, not options.fast_math, program.kind == "range")

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.lower import devices
+from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f32, f64
@@ -56,8 +58,9 @@ class Target:
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that replace what SPIR-V, or this device, does not have."""
         adds = tuple(t for t, can in ((f32, self.atomic_f32_add), (f64, self.atomic_f64_add)) if can)
+        last = (AggregateAtomics(SUMMED, ("add",), bits=32),) if self.aggregates else ()
         return devices.vulkan(
-            self.first(options), self.native_sine, self.subgroups, adds, lower_failures, options
+            self.first(options), self.native_sine, self.subgroups, adds, lower_failures, last, options
         )
 
 

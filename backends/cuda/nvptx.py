@@ -85,7 +85,6 @@ class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
-    aggregates = True
     shape = SHAPE
     global_space = 1
     block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions use some of the rest

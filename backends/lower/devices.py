@@ -17,6 +17,7 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
 Passes = tuple[Pass, ...]
 
 WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads of LLVM's GPUs exchange
+EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which they combine values
 
 # for LLVM, after elementary functions, which each of its devices has its own way with
 LLVM: Passes = (
@@ -58,14 +59,14 @@ def first(schedule: Pass, group: int, subgroup: int, options: CompileOptions) ->
     return LowerBlocks(group), LowerLongSums(subgroup if options.fast_math else 1), schedule
 
 
-def simt(first: Passes, local_arrays: bool, math: Pass, lower_failures: Pass) -> Passes:
+def simt(first: Passes, local_arrays: bool, math: Pass, last: Passes) -> Passes:
     """CUDA and AMDGPU. ``local_arrays``: vectors at indices of the run time lie in the thread's memory; ``math``: the
-    pass for elementary functions."""
+    pass for elementary functions; ``last``: for failures and, where threads can, for atomics of a warp."""
     from quadrants_lab.backends.lower.tasks import LowerTasks
 
     arrays = (lower_local_arrays,) if local_arrays else ()
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
-    return *first, *arrays, LowerAdstacks(), math, *LLVM, LowerTasks(shares), lower_failures
+    return *first, *arrays, LowerAdstacks(), math, *LLVM, LowerTasks(shares), *last
 
 
 def amdgpu_math(options: CompileOptions) -> Pass:
@@ -81,12 +82,12 @@ def cuda_math(options: CompileOptions) -> Pass:
 
 def vulkan(
     first: Passes, native_sine: bool, subgroups: bool, float_adds: tuple[DType, ...], lower_failures: Pass,
-    options: CompileOptions,
+    last: Passes, options: CompileOptions,
 ) -> Passes:  # fmt: skip
     """Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
     are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
     ``native_sine``: the device's sine is accurate near zero; ``subgroups``: threads of a subgroup can add up;
-    ``float_adds``: the float dtypes with an atomic addition."""
+    ``float_adds``: the float dtypes with an atomic addition; ``last``: for atomics of a subgroup, where threads can."""
     from quadrants_lab.backends.lower.atomics import INTEGER, LowerAtomics
     from quadrants_lab.backends.lower.long_sums import SUMMED
     from quadrants_lab.backends.lower.near_sines import lower_near_sines
@@ -101,7 +102,7 @@ def vulkan(
         *((lower_near_sines,) if native_sine and fast else ()), LowerMath(MATH, near=fast, unit=native_sine),
         LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
-        LowerTasks((("add", SUMMED),) if subgroups else ()), lower_failures, LowerAtomics(native),
+        LowerTasks((("add", SUMMED),) if subgroups else ()), lower_failures, LowerAtomics(native), *last,
     )  # fmt: skip
 
 

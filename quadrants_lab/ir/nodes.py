@@ -111,14 +111,15 @@ class Atomic(Read, Write, Value):
     enough. ``reach``: only iterations whose first index is at most so far from this one's touch it; -1 where that is
     not known. ``sweep``, if it is not 0: the iterations may make this atomic in a loop of its own before all else,
     since its operands can be computed again, and atomics of the same number in one row go to different elements.
-    """
+    ``together``: threads of a warp or subgroup that are at one element combine their values first."""
 
-    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}"
+    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}{together?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
     reach: int = field(default=-1, kw_only=True)
     sweep: int = field(default=0, kw_only=True)
+    together: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)

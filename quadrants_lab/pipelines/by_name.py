@@ -15,6 +15,7 @@ from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
 from quadrants_lab.backends.cpu.lanes.functions import lower_lanes
@@ -95,11 +96,12 @@ PASSES: dict[str, Pass] = {
         split_pushing, put_back, LowerBlocks(), LowerLongSums(), LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
-        LowerTasks(), LowerAdstacks(),
+        LowerTasks(), LowerAdstacks(), AggregateAtomics(),
     )
 }
 
 _FAST = CompileOptions()
+_WARP = AggregateAtomics(devices.WIDE, devices.EXCHANGED)
 _GPU = devices.first(GpuSchedule(), 64, 32, _FAST)
 
 PIPELINES: dict[str, Passes] = {
@@ -112,9 +114,9 @@ PIPELINES: dict[str, Passes] = {
     "counting": (PASSES["counting_kernel"], *COUNTING),
     "cpu": devices.cpu(CpuSchedule(8), lower_lanes, _FAST),
     "c": devices.c(),
-    "cuda": devices.simt(_GPU, True, devices.cuda_math(_FAST), lower_failures),
-    "amdgpu": devices.simt(_GPU, False, devices.amdgpu_math(_FAST), lower_failures),
-    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, _FAST),
+    "cuda": devices.simt(_GPU, True, devices.cuda_math(_FAST), (lower_failures, _WARP)),
+    "amdgpu": devices.simt(_GPU, False, devices.amdgpu_math(_FAST), (lower_failures,)),
+    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, (), _FAST),
     "metal": devices.metal(lower_failures),
 }
 _NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")
