@@ -9,15 +9,15 @@ Pushes are straight-line code: a push beyond capacity writes to the last slot an
 forward slice and reverse, becomes the only comparison of depths with capacities: an iteration that is over capacity on
 any stack reports that (`Overflow`) and skips the reverse.
 
-A backend chooses a `Layout`. `lowering` goes through the tasks; it has the memory and the comparison. `depths` has the
+A backend chooses the layout. `lowering` goes through the tasks; it has the memory and the comparison. `depths` has the
 counters, `lockstep` stacks that share a counter, and `loops` stacks whose slots the trips of loops number.
 """
 
-from quadrants_lab.backends.lower.adstacks.layout import Layout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, u32
 from quadrants_lab.ir.walk import walk
 
 # a kernel without adstacks imports nothing for them
@@ -25,10 +25,20 @@ _lowered = lazily("backends.lower.adstacks.lowering", "lowered")
 
 
 @dataclass(frozen=True, slots=True)
-class LowerAdstacks(Layout, Parametrised):
+class LowerAdstacks(Parametrised):
     """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
     backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the store
-    that they become."""
+    that they become.
+
+    ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots are indexed [slot][lane], because many
+    iterations run at a time; else [slot], except in tasks that run in lanes. ``lockstep``: stacks that are pushed and
+    popped together share a counter and lie beside each other, so that an access may move up to four of a dtype.
+    ``numbered``: there is no counter where trips of loops number the slots."""
+
+    counter: DType = u32
+    lanes: bool = True
+    lockstep: bool = False
+    numbered: bool = False
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))

@@ -5,15 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quadrants_lab.backends.lower.adstacks import depths
-from quadrants_lab.backends.lower.adstacks.layout import Layout
+from quadrants_lab.backends.lower.adstacks import LowerAdstacks, depths
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1, u32
 from quadrants_lab.ir.walk import map_blocks, walk
 
 
-def lowered(kernel: N.Kernel, layout: Layout) -> N.Kernel:
+def lowered(kernel: N.Kernel, layout: LowerAdstacks) -> N.Kernel:
     buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id
     body: list[N.Stmt] = []
     number = 0
