@@ -36,7 +36,10 @@ def test_lanes_name_the_functions() -> None:
         for i in x:
             x[i] = qd.sin(x[i]) + qd.exp(x[i])
     sines()
-    assert f"{4 * jit.vector_bytes() // 4} lanes: sin, exp; a thread takes " in sentence(sines)
+    lanes = jit.vector_bytes()  # four vectors of f32
+    assert f"{lanes} lanes: sin, exp; a thread takes " in sentence(sines)
+    assert f'offload struct_for lanes {lanes} grain' in sines.ir("cpu schedule")
+    assert f'why "{lanes} lanes: sin, exp"' in sines.ir("after cpu schedule")
 
 
 def test_straight_code_is_left_to_llvm() -> None:
