@@ -1,13 +1,11 @@
-"""A rough estimate of the cycles that a block takes. It decides how many iterations are worth waking a worker for, and
-which iterations a GPU's thread runs in step."""
+"""A rough estimate of the cycles that a block takes, by which devices schedule their tasks, and of its size."""
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.walk import walk
 
 _COST: dict[type, int] = {N.Load: 3, N.Store: 3, N.Atomic: 12, N.Random: 20, N.Print: 500}
-_CHEAP = 60  # the most cycles of a short iteration
-_PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
-IN_STEP = 4  # short iterations that a GPU's thread runs in step
+_LARGE = 1000  # statements
 
 
 def constants(block: N.Block) -> dict[int, int]:
@@ -34,10 +32,7 @@ def estimate(block: N.Block, known: dict[int, int] | None = None) -> tuple[int, 
     return total, exact
 
 
-def short(task: N.Offload) -> bool:
-    """Whether a GPU's thread should run iterations of the task in step: they are short, straight code that reads
-    memory."""
-    block = task.body
-    plain = task.kind != "serial" and all(isinstance(s, _PLAIN) for s in block[:-1])
-    loads = sum(isinstance(s, (N.Load, N.Atomic)) for s in block)
-    return plain and 0 < loads <= 8 and estimate(block)[0] <= _CHEAP
+def large(block: N.Block) -> bool:
+    """Whether a loop over the block would take LLVM too long: the time of its vectoriser grows with the square of the
+    statements, and so does the time to choose registers for all the constants that it hoists out of the loop."""
+    return sum(1 for _ in walk(block)) > _LARGE

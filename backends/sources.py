@@ -10,6 +10,7 @@ from quadrants_lab import errors
 from quadrants_lab.backends.disk_cache import STARTED
 
 _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve().parent
+_LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays"))
 # the folders of the package whose code handles a kernel before it gets to a backend
 _OF_IR = (
     "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
@@ -21,7 +22,7 @@ def digest(*folders: str, also: bytes = b"") -> str:
     """A hash of the source text of this folder, of the ``folders`` within it, of lowerings and of the analyses that
     they use, and of ``also``."""
     made = hashlib.sha256(also)
-    for folder in (_HERE, _HERE / "lower", _PACKAGE / "analysis", *(_HERE / name for name in folders)):
+    for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", *(_HERE / name for name in folders)):
         for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
             with open(folder / name, "rb", buffering=0) as file:
                 made.update(file.read())
@@ -34,7 +35,7 @@ def of_ir() -> str:
     file, because reading the files takes longer. "" where there are no sources, or they changed while this process
     runs, which may have imported the old ones."""
     parts = [sys.version, sys.modules["numpy"].__version__]
-    for folder in (_HERE, _HERE / "lower", _HERE / "lower/adstacks", *(_PACKAGE / name for name in _OF_IR)):
+    for folder in (_HERE, *_LOWER, *(_PACKAGE / name for name in _OF_IR)):
         found = sorted((e.name, e.stat()) for e in os.scandir(folder) if e.name.endswith(".py"))
         if not found or any(status.st_mtime_ns >= STARTED for _, status in found):
             return ""

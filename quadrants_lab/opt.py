@@ -9,6 +9,7 @@ from textwrap import fill
 from quadrants_lab.errors import Label, QuadrantsError, render
 from quadrants_lab.ir.deep_recursion import deeply_recursive
 from quadrants_lab.ir.parse import ParseError, parse_kernel
+from quadrants_lab.ir.passes import written
 from quadrants_lab.ir.text import print_kernel
 from quadrants_lab.ir.verify import VerifyError
 from quadrants_lab.passes.pipeline import pass_name, run
@@ -16,9 +17,9 @@ from quadrants_lab.pipelines.by_name import PASSES, PIPELINES, passes_by_name
 
 
 def help_text() -> str:
-    """One paragraph for each pass, then one for each pipeline with the names of its passes."""
+    """One paragraph for each pass, then one for each pipeline with its passes."""
     rows = {name: (getdoc(fn) or "").split("\n\n")[0] for name, fn in PASSES.items()}
-    rows |= {name: ", ".join(fn.__name__ for fn in fns) for name, fns in PIPELINES.items()}
+    rows |= {name: ", ".join(map(written, fns)) for name, fns in PIPELINES.items()}
     return "\n".join(fill(f"{name:25}{text}", 110, subsequent_indent=" " * 25) for name, text in rows.items())
 
 
@@ -33,6 +34,9 @@ def opt(names: str, file: str, verify: bool) -> int:
         passes = passes_by_name(names) if names else ()
     except KeyError as e:
         print(f"no pass {e.args[0]!r}: there are {', '.join((*PASSES, *PIPELINES))}", file=sys.stderr)
+        return 2
+    except ValueError as e:
+        print(e, file=sys.stderr)
         return 2
     shown = "<stdin>" if file == "-" else file
     try:

@@ -75,6 +75,25 @@ def test_names_may_have_hyphens_and_pipelines_have_names(opt):
     assert "atomic add @x.grad[%2], %13 private" in out
 
 
+def test_passes_have_arguments_in_braces(opt):
+    sines = TEXT.replace("add %3, %3", "sin %3").replace("const 4\n", "const 4000\n").replace("[4]", "[4000]")
+    assert "offload range_for lanes 32 grain 689 why \"32 lanes: sin\" bounds {" in opt("cpu-schedule{width=8}", sines)[1]
+    assert "offload range_for grain 689 bounds {" in opt("cpu-schedule{width=0}", sines)[1]
+    assert opt("cse, cpu-schedule{width=8 reproducible=true},dce")[0] == 0
+
+
+@pytest.mark.parametrize("device", ["cpu", "c", "cuda", "amdgpu", "vulkan", "metal"])
+def test_every_pass_of_a_device_reads_back_what_it_writes(device):
+    from quadrants_lab.ir.passes import Parametrised, written
+    from quadrants_lab.pipelines.by_name import PIPELINES, passes_by_name
+    passes = PIPELINES[device]
+    read = passes_by_name(", ".join(map(written, passes)))
+    assert [*map(written, read)] == [*map(written, passes)]
+    assert any("{" in written(fn) for fn in passes)
+    for fn, same in zip(passes, read, strict=True):
+        assert not isinstance(fn, Parametrised) or fn == same
+
+
 def test_standard_input(opt, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO(TEXT))
     assert main(["opt", "-p", "cse", "-"]) == 0
@@ -104,6 +123,10 @@ WRONG = {
     "the IR": ("cse", TEXT.replace("store @x[%2], %4", "store @x[%2], %7"), INVISIBLE),
     # which a pass assumes not to be, and would end in a KeyError
     "an id": ("cse", TEXT.replace("load @x[%2]", "load @x[%9]"), INVISIBLE.partition("%7")[0]),
+    "an argument": ("lower-casts{call=true}", TEXT, "lower-casts has no argument 'call': it has saturates, "),
+    "its value": ("lower-casts{calls=3}", TEXT, "'calls' of lower-casts is no int: 3"),
+    "a brace": ("lower-casts{calls=true", TEXT, "expected names of passes with commas between, and found "),
+    "a pass without arguments": ("cse{n=1}", TEXT, "cse has no argument 'n': it has none"),
     "the stage": ("lower_tasks", SERIAL, "k.qlir: pass 'lower tasks' does not take this kernel (AttributeError: "),
 }
 

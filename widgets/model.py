@@ -231,7 +231,8 @@ class RooflineView:
 class LaunchView:
     """One launch. ``mode``: "forward" or "gradient". ``seconds``: of the launch itself. ``times``: the known times of
     compilation and launches, by one clock. ``place``: the backend. ``compared``: the same launch on several backends,
-    first on its own; empty without --arch. ``roofline``: None if the launch failed."""
+    first on its own; empty without --arch. ``roofline``: None if the launch failed. ``schedule``: where each task
+    stands, and what the device does with it and why."""
 
     mode: str
     seconds: float
@@ -242,6 +243,7 @@ class LaunchView:
     compared: list[BackendRun] = field(default_factory=list)
     times: list[tuple[str, float]] = field(default_factory=list)
     roofline: Lazy[RooflineView] | None = None
+    schedule: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -26,17 +26,22 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
 
 
 def launch(view: LaunchView, request: str = "") -> str:
-    """One launch: times, scalars and arrays. ``request``: for its roofline."""
+    """One launch: times, what the device does with its tasks, scalars and arrays. ``request``: for its roofline."""
     given = "".join(f'<span class="chip"><code>{esc(k)}</code> = {esc(v)}</span>' for k, v in view.arguments)
     where = f" on {esc(view.place)}" if view.place else ""
     took = "" if view.times else seconds(view.seconds)
     head = f'<h4>{esc(view.mode)} <span class="muted">{took}{where}</span></h4>'
-    head += chips([(name, seconds(value)) for name, value in view.times])
+    head += chips([(name, seconds(value)) for name, value in view.times]) + _schedule(view.schedule)
     parts = [head, f'<p class="chips">{given}</p>' if given else ""]
     parts += [backends(view.compared) if view.compared else ""]
     parts += [arrays(view.arrays, view.compared[1:]) if view.arrays else ""]
     parts += [chips(view.sizes), _near(view, request) if view.roofline else ""]
     return "".join(parts)
+
+
+def _schedule(rows: Sequence[tuple[str, str]]) -> str:
+    """What the device does with each task, in a sentence each."""
+    return "".join(f'<p class="foot">{esc(where)}: {esc(what)}</p>' for where, what in rows)
 
 
 def _near(view: LaunchView, request: str) -> str:

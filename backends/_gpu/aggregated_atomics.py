@@ -5,12 +5,14 @@ This pays where many threads change one element: a hot cell, or, in a gradient, 
 threads read in the same trip.
 """
 
-from collections.abc import Collection
+from dataclasses import replace
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
-from quadrants_lab.ir.walk import uses
+from quadrants_lab.ir.walk import rewrite, types_of, uses
 
 _WARP = 32  # threads of a warp on most devices
 # of the atomics of a block whose indices come from data: aggregating makes code long, and in a block with more of them,
@@ -18,40 +20,59 @@ _WARP = 32  # threads of a warp on most devices
 _MOST = 8
 
 
-class AggregatedAtomics:
-    """The atomic operations of a lowered kernel that are worth aggregating: their old value is unused, and their index
-    comes from data or is the same for all threads (an index made of the thread's number differs within a warp).
-    ``types``, ``ops``: the dtypes and operations that threads of a warp can combine."""
+@dataclass(frozen=True, slots=True)
+class AggregateAtomics(Parametrised):
+    """Marks the atomic operations of a lowered kernel that are worth aggregating: many threads run them, their old
+    value is unused, and their index comes from data or is the same for all threads (an index made of the thread's
+    number differs within a warp). ``types``, ``ops``: the dtypes and operations that threads of a warp can combine.
+    ``bits``: the most bits of an index."""
 
-    def __init__(self, kernel: N.Kernel, ranges: Ranges, types: Collection[DType], ops: Collection[str]) -> None:
+    types: tuple[DType, ...] = ()
+    ops: tuple[str, ...] = ()
+    bits: int = 64
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        found = _Search(self, kernel).ids
+        if not found:
+            return kernel
+
+        def mark(s: N.Stmt) -> N.Stmt:
+            return replace(s, together=True) if isinstance(s, N.Atomic) and s.id in found else s
+
+        return replace(kernel, body=rewrite(kernel.body, mark))
+
+
+class _Search:
+    """Finds the ``ids`` of the atomic operations that `AggregateAtomics` marks."""
+
+    def __init__(self, how: AggregateAtomics, kernel: N.Kernel) -> None:
+        self.how = how
         self.kernel = kernel
-        self.ranges = ranges
-        self.types = types
-        self.ops = ops
+        self.ranges = Ranges(kernel)
         self.uses = uses(kernel.body)
+        self.types = types_of(kernel.body)
         self._known: dict[int, frozenset[str]] = {}
-        self._ids: set[int] = set()
+        self.ids: set[int] = set()
         for task in kernel.tasks:
-            for block in task.blocks():
-                self._find(block)
-
-    def __contains__(self, s: object) -> bool:
-        return isinstance(s, N.Atomic) and s.id in self._ids
+            if task.kind == "threads":
+                self._find(task.body)
 
     def _find(self, block: N.Block) -> None:
         found = [s for s in block if isinstance(s, N.Atomic) and self._may_aggregate(s)]
         by_data = {s.id for s in found if any("data" in self._sources(i) for i in s.index)}
-        self._ids |= {s.id for s in found} - (by_data if len(by_data) > _MOST else set())
+        self.ids |= {s.id for s in found} - (by_data if len(by_data) > _MOST else set())
         for s in block:
             for inner in s.blocks():
                 self._find(inner)
 
     def _may_aggregate(self, s: N.Atomic) -> bool:
-        if s.private or s.op not in self.ops or s.type not in self.types or self.uses.get(s.id):
+        if s.private or s.op not in self.how.ops or s.type not in self.how.types or self.uses.get(s.id):
             return False
         if isinstance(self.ranges.defs.get(s.value), N.GroupReduce):  # it is aggregated already
             return False
         own = self.kernel.buffers[s.buffer].kind in ("local", "frame", "words")
+        if any(self.types[i].bits > self.how.bits for i in s.index):
+            return False
         return not own and not any("thread" in self._sources(i) for i in s.index)
 
     def _sources(self, v: int) -> frozenset[str]:

@@ -8,7 +8,6 @@ from quadrants_lab.backends._gpu.layout import gpu_layout
 from quadrants_lab.backends._gpu.programs import programs
 from quadrants_lab.backends._gpu.stacks import in_heap_order
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import IN_STEP, short
 from quadrants_lab.backends.disk_cache import Keep
 from quadrants_lab.backends.launch import Executable
 from quadrants_lab.backends.reductions import reductions
@@ -25,13 +24,13 @@ class GpuExecutable(Executable):
     For each task: ``stacks``: its adstacks in heap order; ``totals``: its number of iterations, None where that differs
     from launch to launch; ``stacked``: whether it stores values on adstacks; ``reducing``: whether it reduces into a
     scalar; ``looping``: whether it has loops in its iterations; ``in_step``: the number of iterations that a thread
-    runs at once (`lower.tasks`), 1 unless ``steps``.
+    runs at once. The kernel has its schedule.
 
     ``sizing_args``: the scalar arguments on which group counts depend. ``draws``: whether it draws random numbers.
     """
 
     def __init__(
-        self, kernel: N.Kernel, make: Callable[[], bytes], cached: bytes | None, keep: Keep, steps: bool = False
+        self, kernel: N.Kernel, make: Callable[[], bytes], cached: bytes | None, keep: Keep
     ) -> None:
         super().__init__(kernel)
         self._make, self._keep = make, keep
@@ -45,7 +44,7 @@ class GpuExecutable(Executable):
         self.stacks = [in_heap_order(t) for t in self.tasks]
         self.stacked = [any(not s.count_only for s in stacks) for stacks in self.stacks]
         self.reducing = [bool(reductions(kernel, t.body)) for t in self.tasks]
-        self.in_step = [IN_STEP if steps and short(t) else 1 for t in self.tasks]
+        self.in_step = [max(1, t.in_step) for t in self.tasks]
         self.looping = [any(isinstance(s, N.Loop) for s in walk(t.body)) for t in self.tasks]
         bounds = [s for p in self.programs if p.inline for s in p.task.bounds]
         self.sizing_args = {s.arg for s in bounds if isinstance(s, N.ArgLoad)}

@@ -1,18 +1,12 @@
 """Primitives as LLVM instructions, from their spelling in `prims.PRIMS`: the name of an instruction, a comparison, an
 ``llvm.*`` intrinsic, or ``@name``, which is a row of `SEQUENCES`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from quadrants_lab.analysis.ranges import Range, result
 from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
-from quadrants_lab.backends.lower.casts import NOTHING, lower_casts, lower_formulas
-from quadrants_lab.backends.lower.integers import lower_division, lower_integers
-from quadrants_lab.backends.lower.math import lower_math
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.backends.lower.rewrite import Rule
-from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, f16, f32, f64, u1
@@ -118,7 +112,7 @@ _LIBRARY = {f32: "f", f64: ""}  # what C's and NVIDIA's names of functions end w
 def library(name: str, t: DType) -> str:
     """The name of a math library's function on ``t``. Raises TypeError for f16, of which there are none."""
     if t not in _LIBRARY:
-        raise TypeError(f"no library has {name} of {t}: `lower_math` must run first, which computes f16 in f32")
+        raise TypeError(f"no library has {name} of {t}: `LowerMath` must run first, which computes f16 in f32")
     return name + _LIBRARY[t]
 
 
@@ -191,16 +185,3 @@ SEQUENCES: dict[str, Callable[[Ctx], str]] = {
     "@cast": _cast,
     "@bitcast": lambda c: c.convert("bitcast", c.args[0], c.t, c.out),
 }
-
-
-def lowering(*functions: str, near: bool = False, own: Mapping[str, Rule] = NOTHING) -> tuple[Pass, ...]:
-    """The passes that take away what this emitter has no spelling for. ``functions`` and ``near``: elementary functions
-    that the target lacks besides those of f16, see `lower_math`; ``own``: see `lower_formulas`."""
-    return (
-        lower_math(*functions, near=near),
-        lower_random,
-        lower_formulas("rsqrt", "isnan", "isinf", "custom_jvp", own=own),
-        lower_division(),
-        lower_integers,
-        lower_casts(saturates=True),
-    )

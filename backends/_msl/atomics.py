@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.helpers import Helper
-from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
-from quadrants_lab.ir.types import DType, f32, i32, i64, u32, u64
+from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._msl.body import Body
 
-LOWERING = lower_atomics(
-    dict.fromkeys((i32, u32), INTEGER) | dict.fromkeys((i64, u64), (*INTEGER, "mul")) | {f32: ("add", "exchange")}
-)
 _R = "memory_order_relaxed"
 
 

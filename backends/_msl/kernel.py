@@ -6,15 +6,12 @@ from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
-from quadrants_lab.backends._msl import atomics, expr as X
+from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
-from quadrants_lab.backends._msl.ops import LOWERING as OPERATIONS
-from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks, stores_slots
-from quadrants_lab.backends.lower.shallow import shallow
-from quadrants_lab.backends.lower.tasks import lower_tasks
+from quadrants_lab.backends.lower import devices, lower
+from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -22,10 +19,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f64
 from quadrants_lab.ir.walk import walk
 
-LOWERING: tuple[N.Pass, ...] = (
-    lower_adstacks(Layout(lockstep=True, numbered=True)), shallow, *OPERATIONS, lower_tasks(), lower_failures,
-    atomics.LOWERING,
-)  # fmt: skip
+LOWERING = devices.metal(lower_failures)
 _ONCE = "device Frame& f [[buffer(0)]]"
 _MANY = f"{_ONCE}, uint lane [[thread_position_in_grid]], uint lanes [[threads_per_grid]]"
 

@@ -1,14 +1,13 @@
-"""Scalar primitives (`ir.prims`) to MSL expressions; the passes of `LOWERING` replace those that have no spelling here.
+"""Scalar primitives (`ir.prims`) to MSL expressions; the passes of `lower.devices.metal` replace those that have
+no spelling here.
 
 MSL computes integers of less than 32 bits as int, so their results are converted back.
 """
 
 from collections.abc import Callable
 
-from quadrants_lab.backends._clike.ops import lowering
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.expr import Expr
-from quadrants_lab.backends.lower.math import MATH
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType, u1
 
@@ -23,7 +22,6 @@ OPERATORS = {
     "i": {"quot": "/", "rem": "%", "and": "&", "or": "|", "xor": "^", **_ORDER},
     "b": {"and": "&&", "or": "||", "xor": "!=", "eq": "==", "ne": "!="},
 }
-LOWERING = lowering(functions=tuple(name for name in MATH if name not in FUNCTIONS))
 
 
 def emit(prim: str, out: DType, types: tuple[DType, ...], args: tuple[Expr, ...]) -> Expr:

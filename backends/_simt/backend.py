@@ -77,6 +77,6 @@ class SimtBackend:
 
         from quadrants_lab.backends.sources import digest
 
-        sources = digest("_gpu", "_llvm", "_simt", "lower/adstacks", self._name, also=also)
+        sources = digest("_gpu", "_llvm", "_simt", self._name, also=also)
         chip = self._module(self._driver).current().code_name
         return f"{self._name}/{chip}/llvm{llvm.llvm_version_info}/{sources}"

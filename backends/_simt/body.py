@@ -1,7 +1,6 @@
 """The code of a program. Its parameter %frame is a read-only copy of the launch frame; what programs write lies in
 %state: status, failure, "temp" and "ret" buffers, and boxes of iterations."""
 
-from collections.abc import Container
 from math import prod
 
 from quadrants_lab.backends._gpu import layout as L
@@ -16,20 +15,18 @@ from quadrants_lab.ir import nodes as N
 
 
 class SimtBody(Body):
-    """``thread`` is an i32; ``group``: the threads of a group; ``aggregated``: atomics to aggregate in a warp."""
+    """``thread`` is an i32; ``group``: the threads of a group."""
 
     polls = False
 
     def __init__(
-        self, fn: Function, unit: Unit, state: State, target: Target, program: Program, group: int,
-        aggregated: Container[N.Atomic],
-    ) -> None:  # fmt: skip
+        self, fn: Function, unit: Unit, state: State, target: Target, program: Program, group: int
+    ) -> None:
         super().__init__(fn, unit, program.kind == "range")
         self.state = state
         self.target = target
         self.program = program.name
         self.group = group
-        self.aggregated = aggregated if self.parallel else ()
         if program.task.block_dim:
             self.own = own_memory(unit.kernel, program.task, target.block_memory)
         self.in_step: N.Block | None = None  # the block that runs several iterations at once
@@ -59,7 +56,7 @@ class SimtBody(Body):
             self.define(stmt.id, t, whole)
         elif isinstance(stmt, N.Barrier):
             self.target.barrier(self.fn)
-        elif isinstance(stmt, N.Atomic) and stmt in self.aggregated:
+        elif isinstance(stmt, N.Atomic) and stmt.together:
             aggregated_atomic(self, stmt)
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)

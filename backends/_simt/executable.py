@@ -49,7 +49,7 @@ class SimtExecutable(GpuExecutable):
         self._driver = driver
         for made in driver.shape.first(options):
             kernel = made(kernel)
-        super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep, steps=True)
+        super().__init__(kernel, lambda: driver.build(kernel, options), cached, keep)
         self.shape: Shape = driver.shape
         self.options = options
         self.state = State(kernel)

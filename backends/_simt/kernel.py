@@ -1,14 +1,12 @@
 """The LLVM module of a kernel, with one function for each of its programs (`_gpu.programs`)."""
 
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregatedAtomics
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Module
 from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
-from quadrants_lab.backends._simt.reduce import COMBINED_BY
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends._simt.target import WIDE, Target
+from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
@@ -26,7 +24,6 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     mod.atomic_scope, mod.atomic_notes = target.atomic_scope, target.atomic_notes
     state = State(kernel)
     unit = Unit(kernel, options, state.layout.frame)
-    aggregated = AggregatedAtomics(kernel, unit.ranges, WIDE, COMBINED_BY) if target.aggregates else ()
     made = programs(kernel)
     for program in made:
         group = target.shape.group_of(program, stores_slots(kernel, program.task.body))
@@ -34,7 +31,7 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
         for line in target.prologue:
             fn.put(line)
         fn.stmt = program.task.id
-        body = SimtBody(fn, unit, state, target, program, group, aggregated)
+        body = SimtBody(fn, unit, state, target, program, group)
         _PROGRAMS[program.kind](body, program)
         if program.kind != "range":
             fn.start("leave")
@@ -79,7 +76,7 @@ def _range(body: SimtBody, program: Program) -> None:
     for p, value in zip(task.indices, box, strict=True):
         body.define(p.id, p.type, value)
     loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]
-    body.in_step = task.body[loops[0]].blocks()[0] if len(loops) > 1 else None
+    body.in_step = task.body[loops[0]].blocks()[0] if task.in_step else None
     parts = task.body[: loops[0]], task.body[loops[0] : loops[-1] + 1], task.body[loops[-1] + 1 :]
     for n, part in enumerate(parts):
         body.block((*part, task.body[-1]) if n < 2 else part)

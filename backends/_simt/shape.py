@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends.lower.blocks import lower_blocks
-from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.backends._gpu.schedule import GpuSchedule
+from quadrants_lab.backends.lower import devices
+from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 
@@ -16,8 +19,8 @@ class Shape:
     start for each that runs at a time. ``signals``: kernels may set a flag in the host's memory when they are done
     (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
     copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
-    are sure to form a warp, 1 where that is not known. ``local_arrays``: vectors at indices of the run time lie in the
-    thread's memory."""
+    are sure to form a warp, in which they aggregate atomics, 1 where that is not known. ``local_arrays``: vectors at
+    indices of the run time lie in the thread's memory."""
 
     group: int
     waves: int
@@ -29,9 +32,13 @@ class Shape:
     local_arrays: bool = False
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
-        """The passes that come first, and that the host runs too because they decide how many threads there are."""
-        blocks = lower_blocks(self.group if self.barriers else 0)
-        return blocks, lower_long_sums(self.warp if options.fast_math else 1)
+        """See `devices.first`."""
+        return devices.first(GpuSchedule(), self.group if self.barriers else 0, self.warp, options)
+
+    def lowering(self, options: CompileOptions, math: tuple[tuple[N.Pass, ...], LowerMath]) -> tuple[N.Pass, ...]:
+        """See `devices.simt`."""
+        aggregate = (AggregateAtomics(devices.WIDE, devices.EXCHANGED),) if self.warp > 1 else ()
+        return devices.simt(self.first(options), self.local_arrays, math, (lower_failures, *aggregate))
 
     def group_of(self, program: Program, stacked: bool) -> int:
         """The threads of a group of the program; ``stacked``: whether its task stores values on adstacks."""

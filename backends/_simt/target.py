@@ -7,45 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm import ops
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends.cost import short
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.tasks import lower_tasks
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._simt.body import SimtBody
-
-
-WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that shuffles move
-
-
-def lowering(
-    options: CompileOptions, shape: Shape, *functions: str, before: tuple[Pass, ...] = ()
-) -> tuple[Pass, ...]:
-    """The passes of a target. ``functions``: the elementary functions that it lacks; ``before``: its own passes, which
-    run while elementary functions are still those of the program."""
-    in_step: list[bool] = []
-
-    def layouts(kernel: N.Kernel) -> list[Layout]:
-        in_step[:] = map(short, kernel.tasks)
-        return [Layout()] * len(in_step)
-
-    shares = dict.fromkeys(("add", "mul", "min", "max", "and", "or", "xor"), WIDE)
-    arrays = (lower_local_arrays,) if shape.local_arrays else ()
-    return (
-        *shape.first(options), *arrays, lower_adstacks(layouts), *before,
-        *ops.lowering(*functions, near=options.fast_math), lower_tasks(shares, in_step), lower_failures,
-    )  # fmt: skip
 
 
 class Target(ABC):
@@ -53,8 +24,7 @@ class Target(ABC):
 
     ``warp``: the threads that run in lockstep and can shuffle, 1 where none can. ``global_space``: LLVM's number of the
     address space of device memory. ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`.
-    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves. ``aggregates``:
-    whether there is `same_address`.
+    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves.
     """
 
     name: str
@@ -67,7 +37,6 @@ class Target(ABC):
     atomic_scope = ""
     atomic_notes = ""
     prologue: tuple[str, ...] = ()
-    aggregates = False
     shape: Shape
 
     def __init__(self) -> None:

@@ -6,7 +6,6 @@ from quadrants_lab.backends._spirv import memory, opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
-from quadrants_lab.backends._spirv.ops import lowering
 from quadrants_lab.backends._spirv.outline import Plan
 from quadrants_lab.backends._spirv.target import Target
 from quadrants_lab.backends.layout import WORD
@@ -21,9 +20,9 @@ NOTHING = "nothing"  # the only entry point of a kernel without programs
 
 def module(kernel: N.Kernel, options: CompileOptions, target: Target, lines: bool = False) -> Module:
     """The module of an offloaded kernel. ``lines``: instructions name the line of the user's source."""
-    kernel = lower(kernel, lowering(options, target), options)
+    kernel = lower(kernel, target.lowering(options), options)
     m = Module(kernel.functions, target, lines)
-    layout, plan = L.gpu_layout(kernel), Plan(kernel, target.aggregates)
+    layout, plan = L.gpu_layout(kernel), Plan(kernel)
     for program in programs(kernel):
         fn = Function(m, m.void, (), program.name, span=program.task.span)
         body = Body(fn, FrameReader(fn, kernel, layout), plan, not options.fast_math, program.kind == "range")

@@ -128,7 +128,7 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    if b.parallel and b.plan is not None and s in b.plan.aggregated and all(b.types[i].bits == 32 for i in s.index):
+    if s.together:
         _aggregated(b, s)
         return
     t, value = s.type, b.values[s.value]

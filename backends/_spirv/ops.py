@@ -8,60 +8,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._spirv.assembler import UNSIGNED, Function
-from quadrants_lab.backends._spirv.target import GENERIC, Target
-from quadrants_lab.backends.cost import short
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
-from quadrants_lab.backends.lower.casts import NEAR, NOTHING, lower_casts, lower_formulas
-from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.long_sums import SUMMED
-from quadrants_lab.backends.lower.math import MATH, lower_math
-from quadrants_lab.backends.lower.near_sines import lower_near_sines
-from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.backends.lower.shallow import shallow
-from quadrants_lab.backends.lower.tasks import lower_tasks
-from quadrants_lab.ir.nodes import Kernel, Pass
-from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.ir.types import DType, f32, i32, i64, u32, u64
-
-
-def lowering(options: CompileOptions, target: Target = GENERIC) -> tuple[Pass, ...]:
-    """The passes that replace what SPIR-V, or this device, does not have.
-
-    Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
-    are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
-    """
-    in_step: list[bool] = []
-
-    def layouts(kernel: Kernel) -> list[Layout]:
-        in_step[:] = [target.in_step and short(t) for t in kernel.tasks]
-        return [Layout(lockstep=True, numbered=True)] * len(in_step)
-
-    exact = () if options.fast_math else ("sqrt",)
-    return (
-        *target.first(options),
-        lower_local_arrays,
-        lower_adstacks(layouts),
-        shallow,
-        lower_random,
-        *((lower_near_sines,) if target.native_sine and options.fast_math else ()),
-        lower_math(*MATH, near=options.fast_math, unit=target.native_sine),
-        lower_formulas("rsqrt", "round", "custom_jvp", *exact, own=NEAR if options.fast_math else NOTHING),
-        lower_division(remainder=False),
-        lower_integers,
-        lower_counts,
-        lower_orders,
-        lower_casts(short=False),
-        lower_tasks({"add": SUMMED} if target.subgroups else {}, in_step),
-        lower_failures,
-        lower_atomics(dict.fromkeys((i32, u32, i64, u64), INTEGER) | dict.fromkeys(target.float_adds, ("add",))),
-    )
-
+from quadrants_lab.ir.types import DType, f32, i64
 
 _ANY = {name: f"@{name}" for name in ("cast", "select", "bitcast")}
 _INTEGERS = _ANY | {

@@ -12,12 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._gpu.aggregated_atomics import AggregatedAtomics
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
 from quadrants_lab.backends._spirv import heap
 from quadrants_lab.backends._spirv.assembler import Function
-from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import types_of, uses, walk
@@ -47,11 +44,10 @@ class Run:
 
 class Plan:
     """What the programs of a lowered kernel share: its chunks of adstack slots, the runs to outline by the id of
-    their first statement, and, if ``aggregate``, the atomic operations of `_gpu.aggregated_atomics`."""
+    their first statement."""
 
-    def __init__(self, kernel: N.Kernel, aggregate: bool = False) -> None:
+    def __init__(self, kernel: N.Kernel) -> None:
         self.kernel = kernel
-        self.aggregated = AggregatedAtomics(kernel, Ranges(kernel), SUMMED, ("add",)) if aggregate else ()
         self.chunks = chunks(kernel)
         self.runs: dict[int, Run] = {}
         if not self.chunks:

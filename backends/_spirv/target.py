@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
+from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import GROUP
-from quadrants_lab.backends.lower.blocks import lower_blocks
-from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.backends._gpu.schedule import GpuSchedule
+from quadrants_lab.backends.lower import devices
+from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DType, f32, f64
+from quadrants_lab.ir.types import f32, f64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,17 @@ class Target:
     subgroup: int = 1
 
     def first(self, options: CompileOptions) -> tuple[Pass, ...]:
-        """The passes that come first, and that the host runs too because they decide how many threads there are."""
-        return lower_blocks(GROUP if self.barriers else 0), lower_long_sums(self.subgroup if options.fast_math else 1)
+        """See `devices.first`."""
+        schedule = GpuSchedule(4 if self.in_step else 0)
+        return devices.first(schedule, GROUP if self.barriers else 0, self.subgroup, options)
 
-    @property
-    def float_adds(self) -> list[DType]:
-        """The float dtypes with an atomic addition."""
-        return [t for t, can in ((f32, self.atomic_f32_add), (f64, self.atomic_f64_add)) if can]
+    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
+        """The passes that replace what SPIR-V, or this device, does not have."""
+        adds = tuple(t for t, can in ((f32, self.atomic_f32_add), (f64, self.atomic_f64_add)) if can)
+        last = (AggregateAtomics(SUMMED, ("add",), bits=32),) if self.aggregates else ()
+        return devices.vulkan(
+            self.first(options), self.native_sine, self.subgroups, adds, lower_failures, last, options
+        )
 
 
 GENERIC = Target()

@@ -8,12 +8,11 @@ import llvmlite.binding as llvm
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
-from quadrants_lab.backends.lower.math import MATH
+from quadrants_lab.backends.lower.devices import amdgpu_math
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
@@ -37,8 +36,8 @@ def machine(chip: str) -> Any:
 
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
-    """The passes of `_simt.target.lowering`, with elementary functions of our own."""
-    return target.lowering(options, shape, *MATH)
+    """See `lower.devices.simt`."""
+    return shape.lowering(options, amdgpu_math(options))
 
 
 class Gcn(Target):

@@ -56,4 +56,4 @@ def load(
 
 @cache
 def target_key() -> str:
-    return f"c/{platform.machine()}/{compiler.version()}/{digest('c', '_clike', 'cpu', 'lower/adstacks')}"
+    return f"c/{platform.machine()}/{compiler.version()}/{digest('c', '_clike', 'cpu')}"

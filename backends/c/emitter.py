@@ -17,19 +17,14 @@ from quadrants_lab.backends.c import ops
 from quadrants_lab.backends.c.ops import FUNCTIONS, TYPES
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.atomics import lower_atomics
-from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.backends.stage import Stage
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import DType, u1, u64
+from quadrants_lab.ir.types import DType, u1
 from quadrants_lab.ir.walk import walk
 
-LOWERING: tuple[N.Pass, ...] = (
-    lower_local_arrays, lower_adstacks(Layout(u64, lanes=False)), *ops.LOWERING, lower_atomics(None),
-)  # fmt: skip
+LOWERING = devices.c()
 _INCLUDES = ("#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>")
 _RUNTIME = """\
 bool qd_poll(Frame *frame, uint64_t worker);

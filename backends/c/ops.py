@@ -11,7 +11,6 @@ import numpy as np
 
 from quadrants_lab.backends._clike import expr as X
 from quadrants_lab.backends._clike.expr import Expr
-from quadrants_lab.backends._clike.ops import lowering
 from quadrants_lab.ir.types import UNSIGNED, DType, f16, f32, f64, u1
 
 TYPES = {
@@ -30,7 +29,6 @@ FUNCTIONS = {"abs": "fabs", "min": "fmin", "max": "fmax", "raw_mod": "fmod", **{
 _WRAP = ("add", "sub", "mul", "neg", "not", "shl")  # operations whose results may not fit a short dtype
 _EXACT = ("cast", "bitcast", "select")
 
-LOWERING = lowering("isnan", "isinf")  # takes away what has no spelling here
 
 
 def literal(t: DType, value: Any) -> Expr:

@@ -10,14 +10,6 @@ from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
-_LARGE = 1000  # statements
-
-
-def large(block: N.Block) -> bool:
-    """Whether a loop over the block would take LLVM too long: the time of its vectoriser grows with the square of the
-    statements, and so does the time to choose registers for all the constants that it hoists out of the loop."""
-    return sum(1 for _ in walk(block)) > _LARGE
-
 
 class CpuBody(body.Body):
     """The code of a task. ``device`` is the address of the device block, ``worker`` the number of the worker thread, an

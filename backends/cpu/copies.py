@@ -24,17 +24,9 @@ _MOST = 1 << 28  # bytes of copies
 Reached = tuple[Target, str, str, str]
 
 
-def targets(kernel: N.Kernel, task: N.Offload) -> tuple[Target, ...]:
-    """The buffers of a task of which workers may have copies; at most as many as a frame has room for."""
-    return tuple(t for t in sums.targets(kernel, task) if t.buffer.dtype.name in _KINDS)[: L.COPIES]
-
-
-# --- the code -------------------------------------------------------------------------------------------------------
-
-
-def request(body: CpuBody, task: N.Offload, found: tuple[Target, ...], total: str) -> list[Reached]:
+def request(body: CpuBody, task: N.Offload, total: str) -> list[Reached]:
     """In the entry, before the task: requests copies."""
-    fn, shared = body.fn, sums.uniform(task)
+    fn, shared, found = body.fn, sums.uniform(task), sums.copied(body.kernel, task)
     needed = {i for t in found for i in t.fixed}
     for s in reversed(shared.values()):
         needed.update(s.operands() if s.id in needed else ())
@@ -104,16 +96,16 @@ def choose(fn: Function, number: int) -> None:
     fn.close()
 
 
-def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
+def open(body: CpuBody, names: tuple[str, ...], known: str = "") -> None:
     """In a chunk function, once its buffers are open: tells `CpuBody.sums` where the worker adds to, and whether
-    plainly. ``known``: "plain" or "atomic" in a function that `choose` calls, "alone" where one thread runs the whole
-    task, else ""."""
+    plainly. ``names``: of the buffers. ``known``: "plain" or "atomic" in a function that `choose` calls, "alone" where
+    one thread runs the whole task, else ""."""
     if known == "atomic":
         body.alone = ""
     if known == "alone":
-        body.copies |= {t.buffer.name: ("true", "") for t in found}
+        body.copies |= dict.fromkeys(names, ("true", ""))
         return
-    if not found or known == "atomic":
+    if not names or known == "atomic":
         return
     fn = body.fn
     base = body.word(L.COPIES_AT, "ptr")
@@ -121,9 +113,8 @@ def open(body: CpuBody, found: tuple[Target, ...], known: str = "") -> None:
     own = fn.let(f"or i1 {none}, {fn.let(f'icmp eq i64 {body.worker}, 0')}")
     copy = fn.let(f"mul i64 {fn.let(f'sub i64 {body.worker}, 1')}, {body.word(L.COPIES_STRIDE)}")
     plain = fn.let(f"select i1 {none}, i1 {body.alone}, i1 true")
-    for n, t in enumerate(found):
+    for n, name in enumerate(names):
         place = fn.let(f"add i64 {copy}, {body.word(L.COPIES_SHIFT + n * L.WORD)}")
         there = fn.let(f"getelementptr i8, ptr {base}, i64 {place}")
-        name = t.buffer.name
         to = fn.let(f"select i1 {own}, ptr {body.pointer(name)}, ptr {there}")
         body.copies[name] = "true" if known else plain, to

@@ -69,13 +69,15 @@ def load(
             lanes, releases_gil = _KEPT.unpack_from(cached)
             return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)
     with importing():
-        from quadrants_lab.backends.cpu import tasks
+        from quadrants_lab.backends.cpu import schedule, tasks
 
-    with_arrays = kernel if compiled else tasks.lower_local_arrays(kernel)
-    widths = [0] * len(kernel.body) if compiled else tasks.widths_of(with_arrays, options)
-    lanes = max([1, *(tasks.lanes_at_once(kernel, task, widths[task]) for task in set(layout.task_of.values()))])
-    releases_gil = not tasks.brief(kernel)
-    obj = compiled() if compiled else tasks.machine_code(with_arrays, options, widths)
+    if compiled:
+        lanes, releases_gil, obj = 1, not schedule.brief(kernel), compiled()
+    else:
+        lowered = tasks.lowered(kernel, options)
+        lanes = max([1, *(tasks.lanes_at_once(lowered.tasks[n]) for n in set(layout.task_of.values()))])
+        releases_gil = not all(task.brief for task in lowered.tasks)
+        obj = tasks.machine_code(lowered, options)
     code = jit.link(obj, (jit.ENTRY_NAME,), jit.kernel_imports())
     keep(_KEPT.pack(lanes, releases_gil) + obj)
     return CpuExecutable(kernel, layout, lanes, releases_gil, obj, code)

@@ -12,17 +12,18 @@ from quadrants_lab.ir.options import CompileOptions
 
 
 def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], Stage]]:
-    kernel = tasks.lower_local_arrays(kernel)  # as `executable.load`
-    widths = tasks.widths_of(kernel, options)
+    @lru_cache(maxsize=1)
+    def lowered() -> Kernel:
+        return tasks.lowered(kernel, options)
 
     @lru_cache(maxsize=1)
     def emitted() -> tuple[list[str], list[int]]:
-        return tasks.module(kernel, options, widths, *jit.triple_and_layout()).lines()
+        return tasks.module(lowered(), options, *jit.triple_and_layout()).lines()
 
     def optimised() -> object:
         """A new module each time, because making code from one changes it."""
         module = jit.parse(with_locations(*emitted()))
-        jit.optimise(module, *tasks.loop_passes(kernel, widths))
+        jit.optimise(module, *tasks.loop_passes(lowered()))
         return module
 
     def llvm() -> Stage:
@@ -33,7 +34,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
     def asm() -> Stage:
         lines, ids = ASSEMBLY.lines(of_code(jit.assembly(optimised())))
-        size = text_bytes(jit.compiled("\n".join(emitted()[0]), *tasks.loop_passes(kernel, widths)))
+        size = text_bytes(jit.compiled("\n".join(emitted()[0]), *tasks.loop_passes(lowered())))
         return Stage("asm", "\n".join(lines), tuple(ids), ASSEMBLY.count(lines), size)
 
     return {"llvm": llvm, "llvm-opt": llvm_opt, "asm": asm}

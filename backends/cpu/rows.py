@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from quadrants_lab.backends._llvm.text import Function, ty
+from quadrants_lab.backends.cost import large
 from quadrants_lab.backends.cpu import layout as L
-from quadrants_lab.backends.cpu.body import CpuBody, large
+from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.ir import nodes as N
 
 B = TypeVar("B", bound=CpuBody)

@@ -15,7 +15,7 @@ from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import Function, constant, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.reductions import identity, reductions
+from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, f16, f32, f64
@@ -28,8 +28,7 @@ Ordered = Mapping[str, str]  # buffers that a task reduces into in order -> add 
 
 
 def ordered(kernel: N.Kernel, task: N.Offload) -> Ordered:
-    found = reductions(kernel, task.body) if task.kind != "serial" else {}
-    return {b: op for b, op in found.items() if op in ("add", "mul") and kernel.buffers[b].dtype.is_float}
+    return {b: op for b, op in task.shares if op in ("add", "mul") and kernel.buffers[b].dtype.is_float}
 
 
 # --- in the entry ---------------------------------------------------------------------------------------------------
@@ -90,7 +89,7 @@ class Shares:
 
 def open(b: CpuBody, task: N.Offload, width: int = 0) -> None:
     """In the entry block: makes variables for what this call reduces, with as many lanes as ``width`` says."""
-    for name, op in reductions(b.kernel, task.body).items():
+    for name, op in task.shares:
         t = b.kernel.buffers[name].dtype
         v = ty(t, width) if width else ty(t)
         ptr = b.fn.alloca(v.text if width else memory_type(t))

@@ -2,61 +2,48 @@
 
 from functools import partial
 
-from quadrants_lab.backends import cost
-from quadrants_lab.backends._llvm import memory, ops
+from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
-from quadrants_lab.backends.cpu.colours import coloured
-from quadrants_lab.backends.cpu.lanes import vector_loops
-from quadrants_lab.backends.cpu.lanes.choose import is_math, lanes_of
 from quadrants_lab.backends.cpu.rows import iterations, rows, saturated_product
+from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.casts import ESTIMATED, NOTHING
+from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f16, u64
-from quadrants_lab.ir.walk import walk
 
 _emit_in_lanes, _groups = lazily("backends.cpu.lanes.task", "emit"), lazily("backends.cpu.lanes.task", "groups")
-_arrays = lazily("backends.lower.local_arrays", "lower_local_arrays")
-_lanes_of_one_place = lazily("backends.cpu.lanes.one_place", "lanes_of")
 _one_place_row = lazily("backends.cpu.lanes.one_place", "row_of")
-_lower_divergent_math = lazily("backends.cpu.lanes.functions", "lower_divergent_math")
+_lower_lanes = lazily("backends.cpu.lanes.functions", "lower_lanes")
 
-CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
-BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
-FEWEST_SELECTS = 7  # of a kernel with an array that `lower.local_arrays` puts in memory
-SHORT = 200  # the most statements of a task that gets one function with plain sums and one with atomic sums
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
 
-def module(kernel: N.Kernel, options: CompileOptions, widths: list[int], triple: str, data_layout: str) -> Module:
-    """The module; its one external function is ``entry(ptr frame)``. ``widths``: lanes of each task, see `widths_of`.
+def module(kernel: N.Kernel, options: CompileOptions, triple: str, data_layout: str) -> Module:
+    """The module of a `lowered` kernel; its one external function is ``entry(ptr frame)``.
 
     The entry only starts tasks: with ``optnone`` LLVM spends no time on it. Nothing in the module throws: ``nounwind``
     spares tables for unwinding.
     """
-    maker = _Maker(kernel, options, widths, Module(triple, data_layout))
-    mod, tasks = maker.mod, maker.kernel.tasks
+    mod, tasks = Module(triple, data_layout), kernel.tasks
     fn = mod.function(jit.ENTRY_NAME, f"define void @{jit.ENTRY_NAME}(ptr %frame) noinline nounwind optnone")
     device = fn.let("load ptr, ptr %frame")
-    shares_at = shares.reserve(fn, maker.in_order)
+    shares_at = shares.reserve(fn, [shares.ordered(kernel, task) for task in tasks])
+    maker = _Maker(kernel, options, mod, fn, device, shares_at)
     for number, task in enumerate(tasks):
         fn.stmt = task.id
         if task.kind == "serial":
             maker.serial(task, number)
             fn.call("void", f"task{number}", ("ptr", "%frame"), ("ptr", device))
         else:
-            maker.parallel(fn, task, number, shares_at)
+            maker.parallel(task, number)
         if number + 1 < len(tasks):
             bits = fn.let(f"and i64 {fn.word(L.STATUS)}, {STOP_STATUS}")
             on = fn.label("task")
@@ -72,23 +59,16 @@ def module(kernel: N.Kernel, options: CompileOptions, widths: list[int], triple:
     return mod
 
 
-def _grain(task: N.Offload) -> tuple[int, int]:
-    """The least number of iterations in a chunk, and 1 where only timing tells the cost of an iteration, else 0."""
-    cycles, exact = cost.estimate(task.body)
-    return (max(1, CHUNK_CYCLES // max(1, cycles)), 0) if exact else (1, 1)
-
-
 class _Maker:
-    """Makes the functions of one module."""
+    """Makes the functions of one module. ``entry``: the entry, in which ``device`` is the address of the device block
+    and ``shares_at`` what `shares.reserve` returned."""
 
-    def __init__(self, kernel: N.Kernel, options: CompileOptions, widths: list[int], mod: Module) -> None:
-        self.widths = widths
-        self.grains = [_grain(t) for t in kernel.tasks]
-        self.plan = plan = coloured(lower(kernel, lowering(options, widths), options))
-        self.kernel = kernel = plan.kernel
-        self.targets = [() if n in plan.rows else copies.targets(kernel, t) for n, t in enumerate(kernel.tasks)]
-        self.in_order = [shares.ordered(kernel, task) for task in kernel.tasks]
+    def __init__(
+        self, kernel: N.Kernel, options: CompileOptions, mod: Module, entry: Function, device: str, shares_at: str
+    ) -> None:
+        self.kernel = kernel
         self.mod = mod
+        self.entry, self.device, self.shares_at = entry, device, shares_at
         self.unit = Unit(kernel, options, L.frame_layout(kernel))
 
     def serial(self, task: N.Offload, number: int) -> None:
@@ -103,27 +83,23 @@ class _Maker:
         fn.put("ret void")
         fn.close()
 
-    def parallel(self, fn: Function, task: N.Offload, number: int, shares_at: str) -> None:
-        """Runs a parallel task in the entry ``fn``, and makes its chunk function. ``shares_at``: see `shares`."""
-        entry, total = self._bounds(fn, task, number)
-        targets, width = self.targets[number], self.widths[number]
-        wanted = targets and self._ways(task, number) != ("alone",)
-        reached = copies.request(entry, task, targets, total) if wanted else []
-        shared = shares.Shares(entry, self.in_order[number], shares_at)
-        grain, timed = self.grains[number]
-        rows = self.plan.rows.get(number)
-        if width:
-            _emit_in_lanes(self._chunk(number), self.unit, task, number, width, rows is not None, targets)
-            if rows is None:
-                total = _groups(fn, self.kernel, task, total, width)
-                grain = max(1, grain // width)
+    def parallel(self, task: N.Offload, number: int) -> None:
+        """Runs a parallel task in the entry, and makes its chunk function."""
+        fn = self.entry
+        entry, total = self._bounds(task, number)
+        reached = copies.request(entry, task, total) if task.copies and task.sums != "alone" else []
+        shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
+        grain, timed = task.grain, int(task.timed)
+        if task.lanes:
+            _emit_in_lanes(self._chunk(number), self.unit, task, number)
+            if not task.colour_rows:
+                total = _groups(fn, self.kernel, task, total)
+                grain = max(1, grain // task.lanes)
         else:
-            steps = self.plan.steps.get(number, (task.body,))
-            self._range(task, number, steps)
-            grain = grain if len(steps) == 1 else BLOCK
-        if rows is not None:
+            self._range(task, number)
+        if task.colour_rows:
             at = self.unit.frame.bounds[number]
-            colours.launch(shared, self.mod, number, len(task.indices), at, rows, grain, timed)
+            colours.launch(shared, self.mod, task, number, at)
             return
         unit = shared.begin(total, grain if timed else grain * shares.GRAINS)
         helpers = call_parallel(fn, f"task{number}", total, grain, timed, unit)
@@ -131,11 +107,12 @@ class _Maker:
         if reached:
             copies.add(entry, reached, helpers)
 
-    def _bounds(self, fn: Function, task: N.Offload, number: int) -> tuple[CpuBody, str]:
+    def _bounds(self, task: N.Offload, number: int) -> tuple[CpuBody, str]:
         """Runs the bounds block in the entry and leaves begin and extent of each axis in the frame. Returns the body
         of the entry, and how many iterations there are."""
+        fn = self.entry
         body = CpuBody(fn, self.unit, parallel=False)
-        body.device = "%t1"
+        body.device = self.device
         body.open(task.bounds)
         body.block(task.bounds)
         total = "1"
@@ -152,21 +129,11 @@ class _Maker:
     def _chunk(self, number: int, way: str = "") -> Function:
         return chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
-    def _ways(self, task: N.Offload, number: int) -> tuple[str, ...]:
-        """The ways in which sums at places from data may run, each of which gets a function of its own; see
-        `copies.open`."""
-        if not self.targets[number] or sum(1 for _ in walk(task.body)) > SHORT:
-            return ("",)
-        (grain, timed), total = self.grains[number], fixed_total(task)
-        alone = not timed and total is not None and total <= grain  # then `qd_parallel` wakes no worker
-        return ("alone",) if alone and not self.widths[number] else ("plain", "atomic")
-
-    def _range(self, task: N.Offload, number: int, steps: tuple[N.Block, ...]) -> None:
-        """The chunk function: iterations %begin to %end of the box in row-major order. Each row runs the ``steps`` one
-        after the other."""
-        ways, targets = self._ways(task, number), self.targets[number]
-        searched = targets and not self.unit.options.reproducible
-        lanes = _lanes_of_one_place(task, targets, jit.vector_bytes()) if searched else 0
+    def _range(self, task: N.Offload, number: int) -> None:
+        """The chunk function: iterations %begin to %end of the box in row-major order. Each row runs the steps one
+        after the other. Sums at places from data may have a function of their own for each way, see `copies.open`."""
+        ways = ("plain", "atomic") if task.sums == "apart" else (task.sums,)
+        steps = parts(task.body) if task.steps else (task.body,)
         for way in ways:
             fn = self._chunk(number, way if len(ways) > 1 else "")
             opened = partial(self._open, task, number, way)
@@ -175,9 +142,7 @@ class _Maker:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
             opened(body)
             shares.open(body, task)
-            row = partial(_row, steps)
-            if lanes and way != "alone":
-                row = _one_place_row(fn, self.unit, task, lanes, opened)
+            row = _one_place_row(fn, self.unit, task, opened) if task.one_place else partial(_row, steps)
             rows(body, task, "%begin", "%end", row)
             fn.start("leave")
             shares.close(body, task, partial(_partial_result, body))
@@ -190,7 +155,7 @@ class _Maker:
         """Reads what a chunk function needs from the frame."""
         body.begin_chunk(task, number)
         body.open(task.body)
-        copies.open(body, self.targets[number], way)
+        copies.open(body, task.copies, way)
 
 
 def _partial_result(body: CpuBody, p: memory.Partial) -> str:
@@ -212,103 +177,34 @@ def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str,
             fn.start(after)
 
 
-def lowering(options: CompileOptions, widths: list[int] | None = None) -> tuple[N.Pass, ...]:
-    """The passes from a kernel to what the emitters have spellings for. ``widths``: lanes of each task, by default
-    those that the kernel has on this processor before anything is lowered."""
-    found: list[int] = []
-
-    def layouts(kernel: N.Kernel) -> list[Layout]:
-        found[:] = widths_of(kernel, options) if widths is None else widths
-        return [Layout(u64, lanes=width > 0) for width in found]
-
-    def lower_lanes(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that elementary functions of divergent values are calls; others are left to the C library."""
-        return _lower_divergent_math(kernel, found) if any(found) else kernel
-
-    own = ESTIMATED if options.fast_math else NOTHING
-    return (lower_local_arrays, lower_adstacks(layouts), lower_lanes, *ops.lowering(own=own))
+def lowered(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+    """The kernel with its schedule, of which `module` takes the schedule and the statements."""
+    return lower(kernel, lowering(options), options)
 
 
-def lower_local_arrays(kernel: N.Kernel) -> N.Kernel:
-    """See `lower.local_arrays`, which most kernels need not import. It runs once: a kernel that has arrays stays."""
-    if any(b.kind == "private" for b in kernel.buffers.values()):
-        return kernel
-    selects = sum(isinstance(s, N.Op) and s.prim == "select" for s in walk(kernel.body))
-    return _arrays(kernel) if selects >= FEWEST_SELECTS else kernel
+def lowering(options: CompileOptions) -> tuple[N.Pass, ...]:
+    """The passes from a kernel to what the emitters have spellings for, on this processor."""
+    return devices.cpu(CpuSchedule(jit.vector_bytes() // 4, options.reproducible), lower_lanes, options)
 
 
-def widths_of(kernel: N.Kernel, options: CompileOptions) -> list[int]:
-    """Lanes of each task, 0 where its iterations run by themselves."""
-    size, found = jit.vector_bytes(), coloured(lower_local_arrays(kernel))
-
-    def alone(number: int, task: N.Offload) -> bool:
-        # elementary functions round otherwise in lanes, which another kernel's task may not have
-        return number in found.steps or (options.reproducible and any(map(is_math, walk(task.body))))
-
-    return [0 if alone(n, t) else lanes_of(found.kernel, t, size) for n, t in enumerate(found.kernel.tasks)]
+def lower_lanes(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that elementary functions of divergent values are calls; others are left to the C library."""
+    return _lower_lanes(kernel) if any(task.lanes for task in kernel.tasks) else kernel
 
 
-def lanes_at_once(kernel: N.Kernel, number: int, width: int) -> int:
+def lanes_at_once(task: N.Offload) -> int:
     """How many iterations of a task a worker may have side by side: no more than there are, rounded up to a power of
     two."""
-    total = fixed_total(kernel.tasks[number])
-    return width if total is None else min(width, 1 << (max(total, 1) - 1).bit_length())
+    total = fixed_total(task)
+    return task.lanes if total is None else min(task.lanes, 1 << (max(total, 1) - 1).bit_length())
 
 
-def machine_code(kernel: N.Kernel, options: CompileOptions, widths: list[int]) -> bytes:
-    """The kernel's object code."""
-    lines, _ = module(kernel, options, widths, *jit.triple_and_layout()).lines()
-    return jit.compiled("\n".join(lines), *loop_passes(kernel, widths))
+def machine_code(kernel: N.Kernel, options: CompileOptions) -> bytes:
+    """The object code of a `lowered` kernel."""
+    lines, _ = module(kernel, options, *jit.triple_and_layout()).lines()
+    return jit.compiled("\n".join(lines), *loop_passes(kernel))
 
 
-def loop_passes(kernel: N.Kernel, widths: list[int]) -> tuple[bool, bool]:
+def loop_passes(kernel: N.Kernel) -> tuple[bool, bool]:
     """Whether LLVM's loop vectoriser runs, and whether its loop unroller does."""
-    return vectorisable(kernel, widths), unrollable(kernel)
-
-
-def unrollable(kernel: N.Kernel) -> bool:
-    """Whether LLVM unrolls short loops: those over local arrays, whose elements it then keeps in registers."""
-    return not brief(kernel) and any(b.kind == "private" for b in lower_local_arrays(kernel).buffers.values())
-
-
-def vectorisable(kernel: N.Kernel, widths: list[int]) -> bool:
-    """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
-    index, or reduces, and holds nothing that forbids vectors. For others, and for a `brief` kernel, which regains the
-    compile time only after some ten thousand launches, the vectoriser does not run."""
-    if brief(kernel):
-        return False
-    tasks = [*zip(coloured(kernel).kernel.tasks, widths, strict=True)]
-    if any(_ends_llvm(t, lanes) for t, lanes in tasks):
-        return False
-    return any(not lanes and vector_loops.vectorisable(t.body, t.kind != "serial") for t, lanes in tasks)
-
-
-def _ends_llvm(task: N.Offload, lanes: int) -> bool:
-    """Whether an innermost loop takes the least or greatest of f16, of several floats, or of one beside elementary
-    functions. LLVM's two models of costs disagree on the first and the last, and its vectoriser asks with one
-    comparison whether any of the second is NaN. Its assertions on these end the process."""
-    bodies = [s.blocks() for s in walk(task.body) if isinstance(s, N.Loop)]
-    for blocks in bodies if lanes else [(task.body,), *bodies]:
-        inside = [s for block in blocks for s in walk(block)]
-        if any(isinstance(s, N.Loop) for s in inside):
-            continue
-        extremes = (s.type for s in inside if isinstance(s, (N.Op, N.Atomic)) and _name(s) in N.MINMAX)
-        floats = {t for t in extremes if t.is_float}
-        if f16 in floats or len(floats) > 1 or (floats and any(map(is_math, inside))):
-            return True
-    return False
-
-
-def _name(s: N.Op | N.Atomic) -> str:
-    return s.prim if isinstance(s, N.Op) else s.op
-
-
-def brief(kernel: N.Kernel) -> bool:
-    """Whether a launch is known to take a few microseconds at most. Such a launch keeps the GIL."""
-    total = 0
-    for task in kernel.tasks:
-        (cycles, exact), iterations = cost.estimate(task.body), fixed_total(task)
-        if not exact or iterations is None:
-            return False
-        total += cycles * iterations
-    return total < CHUNK_CYCLES
+    return any(t.vectorise for t in kernel.tasks), any(t.unroll for t in kernel.tasks)

@@ -12,12 +12,11 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
-from quadrants_lab.backends._simt import target
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
-from quadrants_lab.backends.lower.near_sines import lower_near_sines
+from quadrants_lab.backends.lower.devices import cuda_math
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -66,8 +65,8 @@ def machine(chip: int) -> Any:
 
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
-    """See `_simt.target.lowering`."""
-    return target.lowering(options, shape, before=(lower_near_sines,) if options.fast_math else ())
+    """See `lower.devices.simt`."""
+    return shape.lowering(options, cuda_math(options))
 
 
 # match.all.sync needs the whole warp: where a part of it is active, the answer is no
@@ -86,7 +85,6 @@ class Nvptx(Target):
     """``chip``: a key of `PTX_VERSIONS`."""
 
     warp = 32
-    aggregates = True
     shape = SHAPE
     global_space = 1
     block_memory = 40 << 10  # of the 48 KiB that a program may declare; reductions use some of the rest

@@ -9,7 +9,7 @@
 A word has 32 bits, or 64 where the element has 64. Retries are unbounded. Buffers begin at a word.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -17,18 +17,25 @@ from math import prod
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import UNSIGNED, DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import reading, rewrite_in, types_of, uses
 
 INTEGER = ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")
 
 
-def lower_atomics(native: Mapping[DType, Collection[str]] | None) -> N.Pass:
-    """``native``: by dtype, the operations that the device has; None where one thread runs the kernel."""
+@dataclass(frozen=True, slots=True)
+class LowerAtomics(Parametrised):
+    """Guarantees that the device has all atomics that are left. Those that are private, or in a serial task, become a
+    load, an operation and a store. ``native``: pairs of a dtype and the operations that the device has. ``alone``: one
+    thread runs the kernel."""
 
-    def lower_atomics(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that the device has all atomics that are left. Those that are private, or in a serial task, become
-        a load, an operation and a store."""
+    native: tuple[tuple[DType, tuple[str, ...]], ...] = ()
+    alone: bool = False
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        native = dict(self.native)
         b, read = Builder(kernel.next_id, types_of(kernel.body)), uses(kernel.body)
         buffers, ids = dict(kernel.buffers), dict[int, int]()
 
@@ -36,8 +43,8 @@ def lower_atomics(native: Mapping[DType, Collection[str]] | None) -> N.Pass:
             s = reading(s, ids)
             if not isinstance(s, N.Atomic):
                 return s
-            own = native is None or alone or s.private
-            has = () if native is None else native.get(s.type, ())
+            own = self.alone or alone or s.private
+            has = native.get(s.type, ())
             if not own and s.op in has:
                 return s
             b.span, b.adjoint_of = s.span, s.adjoint_of
@@ -54,8 +61,6 @@ def lower_atomics(native: Mapping[DType, Collection[str]] | None) -> N.Pass:
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
-
-    return lower_atomics
 
 
 def _plain(b: Builder, s: N.Atomic, read: bool) -> None:

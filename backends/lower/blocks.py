@@ -12,24 +12,27 @@ from dataclasses import replace
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32
 from quadrants_lab.ir.walk import end_of, rewrite, types_of, walk
 
 
-def lower_blocks(group: int) -> N.Pass:
-    """``group``: threads of a group; 0 on devices where they cannot wait for each other: the pass does nothing then."""
+@dataclass(frozen=True, slots=True)
+class LowerBlocks(Parametrised):
+    """Guarantees that a task over blocks in which nothing but the loops over threads has an effect is one of groups of
+    threads. Several threads then run an iteration, so none of its atomics is private. ``group``: threads of a group; 0
+    on devices where they cannot wait for each other: the pass does nothing then."""
 
-    def lower_blocks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that a task over blocks in which nothing but the loops over threads has an effect is one of groups
-        of threads. Several threads then run an iteration, so none of its atomics is private."""
-        fits = [group > 0 and _fits(task) for task in kernel.tasks]
+    group: int = 0
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        fits = [self.group > 0 and _fits(task) for task in kernel.tasks]
         if not any(fits):
             return kernel
         b = Builder(kernel.next_id, types_of(kernel.body))
-        body = tuple(_task(b, t, group) if fit else t for t, fit in zip(kernel.tasks, fits, strict=True))
+        body = tuple(_task(b, t, self.group) if fit else t for t, fit in zip(kernel.tasks, fits, strict=True))
         return replace(kernel, body=body, next_id=b.next_id)
-
-    return lower_blocks
 
 
 def _fits(task: N.Offload) -> bool:

@@ -7,7 +7,9 @@ from functools import reduce
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
-from quadrants_lab.ir.nodes import Const, Kernel, Op, Pass
+from quadrants_lab.ir.nodes import Const, Kernel, Op
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f16, f32, f64, i32, u1, u32
 
 
@@ -32,18 +34,27 @@ def _saturated(s: Site, a: X) -> X:
     return (a >= past).select(s.lit(high - 1, t), (a <= first).select(s.lit(low, t), whole))
 
 
-def lower_casts(saturates: bool = False, calls: bool = False, short: bool = True) -> Pass:
-    """``saturates``: the device's conversions of floats to integers saturate. ``calls``: where they do not, conversions
-    are calls of a function. ``short``: the device converts integers of 8 and 16 bits to floats."""
+@dataclass(frozen=True, slots=True)
+class LowerCasts(Parametrised):
+    """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. Unless the device's
+    conversions of floats to integers saturate (``saturates``), those are fptoint of a value that is in range, made by
+    calls of a function with ``calls``. ``short``: the device converts integers of 8 and 16 bits to floats."""
 
-    def cast(s: Site, a: X) -> X | None:
+    saturates: bool = False
+    calls: bool = False
+    short: bool = True
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return rewrite(kernel, {"cast": self._cast})
+
+    def _cast(self, s: Site, a: X) -> X | None:
         if s.t is s.out:
             return a
         if s.out is u1:
             return a != 0
         if s.t is u1:
             return a.select(s.lit(1, s.out), s.lit(0, s.out))
-        if s.out.is_float and s.t.is_int and s.t.bits < 32 and not short:
+        if s.out.is_float and s.t.is_int and s.t.bits < 32 and not self.short:
             a = a.cast(i32 if s.t.kind == "i" else u32)
             return a.cast(f32).cast(f16) if s.out is f16 else a.cast(s.out)
         if s.out is f16:
@@ -51,16 +62,9 @@ def lower_casts(saturates: bool = False, calls: bool = False, short: bool = True
         if not s.t.is_float or s.out.is_float:
             return None
         wide = a.cast(f32) if s.t is f16 else a
-        if saturates:
+        if self.saturates:
             return None if wide is a else wide.cast(s.out)
-        return s.shared(f"to_{s.out}", _saturated, wide) if calls else _saturated(s, wide)
-
-    def lower_casts(kernel: Kernel) -> Kernel:
-        """Guarantees that casts convert between different numeric dtypes, and to f16 only from f32. Unless the device's
-        conversions saturate, those of floats to integers are fptoint of a value that is in range."""
-        return rewrite(kernel, {"cast": cast})
-
-    return lower_casts
+        return s.shared(f"to_{s.out}", _saturated, wide) if self.calls else _saturated(s, wide)
 
 
 def _near_root(s: Site, a: X) -> X:
@@ -171,18 +175,21 @@ def _estimated_div(s: Site, a: X, b: X) -> X | None:
     return product if s.constant(a) == 1.0 else a * product
 
 
-NOTHING: Mapping[str, Rule] = {}
-ESTIMATED: dict[str, Rule] = {"rsqrt": _rsqrt, "div": _estimated_div}  # where LLVM uses x86's estimates of 1 / sqrt
+# rules of a device, by the name that `LowerFormulas` has for them
+OWN: dict[str, Mapping[str, Rule]] = {
+    "": {},
+    "estimated": {"rsqrt": _rsqrt, "div": _estimated_div},  # where LLVM uses x86's estimates of 1 / sqrt
+    "near": {"rsqrt": _near_rsqrt, "div": _near_div},  # for devices that have an rsqrt of f32
+}
 
-NEAR: dict[str, Rule] = {"rsqrt": _near_rsqrt, "div": _near_div}  # for devices that have an rsqrt of f32
 
+@dataclass(frozen=True, slots=True)
+class LowerFormulas(Parametrised):
+    """Guarantees that formulas have replaced the primitives ``prims``, keys of `FORMULAS`. ``own``: the device's rules,
+    a key of `OWN`, which take precedence."""
 
-def lower_formulas(*prims: str, own: Mapping[str, Rule] = NOTHING) -> Pass:
-    """``prims``: keys of `FORMULAS`. ``own``: rules of the device, `NEAR` or `ESTIMATED`, which take precedence."""
-    rules = {p: FORMULAS[p] for p in prims} | {**own}
+    prims: tuple[str, ...] = ()
+    own: str = ""
 
-    def lower_formulas(kernel: Kernel) -> Kernel:
-        """Guarantees that formulas have replaced the primitives which the backend names."""
-        return rewrite(kernel, rules)
-
-    return lower_formulas
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return rewrite(kernel, {p: FORMULAS[p] for p in self.prims} | {**OWN[self.own]})

@@ -8,8 +8,10 @@ from typing import Any
 
 from quadrants_lab.backends.lower.expression import X
 from quadrants_lab.backends.lower.math import function
-from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
-from quadrants_lab.ir.nodes import Kernel, Pass
+from quadrants_lab.backends.lower.rewrite import Site, rewrite
+from quadrants_lab.ir.nodes import Kernel
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i64, u1, u32, u64, unsigned
 
 # --- division -------------------------------------------------------------------------------------------------------
@@ -61,7 +63,7 @@ def _natural(s: Site, a: X, b: X) -> bool:
 
 
 class Division:
-    """The rules of `lower_division`. ``remainder``: the device has a remainder of negative operands. ``calls``: what
+    """The rules of `LowerDivision`. ``remainder``: the device has a remainder of negative operands. ``calls``: what
     takes more than an expression becomes a function."""
 
     def __init__(self, remainder: bool, calls: bool) -> None:
@@ -125,18 +127,18 @@ def _unsafe_free(s: Site, b: X) -> bool:
     return not s.may_be(b, 0) and not (s.t.kind == "i" and s.may_be(b, -1))
 
 
-def lower_division(remainder: bool = True, calls: bool = False) -> Pass:
-    """See `Division`."""
-    d = Division(remainder, calls)
-    rules: dict[str, Rule] = {n: getattr(d, n) for n in ("floordiv", "mod", "raw_div", "raw_mod")}
+@dataclass(frozen=True, slots=True)
+class LowerDivision(Parametrised):
+    """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. What is left are quot and
+    rem, whose divisors are never 0 nor, if signed, -1. Where ranges show that no operand is negative, floor division is
+    plain division. ``remainder``, ``calls``: see `Division`."""
 
-    def lower_division(kernel: Kernel) -> Kernel:
-        """Guarantees that there is no floordiv or mod, and no raw_div or raw_mod of integers. What is left are quot and
-        rem, whose divisors are never 0 nor, if signed, -1. Where ranges show that no operand is negative, floor
-        division is plain division."""
-        return rewrite(kernel, rules)
+    remainder: bool = True
+    calls: bool = False
 
-    return lower_division
+    def __call__(self, kernel: Kernel) -> Kernel:
+        d = Division(self.remainder, self.calls)
+        return rewrite(kernel, {n: getattr(d, n) for n in ("floordiv", "mod", "raw_div", "raw_mod")})
 
 
 # --- shifts, powers, bits -------------------------------------------------------------------------------------------

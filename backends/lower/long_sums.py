@@ -25,6 +25,7 @@ from quadrants_lab.backends.lower.blocks import met
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f32, f64, i32, u32
 from quadrants_lab.ir.walk import end_of, rewrite, types_of, uses, walk
@@ -39,20 +40,21 @@ SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
 
-def lower_long_sums(subgroup_size: int) -> N.Pass:
-    """``subgroup_size``: how many neighbouring threads run together, a power of two; 1: nothing is done."""
+@dataclass(frozen=True, slots=True)
+class LowerLongSums(Parametrised):
+    """Guarantees that no thread goes alone through a long loop that only adds up, in a task of few iterations, where
+    both numbers are known. ``subgroup``: how many neighbouring threads run together, a power of two; 1: nothing is
+    done."""
 
-    def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that no thread goes alone through a long loop that only adds up, in a task of few iterations,
-        where both numbers are known."""
-        found = [_found(kernel, task, subgroup_size) if subgroup_size > 1 else None for task in kernel.tasks]
+    subgroup: int = 1
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        found = [_found(kernel, task, self.subgroup) if self.subgroup > 1 else None for task in kernel.tasks]
         if not any(found):
             return kernel
         b = Builder(kernel.next_id, types_of(kernel.body))
-        body = tuple(_task(b, t, at, subgroup_size) if at else t for t, at in zip(kernel.tasks, found, strict=True))
+        body = tuple(_task(b, t, at, self.subgroup) if at else t for t, at in zip(kernel.tasks, found, strict=True))
         return replace(kernel, body=body, next_id=b.next_id)
-
-    return lower_long_sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Elementary functions of floats as calls of `functions`, where a device lacks them or is not accurate enough."""
 
 from quadrants_lab.backends.lower.expression import X
-from quadrants_lab.backends.lower.rewrite import Rule, Site, rewrite
+from quadrants_lab.backends.lower.rewrite import Site, rewrite
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f16, f32
 
 MATH = ("sin", "cos", "tan", "asin", "acos", "atan2", "tanh", "exp", "log", "log1p", "pow", "raw_mod")
@@ -11,31 +13,31 @@ function = lazily("backends.lower.functions", "function")
 CIRCULAR = ("sin", "cos", "tan")
 
 
-def lower_math(*own: str, near: bool = False, unit: bool = False) -> N.Pass:
-    """``own``: the primitives on floats that are functions of this file. ``near``: circular functions are those of a
-    number within half a unit in the last place of a large argument, and those of 0 where units are halves or more.
-    ``unit``: where they are, sine and cosine of f32 are the device's own between -pi and pi."""
+@dataclass(frozen=True, slots=True)
+class LowerMath(Parametrised):
+    """Guarantees that elementary functions are of f32 and f64, f16 being computed in f32, and that those which the
+    device lacks, or gives inaccurately, are calls. ``own``: these primitives on floats. ``near``: circular functions
+    are those of a number within half a unit in the last place of a large argument, and those of 0 where units are
+    halves or more. ``unit``: where they are, sine and cosine of f32 are the device's own between -pi and pi."""
 
-    def function_of(s: Site, *args: X) -> X | None:
+    own: tuple[str, ...] = ()
+    near: bool = False
+    unit: bool = False
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        return rewrite(kernel, dict.fromkeys(MATH, self._function_of))
+
+    def _function_of(self, s: Site, *args: X) -> X | None:
         if not s.t.is_float:
             return None
         if s.t is f16:
             wide = [a.cast(f32) for a in args]
-            value = called(s, *wide) or X(s.b, s.b.op(s.prim, *(a.id for a in wide)))
+            value = self._called(s, *wide) or X(s.b, s.b.op(s.prim, *(a.id for a in wide)))
             return value.cast(f16)
-        return called(s, *args)
+        return self._called(s, *args)
 
-    def called(s: Site, *args: X) -> X | None:
-        if s.prim not in own:
+    def _called(self, s: Site, *args: X) -> X | None:
+        if s.prim not in self.own:
             return None
-        t, close = args[0].type, near and s.prim in CIRCULAR
-        return s.call(function(s.prim, t, not close, unit and close and t is f32 and s.prim != "tan"), *args)
-
-    rules: dict[str, Rule] = dict.fromkeys(MATH, function_of)
-
-    def lower_math(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that elementary functions are of f32 and f64, f16 being computed in f32, and that those which the
-        device lacks, or gives inaccurately, are calls."""
-        return rewrite(kernel, rules)
-
-    return lower_math
+        t, close = args[0].type, self.near and s.prim in CIRCULAR
+        return s.call(function(s.prim, t, not close, self.unit and close and t is f32 and s.prim != "tan"), *args)

@@ -11,20 +11,25 @@ from dataclasses import replace
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import rename, types_of, uses
 
-MOST_LEVELS = 48
 
+@dataclass(frozen=True, slots=True)
+class Shallow(Parametrised):
+    """Guarantees that no more ``levels`` of ifs are nested, not counting ifs around loops. The kernel must be offloaded
+    and have no exits."""
 
-@deeply_recursive
-def shallow(kernel: N.Kernel) -> N.Kernel:
-    """The kernel with at most `MOST_LEVELS` nested ifs, not counting ifs around loops. It must be offloaded and have no
-    exits."""
-    if _levels(kernel.body) <= MOST_LEVELS:
-        return kernel
-    flat = _Flat(Builder(kernel.next_id, types_of(kernel.body)))
-    body = tuple(replace(task, body=flat.block(task.body, 0)) for task in kernel.tasks)
-    return replace(kernel, body=body, next_id=flat.b.next_id)
+    levels: int = 48
+
+    @deeply_recursive
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        if _levels(kernel.body) <= self.levels:
+            return kernel
+        flat = _Flat(Builder(kernel.next_id, types_of(kernel.body)), self.levels)
+        body = tuple(replace(task, body=flat.block(task.body, 0)) for task in kernel.tasks)
+        return replace(kernel, body=body, next_id=flat.b.next_id)
 
 
 def _levels(block: Iterable[N.Stmt]) -> int:
@@ -34,14 +39,15 @@ def _levels(block: Iterable[N.Stmt]) -> int:
 
 
 class _Flat:
-    def __init__(self, b: Builder) -> None:
+    def __init__(self, b: Builder, most: int) -> None:
         self.b = b
+        self.most = most  # levels
 
     def block(self, block: N.Block, level: int) -> N.Block:
         """``level``: how many ifs are around the block."""
         with self.b.block() as out:
             for s in block:
-                if isinstance(s, N.If) and level + 1 >= MOST_LEVELS and _levels((s,)) > 1:
+                if isinstance(s, N.If) and level + 1 >= self.most and _levels((s,)) > 1:
                     self.flat(s, None, uses((s,)))
                 elif s.blocks():
                     self.b.stmts.append(
@@ -85,7 +91,7 @@ class _Flat:
         handed = [(i, t, s) for i, t, s in defined if read.get(i, 0) > inside.get(i, 0)]
         ids: dict[int, int] = {}
         with b.block() as then:
-            b.stmts += rename(self.block(tuple(run), MOST_LEVELS), b.fresh, ids)
+            b.stmts += rename(self.block(tuple(run), self.most), b.fresh, ids)
             b.yield_(*(ids[i] for i, _, _ in handed))
         with b.block() as orelse:
             b.yield_(*(b.const(0, t) for _, t, _ in handed))

@@ -1,5 +1,7 @@
 """Which buffers a task uses for nothing but additions to elements at places that data decides."""
 
+from collections.abc import Mapping
+
 from quadrants_lab.analysis.alias import memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -21,6 +23,28 @@ class Target:
 
 def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
     """The targets of a task, except buffers that may be the same array, whose elements would have two copies."""
+    sums, others = _sums(task)
+    if not sums:
+        return []
+    shared, classes = uniform(task), memory_classes(kernel)
+    found = []
+    for name, atomics in sums.items():
+        if sum(classes[other] == classes[name] for other in sums) > 1:
+            continue
+        target = _target(kernel, name, atomics, shared)
+        if all(_apart(s, name, target.fixed, shared) for s in others if classes[s.buffer] == classes[name]):
+            found.append(target)
+    return found
+
+
+def copied(kernel: N.Kernel, task: N.Offload) -> list[Target]:
+    """The targets that the task's schedule names."""
+    sums, shared = _sums(task)[0], uniform(task)
+    return [_target(kernel, name, sums[name], shared) for name in task.copies]
+
+
+def _sums(task: N.Offload) -> tuple[dict[str, list[N.Atomic]], list[N.Access]]:
+    """By buffer, the additions whose old values are not used; and all other accesses."""
     used = uses(task.body)
     others: list[N.Access] = []
     sums: dict[str, list[N.Atomic]] = {}
@@ -29,23 +53,18 @@ def targets(kernel: N.Kernel, task: N.Offload) -> list[Target]:
             sums.setdefault(s.buffer, []).append(s)
         elif isinstance(s, N.Access):
             others.append(s)
-    if not sums:
-        return []
-    shared, classes = uniform(task), memory_classes(kernel)
-    found = []
-    for name, atomics in sums.items():
-        if sum(classes[other] == classes[name] for other in sums) > 1:
-            continue
-        fixed = atomics[0].index
-        for a in atomics:
-            same = [i == j and i in shared for i, j in zip(fixed, a.index, strict=False)]
-            fixed = fixed[: [*same, False].index(False)]
-        if all(_apart(s, name, fixed, shared) for s in others if classes[s.buffer] == classes[name]):
-            found.append(Target(kernel.buffers[name], fixed, len(atomics)))
-    return found
+    return sums, others
 
 
-def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.Stmt]) -> bool:
+def _target(kernel: N.Kernel, name: str, atomics: list[N.Atomic], shared: Mapping[int, N.Stmt]) -> Target:
+    fixed = atomics[0].index
+    for a in atomics:
+        same = [i == j and i in shared for i, j in zip(fixed, a.index, strict=False)]
+        fixed = fixed[: [*same, False].index(False)]
+    return Target(kernel.buffers[name], fixed, len(atomics))
+
+
+def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: Mapping[int, N.Stmt]) -> bool:
     """Whether the access never goes to an element with the ``fixed`` indices, because one of its indices differs from
     them by a constant, as ``t + 1`` does where sums go to ``t``. An atomic operation is not apart: where a target has
     copies, all atomics of its buffer go to them."""
@@ -66,11 +85,14 @@ def _apart(s: N.Access, name: str, fixed: tuple[int, ...], shared: dict[int, N.S
     return not isinstance(s, N.Atomic) and s.buffer == name and any(a == b and m != n for (a, m), (b, n) in pairs)
 
 
-def uniform(task: N.Offload) -> dict[int, N.Stmt]:
-    """The statements, in program order, that are the same in all iterations and may run before them."""
-    found: dict[int, N.Stmt] = {}
+def uniform(task: N.Offload) -> dict[int, N.Value]:
+    """The statements, in program order, that are the same in all iterations and may run before them. They are no
+    statements that a lowering replaces, so that they are the same before and after it."""
+    found: dict[int, N.Value] = {}
     for s in walk(task.body):
-        cheap = isinstance(s, N.Op) and s.prim in _CHEAP and s.type.is_int and all(i in found for i in s.args)
-        if isinstance(s, N.Uniform) or cheap:
+        if isinstance(s, N.Uniform) or (
+            isinstance(s, N.Op) and s.prim in _CHEAP and s.type.is_int
+            and all(i in found and found[i].type.is_int for i in s.args)
+        ):  # fmt: skip
             found[s.id] = s
     return found

@@ -11,41 +11,40 @@
 Iterations are numbered row by row: thread t of k runs t, t + k, t + 2k, ...
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import prod
 
 from quadrants_lab.analysis.ranges import Range, Ranges
 from quadrants_lab.backends.boxes import inline
-from quadrants_lab.backends.cost import IN_STEP
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
 _NEIGHBOURS = 64  # threads that access neighbouring elements; the number of threads is a multiple of it
-NOTHING: Mapping[str, Collection[DType]] = {}
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
 
-def lower_tasks(group_ops: Mapping[str, Collection[DType]] = NOTHING, in_step: Sequence[bool] = ()) -> N.Pass:
-    """``group_ops``: by operation, the dtypes for which a group of threads can combine its shares of a reduction.
-    ``in_step``: by the number of a task, whether a thread runs `IN_STEP` iterations of it in step, each statement for
-    all of them, so that their loads overlap. The iterations of `_NEIGHBOURS` threads lie in a row."""
+@dataclass(frozen=True, slots=True)
+class LowerTasks(Parametrised):
+    """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that a
+    task only reduces into gets the share of each thread once, behind the thread's last iteration. Where the schedule
+    says so, a thread runs several iterations in step, each statement for all of them, so that their loads overlap. The
+    iterations of `_NEIGHBOURS` threads lie in a row. ``group``: pairs of an operation and the dtypes for which a group
+    of threads can combine its shares of a reduction."""
 
-    def lower_tasks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that
-        a task only reduces into gets the share of each thread once, behind the thread's last iteration."""
+    group: tuple[tuple[str, tuple[DType, ...]], ...] = ()
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
         b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
-        short = [*in_step, *[False] * len(kernel.tasks)]
-        body = tuple(_task(b, kernel, t, buffers, group_ops, few) for t, few in zip(kernel.tasks, short, strict=False))
+        body = tuple(_task(b, kernel, t, buffers, dict(self.group)) for t in kernel.tasks)
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
-
-    return lower_tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class _Axis:
 
 def _task(
     b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer],
-    group_ops: Mapping[str, Collection[DType]], in_step: bool,
+    group_ops: Mapping[str, Collection[DType]],
 ) -> N.Offload:  # fmt: skip
     if task.kind == "threads":
         return task
@@ -91,8 +90,8 @@ def _task(
             _indices(b, task, axes, index, Ranges(kernel))
             number = b.cast(index.id, u64) if _numbered(task) else N.NO_ID
             b.stmts += _renumbered(task.body, number, {name: share.name for name, (_, share) in shares.items()})
-        if in_step:
-            first = _in_step(b, index, first, end, step, tuple(loop), Ranges(kernel).range(index.id))
+        if task.in_step:
+            first = _in_step(b, task.in_step, index, first, end, step, tuple(loop), Ranges(kernel).range(index.id))
         b.add(N.For(b.fresh(), index, first, end, (), (), tuple(loop), (), step=step))
         for name, (op, share) in shares.items():
             value, buffer = b.load(share, ()), kernel.buffers[name]
@@ -156,10 +155,10 @@ def _count(b: Builder, task: N.Offload, axes: list[_Axis], t: DType) -> tuple[N.
 
 
 def _in_step(
-    b: Builder, index: N.Param, lane: int, end: int, lanes: int, body: N.Block, known: Range | None
+    b: Builder, several: int, index: N.Param, lane: int, end: int, lanes: int, body: N.Block, known: Range | None
 ) -> int:
-    """Emits the loop that runs several iterations in step, over all full rows. Returns this thread's first iteration
-    of the rest. ``known``: the range of the index where that is the task's own."""
+    """Emits the loop that runs ``several`` iterations in step, over all full rows. Returns this thread's first
+    iteration of the rest. ``known``: the range of the index where that is the task's own."""
     t = index.type
 
     def rows(value: int, size: int, range: Range | None = None) -> int:
@@ -167,19 +166,19 @@ def _in_step(
         mask = b.const(-size if t.kind == "i" else (1 << t.bits) - size, t)
         return b.add(N.Op(b.fresh(), t, "and", (value, mask), range=range))
 
-    whole = rows(end, _NEIGHBOURS * IN_STEP, (0, known[1] + 1) if known else None)
-    before = b.op("mul", rows(lane, _NEIGHBOURS), b.const(IN_STEP - 1, t))
+    whole = rows(end, _NEIGHBOURS * several, (0, known[1] + 1) if known else None)
+    before = b.op("mul", rows(lane, _NEIGHBOURS), b.const(several - 1, t))
     number = b.param(t, "it")
     with b.block() as loop:
         places = [number.id]
-        for n in range(1, IN_STEP):
+        for n in range(1, several):
             at = b.const(n * _NEIGHBOURS, t)
             places.append(b.add(N.Op(b.fresh(), t, "add", (number.id, at), range=known)))
         copies = [rename(body[:-1], b.fresh, {index.id: place}) for place in places]
         for same in zip(*copies, strict=True):
             b.stmts += same
         b.yield_()
-    first, step = b.op("add", lane, before), b.op("mul", lanes, b.const(IN_STEP, t))
+    first, step = b.op("add", lane, before), b.op("mul", lanes, b.const(several, t))
     b.add(N.For(b.fresh(), number, first, whole, (), (), tuple(loop), (), step=step))
     return b.op("add", whole, lane)
 

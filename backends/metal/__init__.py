@@ -47,5 +47,5 @@ def target_key() -> str:
     """What code depends on besides kernel and options: our own sources."""
     from quadrants_lab.backends.sources import digest
 
-    sources = digest("_clike", "_gpu", "_msl", "metal", "lower/adstacks")
+    sources = digest("_clike", "_gpu", "_msl", "metal")
     return f"metal/{sources}"

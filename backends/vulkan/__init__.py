@@ -56,5 +56,5 @@ def target_key() -> str:
     from quadrants_lab.backends.sources import digest
     from quadrants_lab.backends.vulkan import api
 
-    sources = digest("_gpu", "_spirv", "vulkan", "lower/adstacks")
+    sources = digest("_gpu", "_spirv", "vulkan")
     return f"vulkan/{api.choose().target}/{sources}"

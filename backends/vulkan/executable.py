@@ -37,7 +37,7 @@ class Executable(GpuExecutable):
     ) -> None:
         for made in target.first(options):
             kernel = made(kernel)
-        super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep, target.in_step)
+        super().__init__(kernel, lambda: emit(kernel, options, target), cached, keep)
         self.options = options
         self.synchronous = returns_or_fails(kernel)
         self.target = target

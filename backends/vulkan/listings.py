@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from quadrants_lab.backends._spirv import ops
 from quadrants_lab.backends._spirv.kernel import module
 from quadrants_lab.backends._spirv.listing import listing
 from quadrants_lab.backends._spirv.target import GENERIC, Target
@@ -22,7 +21,7 @@ def stages(kernel: Kernel, options: CompileOptions) -> dict[str, Callable[[], St
 
 def lowering(options: CompileOptions) -> tuple[Pass, ...]:
     """The passes for the device that kernels would run on."""
-    return ops.lowering(options, _target())
+    return _target().lowering(options)
 
 
 def _target() -> Target:

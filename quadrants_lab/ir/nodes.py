@@ -111,14 +111,15 @@ class Atomic(Read, Write, Value):
     enough. ``reach``: only iterations whose first index is at most so far from this one's touch it; -1 where that is
     not known. ``sweep``, if it is not 0: the iterations may make this atomic in a loop of its own before all else,
     since its operands can be computed again, and atomics of the same number in one row go to different elements.
-    """
+    ``together``: threads of a warp or subgroup that are at one element combine their values first."""
 
-    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}"
+    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}{together?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
     reach: int = field(default=-1, kw_only=True)
     sweep: int = field(default=0, kw_only=True)
+    together: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -309,7 +310,7 @@ class If(Control):
 class For(Loop):
     """A serial counted loop: index = begin, begin+1, ..., end-1, or downwards with ``reverse``. It has no iteration if
     end <= begin. ``threads``: the iterations are the threads of a block, in any order. ``step``: each iteration adds it
-    to the index instead of 1. Only `lower_tasks` makes such loops: the step is positive, and the index begins at 0 or
+    to the index instead of 1. Only `LowerTasks` makes such loops: the step is positive, and the index begins at 0 or
     above and does not overflow."""
 
     form = (
@@ -345,7 +346,7 @@ class While(Loop):
 
 
 @dataclass(slots=True)
-class Offload(Stmt):
+class Offload(Scheduled):
     """A task. Tasks stand at the top level of a kernel only, and run one after the other.
 
     ``kind``: "serial" (no indices, runs once), or "range_for" or "struct_for" (parallel over the box of ``indices``).
@@ -356,11 +357,11 @@ class Offload(Stmt):
     ``block_dim``: so many iterations, in row-major order, are a block. They wait for each other at `Barrier`s and share
     buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
 
-    `lower_tasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
+    `LowerTasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
     ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
     """
 
-    form = "offload {kind}{block_dim?} bounds {bounds} do ({indices}) {body}"
+    form = "offload {kind}{block_dim?}" + SCHEDULE + " bounds {bounds} do ({indices}) {body}"
     kind: Word
     bounds: Block
     indices: Params

@@ -146,9 +146,9 @@ class _Parser:
             out.append(one())
         return tuple(out)
 
-    def several(self, one: Callable[[], Any]) -> tuple[Any, ...]:
-        """Reads items that begin with an id, with commas between."""
-        out = [one()] if self.kind == "id" else []
+    def several(self, one: Callable[[], Any], begin: str = "id") -> tuple[Any, ...]:
+        """Reads items that begin with an id or another kind of token, with commas between."""
+        out = [one()] if self.kind == begin else []
         while out and self.found(","):
             out.append(one())
         return tuple(out)
@@ -443,6 +443,8 @@ _READ: dict[str, Callable[[_Parser], Any]] = {
     "Ids": lambda p: p.several(p.id),
     "StackId": _Parser.stack,
     "BufferName": _Parser.buffer,
+    "BufferNames": lambda p: p.several(p.buffer, "buffer"),
+    "Reduced": lambda p: p.several(lambda: (p.buffer(), p.take("word", "an operation")), "buffer"),
     "ArgName": _Parser.arg_name,
     "Word": lambda p: p.take("word"),
     "Text": _Parser.text,

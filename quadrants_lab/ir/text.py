@@ -96,6 +96,8 @@ _SHOW: dict[str, Callable[..., str]] = {
     "Ids": lambda s, v: ", ".join([f"%{i}" for i in v]),
     "StackId": lambda s, v: f"${v}",
     "BufferName": lambda s, v: f"@{v}",
+    "BufferNames": lambda s, v: ", ".join([f"@{b}" for b in v]),
+    "Reduced": lambda s, v: ", ".join([f"@{b} {op}" for b, op in v]),
     "ArgName": lambda s, v: arg_name(v),
     "Word": lambda s, v: v,
     "Text": lambda s, v: _quote(v),

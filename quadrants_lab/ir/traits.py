@@ -19,6 +19,8 @@ MaybeId = int  # an operand, or NO_ID
 Ids = tuple[int, ...]  # operands
 StackId = int  # the id of an AdStackAlloca
 BufferName = str
+BufferNames = tuple[str, ...]
+Reduced = tuple[tuple[str, str], ...]  # buffers, each with the operation that reduces into it
 ArgName = str
 Word = str  # one of a few words
 Text = str
@@ -165,6 +167,43 @@ class Loop(Control):
     inits: Ids
     body: Block
     checkpoint: bool
+
+
+@dataclass(slots=True)
+class Scheduled(Stmt):
+    """A task's schedule: what a device does with it. One pass of its family of devices decides that
+    (`backends.cpu.schedule`, `backends.lower.schedule`), and emitters read it.
+
+    ``lanes``: so many iterations run side by side in vectors. ``colour_rows``: blocks of at least so many rows run in
+    two colours, one colour after the other. ``steps``: each row runs so many parts of the body one after the other.
+    ``shares``: the buffers that each thread reduces into for itself first, with the operation. ``copies``: the buffers
+    that each thread may add to in a copy of its own. ``sums``: of additions to these, whether one thread runs the task
+    and they are plain ("alone"), whether functions of their own have plain and atomic additions ("apart"), or whether
+    each addition asks. ``one_place``: groups of so many iterations are looked at for additions to one element.
+    ``grain``: the fewest iterations that are worth waking a thread for; ``timed``: only timing tells their cost.
+    ``vectorise``, ``unroll``: LLVM's passes that do this to loops run, since the task may gain. ``brief``: a launch
+    takes a few microseconds at most. ``in_step``: a thread of a GPU runs so many iterations in step.
+    ``why``: the reasons in words.
+    """
+
+    lanes: int = field(default=0, kw_only=True)
+    colour_rows: int = field(default=0, kw_only=True)
+    steps: int = field(default=0, kw_only=True)
+    shares: Reduced = field(default=(), kw_only=True)
+    copies: BufferNames = field(default=(), kw_only=True)
+    sums: Word = field(default="", kw_only=True)
+    one_place: int = field(default=0, kw_only=True)
+    grain: int = field(default=0, kw_only=True)
+    timed: bool = field(default=False, kw_only=True)
+    vectorise: bool = field(default=False, kw_only=True)
+    unroll: bool = field(default=False, kw_only=True)
+    brief: bool = field(default=False, kw_only=True)
+    in_step: int = field(default=0, kw_only=True)
+    why: Text = field(default="", kw_only=True)
+
+
+# what of the schedule is not the default, in the text of a task
+SCHEDULE = "".join(f"{{{f.name}?}}" for f in fields(Scheduled) if f.name not in ("id", "span", "adjoint_of"))
 
 
 # --- derived ----------------------------------------------------------------------------------------------------

@@ -211,6 +211,7 @@ class _Verifier:
         self.need((s.kind == "serial") == (not s.indices), "only a serial task has no indices", s)
         types = [p.type for p in s.indices]
         threads = s.kind == "threads"
+        self.schedule(s)
         self.need(threads or all(t in (i32, i64) for t in types), "a task's index is neither i32 nor i64", s)
         self.block(s.bounds, _Place(None, False), types if threads else types * 2, s)
         self.stacks = {}
@@ -221,6 +222,22 @@ class _Verifier:
         broken = check_stacks(s, self.k.mode)
         if broken is not None:
             raise self.fail(*broken)
+
+    def schedule(self, s: N.Offload) -> None:
+        """The fields that a device's schedule decides name buffers of the kernel, and go together."""
+        counts = (s.lanes, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step)
+        self.need(min(counts) >= 0, "a count of the schedule is negative", s)
+        buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
+        self.need(None not in buffers, "the schedule names a buffer that there is not", s)
+        ops = {op for _, op in s.shares}
+        self.need(ops <= {*ATOMIC_OPS} - {"sub", "exchange", "cas"}, "the schedule reduces by no such operation", s)
+        self.need(s.sums in ("", "alone", "apart"), f"'{s.sums}' is no way in which sums run", s)
+        self.need(not s.sums or bool(s.copies), "the schedule says how sums run, and names no buffer of them", s)
+        self.need(not s.one_place or bool(s.copies), "the schedule looks for one place, and there are no sums", s)
+        parallel = s.kind != "serial" or not any((*counts, s.shares, s.copies))
+        self.need(parallel, "a serial task has the schedule of a parallel one", s)
+        self.need(not s.lanes or not (s.steps or s.one_place), "a task runs in lanes and in another way, too", s)
+        self.need(not s.steps or s.colour_rows > 0, "a task runs in steps without colours", s)
 
     def if_(self, s: N.If, place: _Place) -> None:
         self.need(self.visible[s.cond] is u1, "the condition is not u1", s)

@@ -77,6 +77,13 @@ class Launchable:
 
         return code_text(self._dispatch, stage)
 
+    def schedule(self) -> str:
+        """What the session's device does with each task, and why: lanes, colours, copies, how many iterations a thread
+        takes at a time. A line for each task."""
+        from quadrants_lab.runtime.record.inspect import schedule_text
+
+        return schedule_text(self._dispatch)
+
     @property
     def dispatcher(self) -> Dispatcher:
         return self._dispatch
@@ -210,6 +217,10 @@ class GraphKernel(Kernel):
     def code(self, stage: str = "") -> str:
         """The code of each step, in order."""
         return "\n".join(step.piece.code(stage) for step in self.graph if step.piece is not None)
+
+    def schedule(self) -> str:
+        """What the device does with the tasks of each step, in order."""
+        return "\n".join(step.piece.schedule() for step in self.graph if step.piece is not None)
 
 
 def make_kernel(fn: Callable[..., Any], graph: bool = False, checkpoints: bool = False) -> Kernel:

@@ -35,6 +35,7 @@ from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model as V
 
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
@@ -306,7 +307,9 @@ def launch_view(
     times = _times(record, earlier)
     warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
     near = None if record.failed else roofline_of(record, warm)
-    return V.LaunchView(mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near)
+    return V.LaunchView(
+        mode, record.seconds, given, arrays, notes, place(record), list(compared), times, near, sentences(plan)
+    )
 
 
 def last_view(kernel: Kernel) -> V.KernelView | None:

@@ -1,5 +1,6 @@
 """Every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
@@ -14,21 +15,28 @@ from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
 from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
-from quadrants_lab.backends.lower.adstacks import Layout, lower_adstacks
-from quadrants_lab.backends.lower.atomics import INTEGER, lower_atomics
-from quadrants_lab.backends.lower.blocks import lower_blocks
-from quadrants_lab.backends.lower.casts import FORMULAS, lower_casts, lower_formulas
-from quadrants_lab.backends.lower.integers import lower_counts, lower_division, lower_integers, lower_orders
+from quadrants_lab.backends._gpu.schedule import GpuSchedule
+from quadrants_lab.backends.cpu.lanes.functions import lower_lanes
+from quadrants_lab.backends.cpu.schedule import CpuSchedule
+from quadrants_lab.backends.lower import devices
+from quadrants_lab.backends.lower.adstacks import LowerAdstacks
+from quadrants_lab.backends.lower.atomics import LowerAtomics
+from quadrants_lab.backends.lower.blocks import LowerBlocks
+from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
+from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.long_sums import lower_long_sums
-from quadrants_lab.backends.lower.math import lower_math
+from quadrants_lab.backends.lower.long_sums import LowerLongSums
+from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
-from quadrants_lab.backends.lower.tasks import lower_tasks
+from quadrants_lab.backends.lower.shallow import Shallow
+from quadrants_lab.backends.lower.tasks import LowerTasks
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import f32, u32, u64
+from quadrants_lab.ir.passes import with_arguments
+from quadrants_lab.ir.types import f32
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce
@@ -86,25 +94,16 @@ PASSES: dict[str, Pass] = {
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
         unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
-        split_pushing, put_back, lower_blocks(64), lower_long_sums(32), lower_atomics({u32: INTEGER, f32: ("add",)}),
-        lower_casts(), lower_failures, lower_counts, lower_division(),
-        lower_formulas(*FORMULAS), lower_integers, lower_local_arrays, lower_math("exp", "log1p"), lower_near_sines,
-        lower_orders, lower_random, lower_tasks(),
+        split_pushing, put_back, LowerBlocks(), LowerLongSums(), LowerAtomics(), LowerCasts(), lower_failures,
+        lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
+        lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
+        LowerTasks(), LowerAdstacks(), AggregateAtomics(),
     )
-} | {
-    "lower_casts calls": lower_casts(calls=True),
-    "lower_casts short": lower_casts(saturates=True, short=False),
-    "lower_division calls": lower_division(calls=True),
-    "lower_division remainder": lower_division(remainder=False),
-    "lower_tasks group": lower_tasks({"add": (f32,)}, (True, True)),
-}  # fmt: skip
-
-# adstacks as memory: the layouts of CUDA and AMDGPU, of the CPU without lanes, and of Metal and Vulkan
-PASSES |= {
-    "lower_adstacks": lower_adstacks(Layout()),
-    "lower_adstacks_alone": lower_adstacks(Layout(u64, lanes=False)),
-    "lower_adstacks_lockstep": lower_adstacks(Layout(lockstep=True, numbered=True)),
 }
+
+_FAST = CompileOptions()
+_WARP = AggregateAtomics(devices.WIDE, devices.EXCHANGED)
+_GPU = devices.first(GpuSchedule(), 64, 32, _FAST)
 
 PIPELINES: dict[str, Passes] = {
     "front": FRONT,
@@ -114,11 +113,28 @@ PIPELINES: dict[str, Passes] = {
     "gradient": (*TASKS, PASSES["reverse"], *gradient()[1:]),
     "both": (*TASKS, *BOTH),
     "counting": (PASSES["counting_kernel"], *COUNTING),
+    "cpu": devices.cpu(CpuSchedule(8), lower_lanes, _FAST),
+    "c": devices.c(),
+    "cuda": devices.simt(_GPU, True, devices.cuda_math(_FAST), (lower_failures, _WARP)),
+    "amdgpu": devices.simt(_GPU, False, devices.amdgpu_math(_FAST), (lower_failures,)),
+    "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, (), _FAST),
+    "metal": devices.metal(lower_failures),
 }
+_NAMES = re.compile(r"\s*([\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|$)")
 
 
 def passes_by_name(names: str) -> Passes:
-    """The passes that a comma-separated text names; the name of a pipeline stands for its passes. The first unknown
-    name is a KeyError."""
-    keys = [name.strip().replace("-", "_") for name in names.split(",")]
-    return tuple(fn for key in keys for fn in (PIPELINES.get(key) or (PASSES[key],)))
+    """The passes that a comma-separated text names, each with its arguments in braces if it has any (`ir.passes`); the
+    name of a pipeline stands for its passes. The first unknown name is a KeyError, a wrong argument a ValueError."""
+    found: list[Pass] = []
+    at = 0
+    while at < len(names):
+        m = _NAMES.match(names, at)
+        if m is None:
+            raise ValueError(f"expected names of passes with commas between, and found {names[at:]!r}")
+        key, arguments, at = m[1].replace("-", "_"), m[2], m.end()
+        if arguments is None:
+            found += PIPELINES.get(key) or (PASSES[key],)
+        else:
+            found.append(with_arguments(PASSES[key], arguments))
+    return tuple(found)

@@ -5,14 +5,19 @@ import pytest
 from cpu_rig import EXACT, bind, load
 
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cpu.colours import coloured
-from quadrants_lab.backends.cpu.tasks import widths_of
-from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.backends.cpu.schedule import CpuSchedule
+from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.passes.reach import mark_reach
 
 STAR = ["i-1,j", "i+1,j", "i,j-1", "i,j+1", "i,j"]
 CUBE = ["i,j,k", "i,j,k+1", "i,j,k-1", "i+1,j,k", "i-1,j+1,k-1"]
+
+
+def scheduled(kernel: Kernel) -> tuple[int, int, int]:
+    """The rows of blocks in two colours, the steps and the lanes of the kernel's only task."""
+    (task,) = CpuSchedule(jit.vector_bytes() // 4)(kernel).tasks
+    return task.colour_rows, task.steps, task.lanes
 
 
 class Sums:
@@ -139,11 +144,11 @@ WAYS = {
 
 
 @pytest.mark.parametrize(("places", "rows"), [
-    (STAR, 2), (["i,j+3"], 0), (["i-4,j", "i+3,j"], 7), (["j,i+1", "j,i"], 1), (["i,0"], 0), (["at,j"], None),
-    (["i+1,at", "i,at"], None), (["0,j"], None), (["i,j", "j,i"], None), (["i,j", "0,0"], None),
+    (STAR, 2), (["i,j+3"], 1), (["i-4,j", "i+3,j"], 7), (["j,i+1", "j,i"], 1), (["i,0"], 1), (["at,j"], 0),
+    (["i+1,at", "i,at"], 0), (["0,j"], 0), (["i,j", "j,i"], 0), (["i,j", "0,0"], 0),
 ])  # fmt: skip
 def test_what_runs_in_two_colours(places, rows) -> None:
-    assert coloured(Sums(places).kernel).rows == ({} if rows is None else {0: rows})
+    assert scheduled(Sums(places).kernel)[0] == rows
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -173,13 +178,9 @@ def run_and_compare(sums: Sums, exe, ends: tuple[int, ...], w: np.ndarray, exact
 @pytest.mark.parametrize("way", WAYS)
 def test_which_code_each_case_gets(way: str) -> None:
     """In steps, or in lanes where the processor has them, or iteration by iteration."""
-    kernel = WAYS[way].kernel
-    steps = {n: len(s) for n, s in coloured(kernel).steps.items()}
-    if way in STEPS:
-        assert (steps, widths_of(kernel, CompileOptions())) == ({0: STEPS[way]}, [0])
-    else:
-        assert not steps
-        assert bool(widths_of(kernel, CompileOptions())[0]) == bool(jit.vector_bytes())
+    _, steps, lanes = scheduled(WAYS[way].kernel)
+    assert steps == STEPS.get(way, 0)
+    assert bool(lanes) == (way not in STEPS and bool(jit.vector_bytes()))
 
 
 STEPS = {
@@ -192,10 +193,10 @@ STEPS = {
 def test_stacks_keep_sums_out_of_lanes() -> None:
     """How many lanes there is room for depends on the number of threads; the order of the sums must not."""
     kernel = Sums(STAR, work="stack").kernel
-    assert (coloured(kernel).rows, coloured(kernel).steps, widths_of(kernel, CompileOptions())) == ({0: 2}, {}, [0])
+    assert scheduled(kernel) == (2, 0, 0)
 
 
 def test_lanes_may_not_meet_by_another_name() -> None:
     """All iterations of a row add to one element, although the loop index occurs in its subscript."""
-    assert not coloured(Sums(["i,j+5-j", "i+1,j"], work="sine").kernel).rows
-    assert coloured(Sums(["i,0", "i+1,j"], work="sine").kernel).rows
+    assert not scheduled(Sums(["i,j+5-j", "i+1,j"], work="sine").kernel)[0]
+    assert scheduled(Sums(["i,0", "i+1,j"], work="sine").kernel)[0]

@@ -7,10 +7,9 @@ import pytest
 from cpu_rig import load
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cpu import copies, jit, layout as L
-from quadrants_lab.backends.cpu.lanes import one_place
-from quadrants_lab.backends.cpu.lanes.choose import lanes_of
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.backends.cpu import jit, layout as L
+from quadrants_lab.backends.cpu.schedule import CpuSchedule
+from quadrants_lab.backends.lower import sums
 from quadrants_lab.runtime import session
 
 THREADS, COUNT = 4, 200_000
@@ -28,8 +27,8 @@ def room() -> int:
 
 def copied(kernel: qd.Kernel) -> list[tuple[str, int]]:
     """Which buffers the kernel's last specialisation may copy, and how many of their axes are fixed."""
-    made = kernel.dispatcher.last.kernel
-    return [(t.buffer.name, len(t.fixed)) for task in made.body for t in copies.targets(made, task)]
+    made = CpuSchedule()(kernel.dispatcher.last.kernel)
+    return [(t.buffer.name, len(t.fixed)) for task in made.tasks for t in sums.copied(made, task)]
 
 
 @pytest.mark.parametrize("dtype", [qd.f32, qd.f64, qd.i32, qd.u32, qd.i64, qd.u64], ids=str)
@@ -182,8 +181,8 @@ def test_runs_of_iterations_that_add_to_one_place(run, threads):
     in_rows(places, x, 2)
     if jit.vector_bytes():
         for k in along, in_rows:
-            made = k.dispatcher.last.kernel
-            assert one_place.lanes_of(made.body[0], copies.targets(made, made.body[0]), 64)
+            made = CpuSchedule(width=16)(k.dispatcher.last.kernel)
+            assert made.tasks[0].one_place
     of_x, all_ = np.bincount(places, x, 50), np.bincount(places, minlength=50)
     np.testing.assert_array_equal(total.to_numpy(), np.stack([of_x, all_ * 0.5], 1))
     np.testing.assert_array_equal(hits.to_numpy(), -all_)
@@ -268,9 +267,8 @@ kernel sums(n: i32) forward next %40 {
   }
 }
 """)
-    (task,) = exe.kernel.body
-    assert isinstance(task, N.Offload)
-    (found,) = copies.targets(exe.kernel, task)
+    made = CpuSchedule()(exe.kernel)
+    (found,) = sums.copied(made, made.tasks[0])
     assert (found.fixed, found.sums) == ((5,), 1)
 
 
@@ -311,6 +309,5 @@ def test_rows_of_sums_run_in_lanes(threads, elements):
     expected = x.to_numpy().T @ g.to_numpy() - g.to_numpy().sum(0)
     np.testing.assert_array_equal(w.to_numpy()[:8], expected)
     assert copied(weigh) == [("w", 0)]
-    (task,) = weigh.dispatcher.last.kernel.tasks
-    assert lanes_of(weigh.dispatcher.last.kernel, task, jit.vector_bytes())
+    assert CpuSchedule(jit.vector_bytes() // 4)(weigh.dispatcher.last.kernel).tasks[0].lanes
     assert "atomicrmw" in weigh.code("llvm")  # where threads meet

@@ -8,11 +8,17 @@ import pytest
 from cpu_rig import parsed
 
 from quadrants_lab.backends.cpu import jit
-from quadrants_lab.backends.cpu.lanes import choose
+from quadrants_lab.backends.cpu.schedule import CpuSchedule
 
 WIDEST = jit.vector_bytes()
 
 pytestmark = pytest.mark.skipif(not WIDEST, reason="this processor has no vectors that gather and mask")
+
+
+def lanes(kernel: Any, vector_bytes: int) -> int:
+    """Of the kernel's only task."""
+    (task,) = CpuSchedule(vector_bytes // 4)(kernel).tasks
+    return int(task.lanes)
 
 
 # a sum over neighbours: %8 counts alike in all lanes, %11 is another row in each
@@ -46,16 +52,16 @@ SUM = """%4: i32 = const 0
     ids=["a function", "straight code", "print", "trips from data", "gathers and trips from data", "gathers"],
 )
 def test_which_tasks_run_in_lanes(body: str, gains: bool) -> None:
-    kernel, task = parsed(body)
-    assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
-    assert not choose.lanes_of(kernel, task, 0)
+    kernel, _ = parsed(body)
+    assert bool(lanes(kernel, WIDEST)) == gains
+    assert not lanes(kernel, 0)
 
 
 @pytest.mark.parametrize(("how", "gains"), [("div {}, %4", False), ("sin {}", True)], ids=["quotients", "sines"])
 def test_a_vector_of_f64_is_divided_nearly_one_by_one(how: str, gains: bool) -> None:
     """Neighbours by index: lanes cost what their reads cost, and quotients do not make up for that."""
     steps = "\n".join(f"%{n + 1}: f64 = {how.format(f'%{n}')}" for n in range(16, 22))
-    kernel, task = parsed(f"""%4: f64 = const 3.0
+    kernel, _ = parsed(f"""%4: f64 = const 3.0
      %5: i32 = load @n[%3]
      %6: i32 = const 0
      %7: f64 = const 0.0
@@ -69,7 +75,7 @@ def test_a_vector_of_f64_is_divided_nearly_one_by_one(how: str, gains: bool) -> 
      }} -> (%24: f64)
      %25: f32 = cast %24
      store @x[%3], %25""")
-    assert bool(choose.lanes_of(kernel, task, 64)) == gains
+    assert bool(lanes(kernel, 64)) == gains
 
 
 # a row that is divided by a number of its own, whose sum also is made: trips in a row, but for how %14 is made
@@ -113,5 +119,5 @@ CHOSEN = """%16: u1 = gt %12, %7
          "no sum"],
 )
 def test_loops_over_a_row_are_left_to_vectors_of_trips(given: dict[str, Any], gains: bool) -> None:
-    kernel, task = parsed(ROW.format(**({"at": "%3, %8", "trips": 100, "carried": "%14: f32 = add %9, %12"} | given)))
-    assert bool(choose.lanes_of(kernel, task, WIDEST)) == gains
+    kernel, _ = parsed(ROW.format(**({"at": "%3, %8", "trips": 100, "carried": "%14: f32 = add %9, %12"} | given)))
+    assert bool(lanes(kernel, WIDEST)) == gains

@@ -19,7 +19,7 @@ from strategies import kernels
 from test_hypothesis import BENCHES, check as check_random
 
 import quadrants_lab as qd
-from quadrants_lab.backends.cpu import jit, tasks
+from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu.lanes import choose
 from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.ir import nodes as N
@@ -37,20 +37,20 @@ pytestmark = [
 def wherever_possible(size: int) -> Any:
     """In place of `lanes_of`, which also asks whether it pays."""
 
-    def lanes(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
-        return choose.width(task, size) if choose.can(task) else 0
+    def lanes(kernel: N.Kernel, task: N.Offload, *_: Any) -> tuple[int, str]:
+        return choose.width(task, size) if choose.can(task) else 0, ""
 
     return lanes
 
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(tasks, "lanes_of", wherever_possible(4 * WIDEST))  # as many vectors as are ever in flight
+    monkeypatch.setattr(choose, "lanes_of", wherever_possible(4 * WIDEST))  # as many vectors as are ever in flight
     return cpu_rig
 
 
 def in_lanes(monkeypatch: pytest.MonkeyPatch, size: int = WIDEST) -> None:
-    monkeypatch.setattr(tasks, "lanes_of", wherever_possible(size))
+    monkeypatch.setattr(choose, "lanes_of", wherever_possible(size))
 
 
 # --- programs ---------------------------------------------------------------------------------------------------

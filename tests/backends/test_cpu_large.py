@@ -10,6 +10,7 @@ from deep import define
 
 import quadrants_lab as qd
 from quadrants_lab.backends.cpu import tasks
+from quadrants_lab.backends.cpu.schedule import CpuSchedule
 
 N = 64
 HEAD = "def k(x: qd.template(), loss: qd.template()):\n    for i in x:\n        v = x[i]\n"
@@ -78,8 +79,8 @@ def test_which_loops_are_for_the_vectoriser_of_llvm(statements: int, size: int, 
     x, loss = qd.field(qd.f32, size), qd.field(qd.f32, ())
     k = kernel(ifs(statements) if statements > 20 else ["v = v * v + 0.5"] * statements)
     k(x, loss)
-    made = k.dispatcher.last.kernel
-    assert tasks.vectorisable(made, [0] * len(made.body)) is yes
+    made = CpuSchedule(width=0)(k.dispatcher.last.kernel)
+    assert tasks.loop_passes(made)[0] is yes
 
 
 _EXTREMES = """

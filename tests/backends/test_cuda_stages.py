@@ -9,7 +9,7 @@ from conformance_tasks import AXPY, reduction, stacked
 from cuda_rig import EXACT, FAST
 
 from quadrants_lab.backends import cuda
-from quadrants_lab.backends.cost import short
+from quadrants_lab.backends._gpu.schedule import short
 from quadrants_lab.backends.cuda import libdevice, listings, nvptx, toolkit
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.errors import QuadrantsRuntimeError

@@ -67,7 +67,12 @@ def sample():
         for value, t in ((math.nan, f32), (-math.inf, f64), (0.1, f16), (1e-30, f32), (-0.0, f64), (1e300, f64)):
             b.const(value, t)
         b.yield_()
-    task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span)
+    schedule = {
+        "lanes": 8, "colour_rows": 2, "steps": 3, "shares": (("y", "add"), ("a", "max")), "copies": ("y", "a"),
+        "sums": "apart", "one_place": 32, "grain": 100, "timed": True, "vectorise": True, "unroll": True, "brief": True,
+        "in_step": 4, "why": "8 lanes: sin",
+    }  # fmt: skip
+    task = N.Offload(b.fresh(), "serial", tuple(bounds), (), tuple(body), span=b.span, **schedule)
     buffers = {x.name: x for x in (y, dy, temp, ret, array, flat, heap, local)}
     h = Builder(0)
     a = h.param(f64, "a")

@@ -68,6 +68,9 @@ RIGHT = {
       } do {
         yield
       }""",
+    "a schedule": TASK.format(body="").replace(
+        " bounds", ' lanes 8 colour_rows 2 shares @y add copies @x, @a grain 7 timed vectorise why "because" bounds', 1
+    ),
     "names shadow nothing": "if %2 {\n%3: i32 = const 1\nyield\n} else {\n%4: i32 = const 1\nyield\n}",
     "stacks": TASK.format(
         body="""adstack_alloca $20: f32 primal %1 reason "r"
@@ -196,6 +199,18 @@ WRONG = {
     ),
     "kind of task": (TASK.format(body="").replace("range_for", "mesh_for"), "'mesh_for' is not a kind of task"),
     "serial with an index": (TASK.format(body="").replace("range_for", "serial"), "only a serial task has no indices"),
+    **{f"schedule: {text}": (TASK.format(body="").replace(" bounds", f" {text} bounds", 1), rule) for text, rule in {
+        "lanes -8": "a count of the schedule is negative",
+        "copies @x, @gone": "the schedule names a buffer that there is not",
+        "shares @gone add": "the schedule names a buffer that there is not",
+        "shares @y sub": "the schedule reduces by no such operation",
+        "copies @x sums sideways": "'sideways' is no way in which sums run",
+        "sums alone": "the schedule says how sums run, and names no buffer of them",
+        "one_place 32": "the schedule looks for one place, and there are no sums",
+        "lanes 8 copies @x one_place 32": "a task runs in lanes and in another way, too",
+        "steps 2": "a task runs in steps without colours",
+    }.items()},
+    "a serial task in lanes": ("offload serial lanes 8 bounds {\nyield\n} do () {\nyield\n}", "a serial task has the"),
     "index of a task": (
         TASK.replace("(%11: i32)", "(%11: u32)").format(body=""), "a task's index is neither i32 nor i64"
     ),

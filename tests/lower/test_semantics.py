@@ -5,7 +5,7 @@ import pytest
 import random_ir
 from hypothesis import given, strategies as st
 
-from quadrants_lab.backends.lower.casts import lower_formulas
+from quadrants_lab.backends.lower.casts import LowerFormulas
 from quadrants_lab.backends.lower.math import MATH
 from quadrants_lab.backends.lower.rewrite import rewrite
 from quadrants_lab.ir import nodes as N
@@ -49,8 +49,8 @@ def test_each_pass_keeps_the_meaning(name: str, seed: int) -> None:
             np.testing.assert_array_equal(got, want[buffer], err_msg=f"{buffer} after {fn.__name__}")
     text = print_kernel(kernel)
     assert print_kernel(parse_kernel(text)) == text
-    again = run(kernel, backend(name).lowering(EXACT))
-    assert print_kernel(again) == text, "what is lowered stays as it is"
+    statements = [fn for fn in backend(name).lowering(EXACT) if "schedule" not in fn.__name__]
+    assert print_kernel(run(kernel, statements)) == text, "what is lowered stays as it is"
 
 
 SPELLED = {
@@ -114,7 +114,7 @@ def test_what_devices_leave_open_is_an_error_of_the_interpreter(prim, t, a, b, w
 @pytest.mark.parametrize("off", [-1, 0, 1])
 def test_roots_are_rounded_to_the_nearest(off: int) -> None:
     """From those of a device that is off by a unit in the last place."""
-    kernel = lower_formulas("sqrt")(parse_kernel("""kernel k() forward {
+    kernel = LowerFormulas(("sqrt",))(parse_kernel("""kernel k() forward {
   buffer @x: field f32[600]
   offload range_for bounds {
     %0: i32 = const 0

@@ -161,7 +161,7 @@ def kernel_view() -> KernelView:
         launches=[
             LaunchView("forward", 1.2e-5, [("n", "50")],
                        [ArrayView("y", "f32", (), "0.4301", "0.43", "0.43")],
-                       place="cpu", compared=compared("0.4301")),
+                       place="cpu", compared=compared("0.4301"), schedule=[("line 4", "8 lanes: sin")]),
             LaunchView("gradient", 3.1e-5, [("n", "50")],
                        [ArrayView("x.grad", "f32", (16,), "0.0012 0.0011 0.0009 …", "0.0003", "0.0012")],
                        [("adstack heap", "3.1 KB")], "cpu", compared("0.4301", 200)),

@@ -47,7 +47,7 @@ def text_of(markup: str) -> str:
     ("code/forward/sizes", ["asm", "msl", "phis", "bytes of code"]),
     ("code/gradient/1", ["variable 'v' of kernel 'k' is f64"]),
     ("code/gradient/sizes", ["msl: error[QL3001]: variable 'v'"]),
-    ("run", ["forward 12 µs on cpu", "n = 50", "0.4301"]),
+    ("run", ["forward 12 µs on cpu", "line 4: 8 lanes: sin", "n = 50", "0.4301"]),
     ("run", ["metal, simulated", "200 µs", "3e-08 in y", "3e-08 of 0.43", "metal, simulated: a simulation"]),
     ("run", ["did not run: no device: this is a test", "12.5 KB"]),
     ("stacks", ["stack heap", "metal, simulated", "12.5 KB"]),

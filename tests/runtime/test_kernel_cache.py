@@ -411,3 +411,9 @@ def test_the_key_has_every_folder_that_makes_ir() -> None:
     makers = ("ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "frontend")
     found = {p.parent.relative_to(package) for folder in makers for p in (package / folder).rglob("*.py")}
     assert {str(folder) for folder in found} <= set(sources._OF_IR)
+
+
+def test_code_depends_on_all_sources_of_lowerings() -> None:
+    """`lower/local_arrays` was in no key: code of an older version would have been found again."""
+    lower = sources._LOWER[0]
+    assert {f.parent for f in lower.rglob("*.py")} == {folder.resolve() for folder in sources._LOWER}

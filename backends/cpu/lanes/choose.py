@@ -1,11 +1,11 @@
-"""Which tasks run in lanes, and in how many."""
+"""Which tasks run in lanes, and in how many. `backends.cpu.schedule` asks."""
+
+from collections.abc import Collection
 
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import constants
-from quadrants_lab.backends.cpu.copies import targets
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counting, divergence
-from quadrants_lab.backends.reductions import reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
@@ -17,31 +17,43 @@ _GATHER = 4.5  # a gathered or scattered element; one by itself is 3. Processors
 _DIVIDER = {4: 0.16, 8: 0.5}  # bytes -> a quotient or root in a vector over one by itself; few are made at a time
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
+_ONE_PLACE = 4  # vectors that make a group of sums into one element
 _GAIN = 1.5  # how many times cheaper lanes must be, by this file's rough prices
 
 
-def lanes_of(kernel: N.Kernel, task: N.Offload, vector_bytes: int) -> int:
+def lanes_of(
+    kernel: N.Kernel, task: N.Offload, reduced: Collection[str], copied: Collection[str], vector_bytes: int
+) -> tuple[int, str]:
     """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes``; 0 where each runs by
-    itself. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
+    itself; and the reason. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
+    data. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
     without elementary functions, unless it sums into neighbours' elements, which LLVM does not vectorise."""
     if not vector_bytes or not can(task):
-        return 0
+        return 0, ""
     if any(isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private" for s in walk(task.body)):
-        return 0
+        return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
     in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
     if not any((isinstance(s, N.Loop) and not in_rows) or is_math(s) or _reaches(s) for s in walk(task.body)):
-        return 0
+        return 0, ""
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:
-        return 0
+        return 0, ""
     found = divergence(task.body, [task.indices[-1].id])
-    one, all_ = _Prices(kernel, task, found, lanes).of(task.body, constants(task.bounds))
+    one, all_ = _Prices(task, found, reduced, copied, lanes).of(task.body, constants(task.bounds))
     if all_ * _GAIN >= one * lanes:
-        return 0
+        return 0, ""
+    why = _reason(task)
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
-        return lanes  # several vectors would use too many cache lines
-    return lanes * _vectors(task, lanes, vector_bytes)
+        return lanes, why  # several vectors would use too many cache lines
+    return lanes * _vectors(task, lanes, vector_bytes), why
+
+
+def _reason(task: N.Offload) -> str:
+    """What of the task LLVM's vectoriser would not take: elementary functions, loops, sums into neighbours."""
+    names = dict.fromkeys(s.prim for s in walk(task.body) if isinstance(s, N.Op) and is_math(s))
+    loops = ["a loop"] * any(isinstance(s, N.Loop) for s in walk(task.body))
+    return ", ".join((*names, *loops)) or "sums into neighbours"
 
 
 def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
@@ -96,15 +108,39 @@ def can(task: N.Offload) -> bool:
     return all(t is not f16 for t in types_of(block).values())
 
 
+def lanes_of_one_place(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
+    """How many iterations make a group that is looked at for sums into one element (`one_place`); 0 where the task does
+    anything else than sums at places from data. ``copied``: see `lanes_of`."""
+    index = task.indices[-1].id
+    if not vector_bytes or not can(task):
+        return 0
+    divergent = divergence(task.body, [index]).divergent
+    up = counting(task.body, index, divergent)  # no two iterations have the same one of these
+    places = set()
+    for s in walk(task.body):
+        if isinstance(s, N.Atomic):
+            places.add(tuple(i for i in s.index if i in divergent))
+            if s.buffer not in copied or not up.isdisjoint(s.index):
+                return 0
+        elif isinstance(s, N.Load):
+            if s.index[-1:] != (index,) and not divergent.isdisjoint(s.index):
+                return 0
+        elif not isinstance(s, (N.Op, N.Uniform, N.Yield)) or is_math(s):
+            return 0
+    return _ONE_PLACE * width(task, vector_bytes) if len(places) == 1 and places != {()} else 0
+
+
 class _Prices:
     """The cycles that a block takes for one iteration, and for one iteration in each lane together."""
 
-    def __init__(self, kernel: N.Kernel, task: N.Offload, found: Divergence, lanes: int) -> None:
+    def __init__(
+        self, task: N.Offload, found: Divergence, reduced: Collection[str], copied: Collection[str], lanes: int
+    ) -> None:
         self.lanes = lanes
         self.index = task.indices[-1].id
         self.found = found
-        self.reduced = reductions(kernel, task.body)
-        self.copied = {t.buffer.name for t in targets(kernel, task)}
+        self.reduced = reduced
+        self.copied = copied
         self.irregular = found.divergent - counting(task.body, self.index, found.divergent)
 
     def of(self, block: N.Block, known: dict[int, int]) -> tuple[float, float]:

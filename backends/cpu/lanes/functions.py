@@ -20,8 +20,6 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from quadrants_lab.backends.cpu.lanes.body import LaneBody
 
 
@@ -33,11 +31,12 @@ def is_library(prim: str, t: DType) -> bool:
 # --- as IR ----------------------------------------------------------------------------------------------------------
 
 
-def lower_divergent_math(kernel: N.Kernel, widths: Collection[int]) -> N.Kernel:
-    """The kernel with calls in place of elementary functions of divergent values. ``widths``: lanes of its tasks."""
+def lower_lanes(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that elementary functions of values that differ between lanes are calls; others are left to the C
+    library."""
     divergent: set[int] = set()
-    for task, width in zip(kernel.tasks, widths, strict=True):
-        if width:
+    for task in kernel.tasks:
+        if task.lanes:
             divergent |= divergence(task.body, [task.indices[-1].id]).divergent
     rules = {p: _own for p in PRIMS if p in FUNCTIONS}
     return rewrite(kernel, rules, lambda s: s.id in divergent) if divergent else kernel

@@ -12,41 +12,17 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.lanes.body import LaneBody
-from quadrants_lab.backends.cpu.lanes.choose import can, is_math, width
-from quadrants_lab.backends.cpu.lanes.divergence import counting, divergence
+from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.backends.cpu.lanes.task import run_group
 from quadrants_lab.backends.cpu.rows import Row, iterations
-from quadrants_lab.backends.lower.sums import Target
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.walk import walk
 
-_VECTORS = 4  # that make a group
 _PAUSE = 16  # groups that run by themselves before the next look
 
 
-def lanes_of(task: N.Offload, targets: tuple[Target, ...], vector_bytes: int) -> int:
-    """How many iterations make a group; 0 where the task does anything else than such sums."""
-    index = task.indices[-1].id
-    if not vector_bytes or not can(task):
-        return 0
-    divergent = divergence(task.body, [index]).divergent
-    up = counting(task.body, index, divergent)  # no two iterations have the same one of these
-    places, added = set(), {t.buffer.name for t in targets}
-    for s in walk(task.body):
-        if isinstance(s, N.Atomic):
-            places.add(tuple(i for i in s.index if i in divergent))
-            if s.buffer not in added or not up.isdisjoint(s.index):
-                return 0
-        elif isinstance(s, N.Load):
-            if s.index[-1:] != (index,) and not divergent.isdisjoint(s.index):
-                return 0
-        elif not isinstance(s, (N.Op, N.Uniform, N.Yield)) or is_math(s):
-            return 0
-    return _VECTORS * width(task, vector_bytes) if len(places) == 1 and places != {()} else 0
-
-
-def row_of(fn: Function, unit: Unit, task: N.Offload, lanes: int, opened: Callable[[CpuBody], None]) -> Row[CpuBody]:
+def row_of(fn: Function, unit: Unit, task: N.Offload, opened: Callable[[CpuBody], None]) -> Row[CpuBody]:
     """What `rows` takes. ``opened`` reads what a body needs from the frame."""
+    lanes = task.one_place
     body = LaneBody(fn, unit, divergence(task.body, [task.indices[-1].id]), lanes)
     opened(body)
     body.stride = str(lanes)

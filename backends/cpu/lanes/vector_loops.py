@@ -1,6 +1,6 @@
 """Which loops LLVM's loop vectoriser may take, and which of them lie so well in memory that no lanes are needed."""
 
-from quadrants_lab.backends.cpu.body import large
+from quadrants_lab.backends.cost import large
 from quadrants_lab.backends.cpu.lanes.divergence import counting, divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS

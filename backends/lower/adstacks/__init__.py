@@ -9,35 +9,40 @@ Pushes are straight-line code: a push beyond capacity writes to the last slot an
 forward slice and reverse, becomes the only comparison of depths with capacities: an iteration that is over capacity on
 any stack reports that (`Overflow`) and skips the reverse.
 
-A backend chooses a `Layout`. `lowering` goes through the tasks; it has the memory and the comparison. `depths` has the
+A backend chooses the layout. `lowering` goes through the tasks; it has the memory and the comparison. `depths` has the
 counters, `lockstep` stacks that share a counter, and `loops` stacks whose slots the trips of loops number.
 """
 
-from collections.abc import Callable, Sequence
-
-from quadrants_lab.backends.lower.adstacks.layout import Layout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, u32
 from quadrants_lab.ir.walk import walk
-
-__all__ = ["Layout", "lower_adstacks", "stores_slots"]
 
 # a kernel without adstacks imports nothing for them
 _lowered = lazily("backends.lower.adstacks.lowering", "lowered")
 
 
-def lower_adstacks(layout: Layout | Callable[[N.Kernel], Sequence[Layout]]) -> N.Pass:
-    """The pass with one layout for all tasks, or with a function from the kernel to the layout of each task."""
+@dataclass(frozen=True, slots=True)
+class LowerAdstacks(Parametrised):
+    """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
+    backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the store
+    that they become.
 
-    def lower_adstacks(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees that no adstack statement is left: stacks are counters and slots in memory, in the layout that the
-        backend chooses. The id of a load of the top stays that of its value; a push and a pop give their id to the
-        store that they become."""
-        layouts = [layout] * len(kernel.body) if isinstance(layout, Layout) else layout(kernel)
+    ``counter``: the unsigned dtype of counts and slots. ``lanes``: slots are indexed [slot][lane], because many
+    iterations run at a time; else [slot], except in tasks that run in lanes. ``lockstep``: stacks that are pushed and
+    popped together share a counter and lie beside each other, so that an access may move up to four of a dtype.
+    ``numbered``: there is no counter where trips of loops number the slots."""
+
+    counter: DType = u32
+    lanes: bool = True
+    lockstep: bool = False
+    numbered: bool = False
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
         stacks = any(isinstance(s, N.AdStackAlloca) for s in walk(kernel.body))
-        return _lowered(kernel, layouts) if stacks else kernel
-
-    return lower_adstacks
+        return _lowered(kernel, self) if stacks else kernel
 
 
 def stores_slots(kernel: N.Kernel, block: N.Block) -> bool:

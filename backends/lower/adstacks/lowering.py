@@ -1,26 +1,24 @@
 """The lowering of a kernel's adstacks: each statement of a stack by what takes its place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from quadrants_lab.backends.lower.adstacks import depths
-from quadrants_lab.backends.lower.adstacks.layout import Layout
+from quadrants_lab.backends.lower.adstacks import LowerAdstacks, depths
 from quadrants_lab.backends.lower.adstacks.stack import Stack, Task
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1, u32
 from quadrants_lab.ir.walk import map_blocks, walk
 
 
-def lowered(kernel: N.Kernel, layouts: Sequence[Layout]) -> N.Kernel:
-    """``layouts``: one for each task."""
+def lowered(kernel: N.Kernel, layout: LowerAdstacks) -> N.Kernel:
     buffers, args, next_id = dict(kernel.buffers), list(kernel.args), kernel.next_id
     body: list[N.Stmt] = []
     number = 0
-    for task, layout in zip(kernel.tasks, layouts, strict=True):
+    for task in kernel.tasks:
         if any(isinstance(s, N.AdStackAlloca) for s in task.body):
-            t = Task(layout, next_id, task, number)
+            t = Task(replace(layout, lanes=layout.lanes or task.lanes > 0), next_id, task, number)
             task = replace(task, body=_block(t, task.body))
             number, next_id = number + len(t.stacks), t.b.next_id
             for st in t.stacks.values():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from itertools import pairwise
 
-from quadrants_lab.backends.lower.adstacks.layout import Layout
+from quadrants_lab.backends.lower.adstacks import LowerAdstacks
 from quadrants_lab.backends.lower.adstacks.lockstep import Lockstep, Segment, chunks, in_lockstep
 from quadrants_lab.backends.lower.adstacks.loops import EarlyCheck, Trips, by_trips, early_check
 from quadrants_lab.ir import nodes as N
@@ -46,7 +46,7 @@ class Task:
     id of a loop that numbers slots: the "slot" that it is at, or its "trips" once it has ended. ``waiting``: values of
     a chunk that are not pushed yet."""
 
-    def __init__(self, layout: Layout, next_id: int, task: N.Offload, first: int) -> None:
+    def __init__(self, layout: LowerAdstacks, next_id: int, task: N.Offload, first: int) -> None:
         """``first``: the number of its first stack."""
         body = task.body
         allocas = [s for s in body if isinstance(s, N.AdStackAlloca)]

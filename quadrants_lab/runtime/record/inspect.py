@@ -117,6 +117,14 @@ def ir_text(dispatcher: Dispatcher, stage: str = "") -> str:
 
 
 @deeply_recursive
+def schedule_text(dispatcher: Dispatcher) -> str:
+    """What the device does with each task, a line each."""
+    from quadrants_lab.runtime.record.schedule import sentences
+
+    return "\n".join(f"{where}: {what}" for where, what in sentences(compiled_plan(dispatcher)))
+
+
+@deeply_recursive
 def code_text(dispatcher: Dispatcher, stage: str) -> str:
     """The code of a stage, of the session's backend or of another one: making code needs no device."""
     plan, own = compiled_plan(dispatcher), S.current().settings.backend

@@ -1,0 +1,182 @@
+"""What the CPU does with each task: lanes, colours, steps, shares, copies, grains, and LLVM's passes over its loops.
+
+One pass decides it, before anything else depends on it, and writes it on the tasks (`ir.traits.Scheduled`). Emitters
+and launches read it there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from quadrants_lab.backends.boxes import fixed_total
+from quadrants_lab.backends.cost import estimate
+from quadrants_lab.backends.cpu.lanes import choose, vector_loops
+from quadrants_lab.backends.cpu.layout import COPIES
+from quadrants_lab.backends.lower import sums
+from quadrants_lab.backends.reductions import reductions
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.prims import PRIMS
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType, f16
+from quadrants_lab.ir.walk import map_blocks, rewrite_in, walk
+
+CHUNK_CYCLES = 20000  # work that is worth a chunk of its own
+BLOCK = 8192  # iterations of a block whose rows run in steps, and so in vectors
+SHORT = 200  # the most statements, once lowered, of a task with a function for plain and one for atomic sums
+OF_STACK = 10  # statements that a push or a pop becomes, about
+STEPPED = 2  # how many times the work of the body its steps may take together
+COPIED = ("f32", "f64", "i32", "u32", "i64", "u64")  # dtypes that the runtime adds copies of
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSchedule(Parametrised):
+    """Decides what the CPU does with each task, and writes it on the task. Sums into neighbours' elements become
+    private, because colours keep them apart. ``width``: the values of 32 bits in a vector of the processor, 0 where
+    it cannot gather and mask. ``reproducible``: all kernels that compute a value get the same bits."""
+
+    width: int = 0
+    reproducible: bool = False
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        short = brief(kernel)
+        tasks = [self._task(kernel, t) for t in kernel.tasks]
+        vectorised = not (short or any(_ends_llvm(t) for t in tasks))
+        unrolled = not short and any(b.kind == "private" for b in kernel.buffers.values())
+        body = tuple(
+            replace(t, vectorise=vectorised and _vectorisable(t), unroll=unrolled, brief=short) for t in tasks
+        )
+        return replace(kernel, body=body)
+
+    def _task(self, kernel: N.Kernel, task: N.Offload) -> N.Offload:
+        if task.kind == "serial":
+            return task
+        cycles, exact = estimate(task.body)
+        grain = max(1, CHUNK_CYCLES // max(1, cycles)) if exact else 1
+        task, why = _coloured(task)
+        added = [t for t in sums.targets(kernel, task) if t.buffer.dtype.name in COPIED][:COPIES]
+        names = tuple(t.buffer.name for t in added)
+        shares = reductions(kernel, task.body)
+        lanes, reason = 0, ""
+        # elementary functions round otherwise in lanes, which another kernel's task may not have
+        alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
+        if not task.steps and not alike:
+            lanes, reason = choose.lanes_of(kernel, task, {*shares}, {*names}, 4 * self.width)
+        why = "; ".join(filter(None, (f"{lanes} lanes: {reason}" if lanes else "", why)))
+        copied = () if task.colour_rows else names
+        ways = _sums(task, lanes, grain, exact) if copied else ""
+        searched = copied and not lanes and not self.reproducible and ways != "alone"
+        return replace(
+            task, lanes=lanes, shares=tuple(shares.items()), copies=copied, sums=ways,
+            one_place=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
+            grain=BLOCK if task.steps else grain, timed=not exact, why=why,
+        )  # fmt: skip
+
+
+def brief(kernel: N.Kernel) -> bool:
+    """Whether a launch is known to take a few microseconds at most. Such a launch keeps the GIL, and its compile time
+    would be regained only after some ten thousand launches, so LLVM's passes over loops do not run."""
+    total = 0
+    for task in kernel.tasks:
+        (cycles, exact), iterations = estimate(task.body), fixed_total(task)
+        if not exact or iterations is None:
+            return False
+        total += cycles * iterations
+    return total < CHUNK_CYCLES
+
+
+# --- colours and steps ----------------------------------------------------------------------------------------------
+
+
+def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
+    """The task with its sums into neighbours' elements private, and the colours and steps for that, with the reason."""
+    reaches = [s.reach for s in walk(task.body) if isinstance(s, N.Atomic) and s.reach >= 0]
+    if not reaches:
+        return task, ""
+    disjoint = max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
+
+    def private(s: N.Stmt) -> N.Stmt:
+        if not isinstance(s, N.Atomic) or s.reach < 0:
+            return s
+        return replace(s, private=True, reach=-1 if disjoint else s.reach)
+
+    task = rewrite_in(task, private)
+    if disjoint:
+        return task, ""
+    task = replace(task, colour_rows=max(1, *reaches), steps=_steps(task.body))
+    far = {0: "along a row", 1: "the next row"}.get(max(reaches), f"{max(reaches)} rows further")
+    return task, f"2 colours: sums reach {far}"
+
+
+def _steps(body: N.Block) -> int:
+    """How many parts of the body each row runs one after the other: the sweeps and the rest. 0 where LLVM cannot
+    vectorise the body or too much would be computed again."""
+    if any(isinstance(s, N.Op) and "@math" in PRIMS[s.prim].llvm for s in walk(body)):
+        return 0
+    found = parts(body)
+    pays = len(found) > 1 and sum(estimate(b)[0] for b in found) <= STEPPED * estimate(body)[0]
+    return len(found) if pays else 0
+
+
+def parts(body: N.Block) -> tuple[N.Block, ...]:
+    """The sweeps of a task's body, and last the rest of it."""
+    sweeps = sorted({s.sweep for s in walk(body) if isinstance(s, N.Atomic)} - {0})
+    return tuple(_step(body, n, set()) for n in (*sweeps, 0))
+
+
+def _step(block: N.Block, sweep: int, live: set[int]) -> N.Block:
+    """The atomics of one sweep, and for sweep 0 the stores, with what they need. ``live``: ids that are read behind the
+    block."""
+    out: list[N.Stmt] = []
+    for s in reversed(block):
+        if isinstance(s, N.If):
+            s = map_blocks(s, lambda arm: _step(arm, sweep, live))
+        acts = any(isinstance(a, N.Write) for b in s.blocks() for a in walk(b))
+        acts = acts or (s.sweep == sweep if isinstance(s, N.Atomic) else isinstance(s, N.Store) and not sweep)
+        if acts or isinstance(s, N.Yield) or any(i in live for i, _ in s.defs()):
+            out.append(s)
+            live.update(s.operands())
+    return tuple(reversed(out))
+
+
+# --- sums at places from data ---------------------------------------------------------------------------------------
+
+
+def _sums(task: N.Offload, lanes: int, grain: int, exact: bool) -> str:
+    """See `ir.traits.Scheduled`. One thread runs a task that is not worth waking another."""
+    size = sum(OF_STACK if isinstance(s, N.StackUse) else 1 for s in walk(task.body))
+    if lanes or size > SHORT:
+        return ""
+    total = fixed_total(task)
+    return "alone" if exact and total is not None and total <= grain else "apart"
+
+
+# --- LLVM's passes over loops ---------------------------------------------------------------------------------------
+
+
+def _vectorisable(task: N.Offload) -> bool:
+    """Whether LLVM's loop vectoriser may gain from an innermost loop: the loop reads or writes memory in step with its
+    index, or reduces, and holds nothing that forbids vectors."""
+    return not task.lanes and vector_loops.vectorisable(task.body, task.kind != "serial")
+
+
+def _ends_llvm(task: N.Offload) -> bool:
+    """Whether an innermost loop takes the least or greatest of f16, of several floats, or of one beside elementary
+    functions. LLVM's two models of costs disagree on the first and the last, and its vectoriser asks with one
+    comparison whether any of the second is NaN. Its assertions on these end the process."""
+    bodies = [s.blocks() for s in walk(task.body) if isinstance(s, N.Loop)]
+    for blocks in bodies if task.lanes else [(task.body,), *bodies]:
+        inside = [s for block in blocks for s in walk(block)]
+        if any(isinstance(s, N.Loop) for s in inside):
+            continue
+        floats = {t for t in _extremes(inside) if t.is_float}
+        if f16 in floats or len(floats) > 1 or (floats and any(map(choose.is_math, inside))):
+            return True
+    return False
+
+
+def _extremes(inside: Iterable[N.Stmt]) -> list[DType]:
+    """The dtypes of which the statements take the least or the greatest."""
+    return [
+        s.type for s in inside
+        if isinstance(s, (N.Op, N.Atomic)) and (s.prim if isinstance(s, N.Op) else s.op) in N.MINMAX
+    ]  # fmt: skip

@@ -1,0 +1,124 @@
+"""The order of every device's passes, from a kernel to what its emitter has spellings for.
+
+A device hands in the passes that are its own: what schedules its tasks, and what needs the layout of its launch frame.
+Passes for GPUs alone are imported when a GPU asks for them.
+"""
+
+from quadrants_lab.backends.lower.adstacks import LowerAdstacks
+from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
+from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
+from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
+from quadrants_lab.backends.lower.math import MATH, LowerMath
+from quadrants_lab.backends.lower.random import lower_random
+from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType, f32, f64, i32, i64, u32, u64
+
+Passes = tuple[Pass, ...]
+
+WIDE = (i32, u32, f32, i64, u64, f64)  # the dtypes that threads of LLVM's GPUs exchange
+EXCHANGED = ("add", "sub", "min", "max", "and", "or", "xor")  # the operations by which they combine values
+
+
+def llvm(math: LowerMath, own: str = "") -> Passes:
+    """For LLVM. ``math``: the elementary functions that the device lacks besides those of f16, which each lacks;
+    ``own``: see `LowerFormulas`."""
+    return (
+        math, lower_random, LowerFormulas(("rsqrt", "isnan", "isinf", "custom_jvp"), own=own), LowerDivision(),
+        lower_integers, LowerCasts(saturates=True),
+    )  # fmt: skip
+
+
+def clike(functions: tuple[str, ...] = (), formulas: tuple[str, ...] = ()) -> Passes:
+    """For languages like C. ``functions`` and ``formulas``: primitives that the language lacks besides."""
+    return (
+        lower_random, LowerMath(functions), LowerFormulas(("rsqrt", "custom_jvp", *formulas)),
+        LowerDivision(calls=True), lower_integers, lower_counts, lower_orders, LowerCasts(calls=True),
+    )  # fmt: skip
+
+
+def cpu(schedule: Pass, lower_lanes: Pass, options: CompileOptions) -> Passes:
+    own = "estimated" if options.fast_math else ""
+    return (
+        lower_local_arrays, schedule, LowerAdstacks(u64, lanes=False), lower_lanes, *llvm(LowerMath(), own),
+    )  # fmt: skip
+
+
+def c() -> Passes:
+    from quadrants_lab.backends.lower.atomics import LowerAtomics
+
+    return (
+        lower_local_arrays, LowerAdstacks(u64, lanes=False), *clike(formulas=("isnan", "isinf")),
+        LowerAtomics(alone=True),
+    )  # fmt: skip
+
+
+def first(schedule: Pass, group: int, subgroup: int, options: CompileOptions) -> Passes:
+    """The passes of a GPU that come first, and that the host runs too because they decide how many threads there are.
+    ``group``: threads of a group, 0 where they cannot wait for each other; ``subgroup``: those that run together."""
+    from quadrants_lab.backends.lower.blocks import LowerBlocks
+    from quadrants_lab.backends.lower.long_sums import LowerLongSums
+
+    return LowerBlocks(group), LowerLongSums(subgroup if options.fast_math else 1), schedule
+
+
+def simt(first: Passes, local_arrays: bool, math: tuple[Passes, LowerMath], last: Passes) -> Passes:
+    """CUDA and AMDGPU. ``local_arrays``: vectors at indices of the run time lie in the thread's memory; ``math``: the
+    device's own passes while elementary functions are still those of the program, and what `llvm` takes; ``last``: for
+    failures and, where threads can, for atomics of a warp."""
+    from quadrants_lab.backends.lower.tasks import LowerTasks
+
+    arrays = (lower_local_arrays,) if local_arrays else ()
+    shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
+    return *first, *arrays, LowerAdstacks(), *math[0], *llvm(math[1]), LowerTasks(shares), *last
+
+
+def amdgpu_math(options: CompileOptions) -> tuple[Passes, LowerMath]:
+    return (), LowerMath(MATH, near=options.fast_math)
+
+
+def cuda_math(options: CompileOptions) -> tuple[Passes, LowerMath]:
+    """The emitter has NVIDIA's functions."""
+    from quadrants_lab.backends.lower.near_sines import lower_near_sines
+
+    return (lower_near_sines,) if options.fast_math else (), LowerMath()
+
+
+def vulkan(
+    first: Passes, native_sine: bool, subgroups: bool, float_adds: tuple[DType, ...], lower_failures: Pass,
+    last: Passes, options: CompileOptions,
+) -> Passes:  # fmt: skip
+    """Elementary functions are replaced too, because those of GLSL.std.450 may be inaccurate: asin and exp of Mesa 22.3
+    are off by 3800 and 14 units in the last place, log near 1 and tanh near 0 by more, and they are no faster.
+    ``native_sine``: the device's sine is accurate near zero; ``subgroups``: threads of a subgroup can add up;
+    ``float_adds``: the float dtypes with an atomic addition; ``last``: for atomics of a subgroup, where threads can."""
+    from quadrants_lab.backends.lower.atomics import INTEGER, LowerAtomics
+    from quadrants_lab.backends.lower.long_sums import SUMMED
+    from quadrants_lab.backends.lower.near_sines import lower_near_sines
+    from quadrants_lab.backends.lower.shallow import Shallow
+    from quadrants_lab.backends.lower.tasks import LowerTasks
+
+    fast = options.fast_math
+    exact = () if fast else ("sqrt",)
+    native = (*((t, INTEGER) for t in (i32, u32, i64, u64)), *((t, ("add",)) for t in float_adds))
+    return (
+        *first, lower_local_arrays, LowerAdstacks(lockstep=True, numbered=True), Shallow(), lower_random,
+        *((lower_near_sines,) if native_sine and fast else ()), LowerMath(MATH, near=fast, unit=native_sine),
+        LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
+        LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
+        LowerTasks((("add", SUMMED),) if subgroups else ()), lower_failures, LowerAtomics(native), *last,
+    )  # fmt: skip
+
+
+def metal(lower_failures: Pass) -> Passes:
+    from quadrants_lab.backends.lower.atomics import INTEGER, LowerAtomics
+    from quadrants_lab.backends.lower.shallow import Shallow
+    from quadrants_lab.backends.lower.tasks import LowerTasks
+
+    short = tuple((t, INTEGER) for t in (i32, u32))
+    long = tuple((t, (*INTEGER, "mul")) for t in (i64, u64))
+    native = (*short, *long, (f32, ("add", "exchange")))
+    return (
+        LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(), lower_failures,
+        LowerAtomics(native),
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""What a device does with each task of a kernel, in one sentence a task (`ir.traits.Scheduled`)."""
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.runtime.compile.compile import lowering_of
+from quadrants_lab.runtime.launch.plan import Plan
+
+
+def sentences(plan: Plan) -> list[tuple[str, str]]:
+    """For each task of what the plan launched last: where it stands, and what the device does with it and why."""
+    kernel, backend = plan.last_kernel, plan.session.backend
+    steps = lowering_of(plan.compiled, kernel, plan.last_options, backend).steps
+    scheduled = next((s.after for s in steps if s.name.endswith("schedule")), kernel)
+    plain = "one thread, one iteration after the other" if backend.CAPABILITIES.on_host else "an iteration at a time"
+    rows = enumerate(scheduled.tasks)
+    return [(f"line {t.span.line}" if t.span else f"task {n}", _sentence(t) or plain) for n, t in rows]
+
+
+def _sentence(task: N.Offload) -> str:
+    if task.kind == "serial":
+        return "one thread"
+    said = [task.why] if task.why else []
+    if task.grain and not task.lanes:
+        said.append("LLVM's vectors, if it finds that they pay" if task.vectorise else "one iteration at a time")
+    if task.steps:
+        said.append(f"each row in {task.steps} steps")
+    if task.sums == "alone":
+        said.append(f"one thread adds to {_names(task.copies)}")
+    elif task.copies:
+        said.append(f"each thread may add to a copy of {_names(task.copies)}")
+    if task.one_place:
+        said.append(f"groups of {task.one_place} iterations are looked at for sums into one element")
+    if task.shares:
+        said.append(f"each thread reduces its share of {_names([name for name, _ in task.shares])}")
+    if task.brief:
+        said.append("the launch takes a few microseconds at most")
+    elif task.timed:
+        said.append("timing finds how many iterations a thread takes at a time")
+    elif task.grain:
+        said.append(f"a thread takes {task.grain} iterations or more")
+    return "; ".join(said)
+
+
+def _names(buffers: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(buffers)
