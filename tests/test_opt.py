@@ -77,7 +77,7 @@ def test_names_may_have_hyphens_and_pipelines_have_names(opt):
 
 def test_passes_have_arguments_in_braces(opt):
     sines = TEXT.replace("add %3, %3", "sin %3").replace("const 4\n", "const 4000\n").replace("[4]", "[4000]")
-    assert "offload range_for lanes 32 grain 689 why \"32 lanes: sin\" bounds {" in opt("cpu-schedule{width=8}", sines)[1]
+    assert 'range_for lanes 32 grain 689 why "32 lanes: sin" bounds {' in opt("cpu-schedule{width=8}", sines)[1]
     assert "offload range_for grain 689 bounds {" in opt("cpu-schedule{width=0}", sines)[1]
     assert opt("cse, cpu-schedule{width=8 reproducible=true},dce")[0] == 0
 
