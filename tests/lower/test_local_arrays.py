@@ -22,7 +22,8 @@ SEEDS = range(400 if os.environ.get("QL_NIGHTLY") else 16)
 
 
 class Text:
-    """A kernel over x (integers) and f (reals), which writes y and z."""
+    """A kernel over x (integers) and f (reals), which writes y and z. To an index that may be out of bounds an
+    element of o is added, which is 0: the compiler refuses what it can prove to be out of them."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
@@ -46,7 +47,8 @@ class Text:
     def element(self, name: str) -> str:
         def at(n: int) -> str:
             u = self.r.choice(self.whole)
-            return self.r.choice((str(self.r.randrange(n)), f"{u} % {n}", u, f"qd.min(qd.max({u}, 0), {n - 1})"))
+            known = str(self.r.randrange(n)), f"{u} % {n}", f"qd.min(qd.max({u}, 0), {n - 1})"
+            return self.r.choice((*known, f"{u} + o[i]"))
 
         return f"{name}[{', '.join(at(n) for n in self.arrays[name][1])}]"
 
@@ -113,12 +115,12 @@ def session():
 
 
 def fields():
-    x, z = (qd.field(qd.i32, shape=N) for _ in range(2))
+    x, z, o = (qd.field(qd.i32, shape=N) for _ in range(3))
     f, y = (qd.field(qd.f32, shape=N, needs_grad=True) for _ in range(2))
     rng = np.random.default_rng(1)
     x.from_numpy(rng.integers(-3, 20, N).astype(np.int32))
     f.from_numpy((rng.integers(-8, 8, N) / 4).astype(np.float32))
-    return {"x": x, "f": f, "y": y, "z": z}
+    return {"x": x, "f": f, "y": y, "z": z, "o": o}
 
 
 @pytest.mark.filterwarnings("ignore::quadrants_lab.QuadrantsWarning")
