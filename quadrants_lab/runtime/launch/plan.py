@@ -387,8 +387,7 @@ class Plan:
         """A row for each buffer of overwritten values that the last launch used."""
         from quadrants_lab.adstack.report import kept_rows
 
-        shapes = {name: memory.operand.shape for name, memory in self.scratch.memories.items()}
-        return kept_rows(self.kernel, shapes)
+        return kept_rows(self.kernel, self.scratch.shapes)
 
     def drawn(self) -> int:
         """The launch number that determined the random draws of the last launch."""

@@ -35,6 +35,7 @@ class Scratch:
         self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
         self.keeps = frozenset(b.name for b in self.buffers if b.role == "kept")
         self.memories: dict[str, Memory] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed = not _depend_on_arguments(self.buffers)
         self.changes_memory = CHANGED in plan.kernel.buffers
@@ -102,6 +103,7 @@ class Scratch:
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
         """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
         self.memories[name] = memory
+        self.shapes[name] = memory.operand.shape
         for frame in self.plan.frames():
             self.set(frame, name)
             if shape is not None:
@@ -138,6 +140,11 @@ class Scratch:
         for name, memory in kept.items():
             if self.memories.get(name) is not memory:
                 self.use(name, memory)
+
+    def release(self, kept: KeptBuffers) -> None:
+        """Forgets what it was given."""
+        for name in kept:
+            self.memories.pop(name, None)
 
     def put_back(self) -> None:
         """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""

@@ -88,6 +88,8 @@ def sweep(launches: Launches, items: list[Item], forget: bool, after: After = No
             _reverse(launches, item, after)
         else:
             now.differentiate(item)
+            if item.kept and launches.memory is not None and item.summary is not None and item.summary.reverse:
+                item.summary.reverse.scratch.release(item.kept)
             if after is not None:
                 after(item)
             now.put(item.changes)

@@ -13,7 +13,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES, Memory
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of, part_of
+from quadrants_lab.runtime.tape.parts import Account, Full, Hold, Part, part_of
 from quadrants_lab.runtime.tape.step import Item, Kept, Segment, Step
 from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked, follow
 from quadrants_lab.runtime.tape.written import span_of
@@ -40,7 +40,7 @@ class Keeper:
         self.tracked: dict[int, Tracked] = {}
         self.open: list[Segment] = []
         self.kept: dict[tuple[str, str, str], Kept] = {}
-        self.state = self.own = 0  # the most bytes that a step or segment begins with, and that a launch keeps itself
+        self.state, self.own = 1, 0  # the most bytes that a step or segment begins with, and that a launch keeps itself
         self.began = next(TIMES)
 
     def report(self) -> list[Kept]:
@@ -138,9 +138,12 @@ class Keeper:
         memory, region = write.tracked.memory, write.region
         assert region is not None
         for piece in [region] if into is None else into.missing(memory, region):
-            nbytes = 0 if write.scattered else bytes_of(memory, piece, self.account)
-            account = Account() if write.scattered else self.room(nbytes, partial(_what, write, writer))
-            write.parts.append(part_of(memory, piece, account))
+            account = Account() if write.scattered else self.account
+            try:
+                write.parts.append(part_of(memory, piece, account))
+            except Full as full:
+                self.room(full.nbytes, partial(_what, write, writer))
+                write.parts.append(part_of(memory, piece, account))
 
     def _overwrote(self, step: Step, item: Item, write: PendingWrite, writer: str) -> None:
         """Keeps the saved values for the item, after the launch of kernel ``writer``, whose step it is in."""

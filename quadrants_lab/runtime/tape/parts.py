@@ -39,10 +39,18 @@ class Account:
         self.limit, self.short = None, True
 
     def hold(self, nbytes: int) -> Hold:
-        """Counts bytes that are about to be allocated; the caller has seen that they fit."""
+        """Counts bytes that are about to be allocated; `Full` if they do not fit."""
         if not self.fits(nbytes):
-            raise MemoryError(f"{nbytes} bytes do not fit beside {self.used} of {self.limit}")
+            raise Full(nbytes)
         return Hold(self, nbytes)
+
+
+class Full(MemoryError):
+    """So many bytes do not fit into an account."""
+
+    def __init__(self, nbytes: int) -> None:
+        super().__init__(f"no room for {nbytes} bytes")
+        self.nbytes = nbytes
 
 
 class Hold:

@@ -88,7 +88,6 @@ def bytes_restored(launches: Launches) -> int:
 
 def worth_a_state(launches: Launches) -> bool:
     """Whether fewer steps are made again if one state is kept throughout than if all are made again in the end."""
-    _measure(launches)
     assert launches.account.limit is not None
     slots = max(1, (launches.account.limit - launches.own) // launches.state)
     steps = _units(launches, sum(item.cost for item in launches.steps))
@@ -164,11 +163,6 @@ def make_room(launches: Launches, nbytes: int) -> bool:
     return True
 
 
-def _measure(launches: Launches) -> None:
-    sizes = (sum(part.nbytes for part in item.changes) for item in launches.steps)
-    launches.state = max(launches.state, 1, *sizes)
-
-
 def _share(launches: Launches) -> float:
     return launches.own / (launches.own + launches.state)
 
@@ -187,19 +181,20 @@ def _units(launches: Launches, cost: int) -> int:
 def _best(launches: Launches, joins: int | None = None) -> tuple[int, int, int] | None:
     """The neighbours that are joined first: how often a step of theirs is made, the place of the first of them, and the
     number of slots from there on. None if none can be. ``joins``: the bytes of a launch that may join the last step."""
-    items = launches.steps
-    _measure(launches)
-    share = _share(launches)
-    found: list[tuple[int, int, int]] = []
+    items, share = launches.steps, _share(launches)
+    found: tuple[int, int, int] | None = None
     before = 0
     for n, item in enumerate(items):
         before += item.nbytes
         then = items[n + 1] if n + 1 < len(items) else None
         if item.recomputable and (joins is not None if then is None else then.recomputable):
             slots = _slots(launches, before)
-            cost = item.cost + (joins or 0 if then is None else then.cost)
-            found.append((sweeps(_units(launches, cost), slots, share), n, slots))
-    return min(found, default=None)
+            often = sweeps(_units(launches, item.cost + (joins or 0 if then is None else then.cost)), slots, share)
+            if found is None or often < found[0]:
+                found = often, n, slots
+            if often == 1:
+                break
+    return found
 
 
 def _join(launches: Launches, often: int, nbytes: int) -> None:
@@ -211,13 +206,17 @@ def _join(launches: Launches, often: int, nbytes: int) -> None:
     items.clear()
     before = 0
     while queue:
+        if account.used <= enough:
+            items += queue[::-1]
+            break
         item = queue.pop()  # nothing else has it, so what a segment does not take over is freed
         last = items[-1] if items else None
-        if last is not None and account.used > enough and last.recomputable and item.recomputable:
+        if last is not None and last.recomputable and item.recomputable:
             slots = _slots(launches, before + last.nbytes)
             if _units(launches, last.cost + item.cost) <= reach(slots, often, share):
                 last = _last_segment(items)
                 last.join(item, account)
+                launches.state = max(launches.state, last.nbytes)
                 if launches.open and launches.open[0] is item:
                     launches.open[0] = last
                 continue

@@ -288,10 +288,10 @@ class Launches(Keeper):
         elif step.summary is None or step.launch is None:
             raise recomputation.not_recomputable("of them failed")
         else:
-            plan, args, number = step.launch
+            hold = self.account.hold(step.own)
+            kept = again(step.launch[0].owner.launch, *step.launch, quiet=step.summary.prints, keep=step.own > 0)
             if keep:
-                step.holds.append(self.account.hold(step.own))
-            step.kept = again(plan.owner.launch, plan, args, number, step.summary.prints, keep and step.own > 0)
+                step.kept, step.holds = kept, [hold]
         return step
 
     def repeat(self) -> None:
@@ -350,6 +350,7 @@ class Launches(Keeper):
     def add(self, item: Item) -> None:
         """Adds a step that is in no segment of its own."""
         self.under_way.append(item)
+        self.state = max(self.state, item.cost)
         if self.account.short and not self.open:
             recomputation.join_last(self)
 
@@ -419,6 +420,7 @@ class Launches(Keeper):
             self.steps.append(into)
         into.steps.append(step)
         into.cost += step.cost
+        self.state = max(self.state, into.nbytes)
 
     def _track_launch(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         """Tracks the memory that the gradient of this launch needs."""

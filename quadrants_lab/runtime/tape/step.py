@@ -213,22 +213,44 @@ Item = Step | Segment
 Boxes = list[tuple[Memory, Region]]
 
 
+class Reads:
+    """Boxes around what was read, by the id of the memory. ``grown``: how often they grew."""
+
+    def __init__(self) -> None:
+        self.boxes: dict[int, list[Region]] = {}
+        self.grown = 0
+
+    def add(self, places: Iterable[tuple[Memory, Region]]) -> None:
+        for memory, region in places:
+            boxes = self.boxes.setdefault(id(memory), [])
+            if not any(contains(box, region) for box in boxes):
+                add(boxes, region)
+                self.grown += 1
+
+    def of(self, places: Iterable[tuple[Memory, Region]]) -> Boxes:
+        """What the places have in common with what was read."""
+        found = ((memory, common(region, self.boxes.get(id(memory), ()))) for memory, region in places)
+        return [(memory, region) for memory, region in found if region is not None]
+
+
 def overwritten(items: Iterable[Item], own: bool) -> Iterator[Boxes]:
     """Boxes around what each item overwrites of what was read since the first one: by gradients, with ``own`` also by
     the launches themselves."""
-    read: dict[int, list[Region]] = {}
+    reads = Reads()
+    known: dict[AccessSummary | None, tuple[int, Boxes]] = {}  # of launches that all touch the same elements
     for item in items:
         found: Boxes = []
         for step in item.leaves():
-            if own or step is not item:
-                for memory, region in step.reads(own=True):
-                    add(read.setdefault(id(memory), []), region)
-            for memory, region in step.overwrites():
-                both = common(region, read.get(id(memory), ()))
-                if both is not None:
-                    found.append((memory, both))
-            for memory, region in step.reads(own=False):
-                add(read.setdefault(id(memory), []), region)
+            summary = step.summary
+            grown, boxes = known.get(summary, (-1, []))
+            if grown != reads.grown:
+                if own or step is not item:
+                    reads.add(step.reads(own=True))
+                boxes = reads.of(step.overwrites())
+                if summary is not None and not (summary.arrays or summary.scalars):
+                    known[summary] = reads.grown, boxes
+                reads.add(step.reads(own=False))
+            found += boxes
         yield found
 
 
