@@ -154,9 +154,13 @@ def test_one_wrong_element_of_many_is_found_in_single_precision(factor) -> None:
 
 @pytest.mark.parametrize("by", ["a kernel", "Python"])
 @pytest.mark.parametrize("factor", [0.9, 1.0])
-def test_an_error_that_all_of_many_elements_have_in_common_is_found(factor, by) -> None:
+@pytest.mark.parametrize("scatter", [None, 0.0, 4e-4])
+def test_an_error_that_all_of_many_elements_have_in_common_is_found(scatter, factor, by, monkeypatch) -> None:
     """Along a direction of random signs their contributions nearly cancel out, and the error with them: what is left
-    of it is within the tolerance of forward mode, and within the noise of so large a loss."""
+    of it is within the tolerance of forward mode, and within the noise of so large a loss. By how much the slopes at
+    two widths differ is chance, which the last bits of sines on a processor decide (``scatter``; None: as here)."""
+    if scatter is not None:
+        monkeypatch.setattr(verdict, "_scatter", lambda found: scatter)
     qd.init(arch=qd.cpu, default_fp=qd.f32, offline_cache=False)
     x, v = (qd.field(qd.f32, 40_000, needs_grad=True) for _ in range(2))
     y = qd.field(qd.f32, (), needs_grad=True)
@@ -195,9 +199,9 @@ def test_an_error_that_all_of_many_elements_have_in_common_is_found(factor, by) 
         if by == "Python":
             total()
 
-    (verdict, *_) = qd.ad.check(run, y, x).verdicts
-    assert verdict.kind == ("right" if factor == 1.0 else "wrong"), verdict
+    (found, *_) = qd.ad.check(run, y, x).verdicts
+    assert found.kind == ("right" if factor == 1.0 else "wrong"), found
     if factor != 1.0:
-        (cause,) = verdict.causes
+        (cause,) = found.causes
         assert cause.kind == "custom gradient"
         assert ("0.9 times what it should" if by == "a kernel" else "launches nothing") in cause.says

@@ -290,7 +290,7 @@ def _by_differences(state: Check, name: str, x: D.Input, tangent: Tangent | None
     limit, scatter = _AGREES[state.bits], _scatter(found)
     if tangent is None:  # nothing else shows a small difference, so use the least tolerance that the scatter allows
         limit = min(limit, max(_FINEST[state.bits], 4 * scatter))
-    best = _best(found, limit)
+    best = _best(found, _AGREES[state.bits])
     still = max(abs(best.found), abs(best.expected)) <= best.noise
     if _in_jumps(found):
         return Verdict(name, "jumps", _JUMPS, found)
@@ -347,7 +347,9 @@ def _flattens(found: Sequence[D.Move]) -> bool:
 
 def _best(found: Sequence[D.Move], limit: float) -> D.Move:
     """The step that agrees best, the widest one of equals, among the steps where rounding cannot hide a difference of
-    ``limit``; if there are fewer than two, among the steps that exceed rounding."""
+    ``limit``; if there are fewer than two, among the steps that exceed rounding. Which steps count must not depend on
+    how well they happen to agree with each other: a limit from their scatter may leave one step and all that are too
+    narrow to show anything."""
     sizes = [(m, max(abs(m.found), abs(m.expected))) for m in found]
     clear = [m for m, size in sizes if size * limit > m.noise]
     if len(clear) < 2:
@@ -418,7 +420,7 @@ def _worst(state: Check, x: D.Input, limit: float) -> tuple[Worst | None, int | 
         found = D.moves(state.launches, state.loss, x, alone, WIDTHS[1:6])
         if not found:
             continue
-        best = _best(found, limit)
+        best = _best(found, _AGREES[state.bits])
         size = abs(best.found - best.expected) / best.width
         if best.apart > limit and (_kinked(found) or _on_one_side(found, limit)):
             at = n if at is None else at
