@@ -10,9 +10,10 @@ import numpy.typing as npt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
-from quadrants_lab.runtime.arguments.signature import memory_of
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.launch.frames import launch_slowly
+from quadrants_lab.runtime.launch.read_versions import array_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ class Scratch:
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed = not _depend_on_arguments(self.buffers)
         self.changes_memory = CHANGED in plan.kernel.buffers
-        self.args: tuple[Any, ...] = ()  # of the last launch, where `changes_memory`
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
@@ -49,8 +49,6 @@ class Scratch:
             self.bind(args)
             if self.marks:
                 self.bind_marks(args)
-            if self.changes_memory:
-                self.args = args
             return prepare is None or prepare(*args)
 
         return prepare_scratch
@@ -129,7 +127,7 @@ class Scratch:
             if self.memories.get(name) is not memory:
                 self.use(name, memory)
 
-    def put_back(self) -> None:
+    def put_back(self, args: Sequence[Any]) -> None:
         """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""
         plan = self.plan
         if not self.changes_memory or not self.memories[CHANGED].values():
@@ -143,15 +141,17 @@ class Scratch:
             frame.set_buffer(name, memory.address)
         for name in self.memories:
             self.set(frame, name)
-        launch_slowly(frame, plan.slots, self.args)
+        launch_slowly(frame, plan.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """A value that is equal for two launches exactly if they have the same arrays and scalars."""
+        """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars."""
         found: list[Any] = []
-        for arg in args:
+        for slot, arg in zip(self.plan.slots, args, strict=True):
             memory = memory_of(arg)
-            data = getattr(arg, "ctypes", None)
-            found.append(memory.serial if memory is not None else arg if data is None else (data.data, arg.shape))
+            if isinstance(slot, ScalarSlot):
+                found.append(arg)
+            elif isinstance(slot, ArraySlot):
+                found.append((array_memory(arg), arg.shape) if memory is None else memory.serial)
         return tuple(found)
 
 

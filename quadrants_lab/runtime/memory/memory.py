@@ -108,6 +108,10 @@ class Memory:
         """A function from an index to the element as a Python number."""
         return self.array.item
 
+    def truth(self, index: Any) -> int:
+        """The element, a truth value, as 0 or 1."""
+        return int(self.values()[index])
+
     def flush(self) -> None:
         """To be called after writes to ``array`` that other libraries may read before the next launch."""
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
+from quadrants_lab.ir.weak import Table, has_weak, weak
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.signature import TemplateSlot, memory_of, template_key
+from quadrants_lab.runtime.arguments.keys import Named, Reads, state, template_key
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, TemplateSlot, memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
-from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.tape.access_summary import context
@@ -68,15 +70,45 @@ class Calls(Observer):
             self.why_not = f"it reads or writes {what!r} in Python"
 
 
-class Recording:
-    """The launches of one call, and the globals that their kernels read."""
+class Launch:
+    """A recorded launch. It has weak references to the objects among its arguments, but for arrays that the function
+    makes itself. ``bare``: the arguments with None for each of these objects."""
 
-    def __init__(self, calls: list[Call]) -> None:
-        self.calls = calls
-        reads = [read for _, plan, _ in calls for read in plan.compiled.lowered.reads]
-        self.reads: Reads = tuple({(id(owner), name): (owner, name) for owner, name in reads}.values())
+    def __init__(self, call: Call, named: set[int]) -> None:
+        self.dispatcher, self.plan, args = call
+        arrays = {n for n, a in enumerate(args) if memory_of(a) is not None and id(a) not in named}
+        objects = [n for n, s in enumerate(self.plan.slots) if not isinstance(s, ScalarSlot) and n not in arrays]
+        self.templates = [(n, weak(args[n])) for n in objects if isinstance(self.plan.slots[n], TemplateSlot)]
+        self.arrays = [(n, weak(args[n])) for n in objects if isinstance(self.plan.slots[n], ArraySlot)]
+        self.bare = tuple(None if n in objects else a for n, a in enumerate(args))
+
+    def args(self, templates: bool) -> tuple[Any, ...]:
+        """The arguments, of which a plan does not look at the templates."""
+        objects = [*self.arrays, *self.templates] if templates else self.arrays
+        if not objects:
+            return self.bare
+        args = list(self.bare)
+        for n, given in objects:
+            args[n] = given()
+        return tuple(args)
+
+
+class Recording:
+    """The launches of one call, and the globals that their kernels read. ``named``: what the key of the call names."""
+
+    def __init__(self, calls: list[Call], named: Named) -> None:
+        ids = set(map(id, named))
+        self.calls = [Launch(call, ids) for call in calls]
+        reads = [read for _, plan, _ in calls for read in plan.compiled.reads]
+        self.reads: Reads = tuple({(id(owner()), name): (owner, name) for owner, name in reads}.values())
         self.state = state(self.reads)
         self.graph_capture = GraphCapture(calls[0][1].session, all(plan.repeatable for _, plan, _ in calls))
+
+    def needs(self) -> list[Any]:
+        """What it has weak references to."""
+        found = [of for launch in self.calls for _, of in (*launch.arrays, *launch.templates)]
+        found += [of for launch in self.calls for of in launch.plan.compiled.named]
+        return [one for of in found if has_weak(one := of())]
 
     def holds(self) -> bool:
         return not self.reads or state(self.reads) == self.state
@@ -84,25 +116,26 @@ class Recording:
     def run(self) -> None:
         """Repeats the launches outside of a Tape."""
         if self.graph_capture.start(lambda: self._launch, []):
-            for dispatcher, plan, args in self.calls:
-                dispatcher.last = plan.noted.plan = plan
-                plan.wrote(args)
+            for launch in self.calls:
+                launch.dispatcher.note(launch.plan)
+                launch.plan.wrote(launch.args(templates=False))
             return
-        for dispatcher, plan, args in self.calls:
-            dispatcher.last = plan.noted.plan = plan
-            if plan.call(*args) is NotImplemented:  # the plan no longer takes these arguments
+        for launch in self.calls:
+            launch.dispatcher.note(launch.plan)
+            if launch.plan.call(*launch.args(templates=False)) is NotImplemented:  # it takes these arguments no more
                 self.graph_capture.capture = None
-                dispatcher.call(*args)
+                launch.dispatcher.call(*launch.args(templates=True))
 
     def _launch(self) -> None:
-        for _, plan, args in self.calls:
-            plan.call(*args)
+        for launch in self.calls:
+            launch.plan.call(*launch.args(templates=False))
 
     def under(self, tape: Launches) -> None:
         """Repeats the launches under a Tape."""
-        for dispatcher, _, args in self.calls:
-            if tape.again(dispatcher, args) is NotImplemented:
-                dispatcher.call(*args)
+        for launch in self.calls:
+            args = launch.args(templates=True)
+            if tape.again(launch.dispatcher, args) is NotImplemented:
+                launch.dispatcher.call(*args)
 
 
 class Program:
@@ -110,7 +143,7 @@ class Program:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.known: dict[Hashable, Recording | None] = {}
+        self.known: Table[Hashable, Recording | None] = Table()
         self.session = -1  # serial of the session of the recordings
         self.names: set[str] = set()  # argument of `environment_key`
         self.warned = False
@@ -143,12 +176,14 @@ class Program:
         with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
-        same = calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names) == key[-1]
+        named: Named = []
+        same = calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names, named) == key[-1]
         if not (why_not or same):
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
-        self.known[key] = Recording(calls.calls) if calls.calls and not why_not else None
+        made = Recording(calls.calls, named) if calls.calls and not why_not else None
+        self.known.put(key, made, named if made is None else named + made.needs())
         if why_not and not self.warned:
             self.warned = True
             says = f"qd.ad.program: {self.fn.__name__} is run by Python each time, for {why_not}"
@@ -159,7 +194,7 @@ class Program:
 def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:
     """What decides by which plan a kernel is launched, and may change while the arguments are the same objects."""
     slots = zip(plan.slots, args, strict=True)
-    return state(plan.compiled.lowered.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
+    return state(plan.compiled.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
 
 
 def _is_array(value: Any) -> bool:

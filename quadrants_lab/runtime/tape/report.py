@@ -107,7 +107,7 @@ def report(launches: Launches) -> Callable[[], Report]:
                 why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
             for leaf in leaves:
                 launch = leaf.launch or leaf.inner_launch
-                what = launch[0].kernel.name if launch is not None else "Python"
+                what = launch[0].kernel.name if launch is not None else leaf.what
                 alone = item_bytes(leaf) if stretch < 0 else 0
                 often = times.get(leaf.number, 0)
                 made.steps.append(StepRow(what, alone, stretch, often, why or _why(leaf, tracked)))

@@ -32,7 +32,7 @@ class Step:
     the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
     that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
     ``cost``: bytes that the step saves, or would save if it were in no segment. ``number``: position in the program,
-    set when there are segments.
+    set when there are segments. ``what``: what the report calls a step that is no launch, or is one no more.
     """
 
     gradient: Callable[[], None] | None = None
@@ -47,6 +47,7 @@ class Step:
     number: int = -1
     inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
     by_data: bool = False
+    what: str = "Python"
 
     @property
     def args(self) -> tuple[Any, ...]:
