@@ -22,6 +22,7 @@ from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
+from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
@@ -52,7 +53,7 @@ class Dense:
 
     __slots__ = (
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype", "dual",
-        "element_shape", "grad", "layout", "name", "recordings",
+        "element_shape", "grad", "layout", "name", "number", "recordings",
     )  # fmt: skip
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
@@ -61,6 +62,7 @@ class Dense:
         self._memory: Any = UNPLACED  # a Memory once it is allocated
         self._length = 0
         self._low, self._high = LIMITS[dtype.name]
+        self.number = next(NUMBERS)
         self.dtype = dtype
         self.element_shape = element_shape
         self.name = name
@@ -381,8 +383,7 @@ class Field(Dense):
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         super().__init__(dtype, element_shape, name)
         self.needs: frozenset[str] = frozenset()  # a subset of {"grad", "dual"}
-        # a weak reference to the field that it is the grad or dual of: a field ends with its last name
-        self.primal: Callable[[], Field | None] | None = None
+        self.primal: Callable[[], Field | None] | None = None  # of a grad or dual, a weak reference to its field
         self.snode: Any = None  # the node that it is placed in; None for a field that was made with a shape
 
     def __reduce__(self) -> Any:

@@ -1,7 +1,8 @@
 """Keys: values that are equal for two calls only where the same code serves both.
 
-A key names an object of the program by its id and never holds it. What is found by a key therefore lies in a `Table`,
-which forgets it when one of the objects ends; the functions here append them to ``named``.
+A key names an object of the program by its id, or a field or ndarray by its ``number``, and never holds it. What is
+found by a key therefore lies in a `Table`, which forgets it when one of the objects ends; the functions here append
+them to ``named``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
+from itertools import count
 from types import FunctionType, MethodType
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +22,7 @@ from quadrants_lab.ir.weak import Table, has_weak, weak
 V = TypeVar("V")
 Named = list[Any]
 Reads = tuple[tuple[Callable[[], Any], str], ...]  # attributes: a weak reference to the object, and the name
+NUMBERS = count(-1, -1)  # of fields and ndarrays: no ids, which are positive, and never used again
 _SEQUENCES = tuple, list, set, frozenset, deque
 _MADE_BY_PROGRAMS = 1 << 9  # the flag of classes that are not compiled into Python or a library
 
@@ -42,7 +45,7 @@ class Kept:
 def identity(value: Any, named: Named | None = None) -> Any:
     """A key that is equal only for the same object, whatever its own ``==`` says."""
     if not has_weak(value):
-        return Kept(value)
+        return None if value is None else Kept(value)
     if named is not None:
         named.append(value)
     return id(value)
@@ -52,7 +55,11 @@ def template_key(value: Any, named: Named | None = None) -> Any:
     """The key of a compile-time value: by identity for fields, ndarrays and objects, and by type and content for
     numbers, frozen dataclasses and containers, which may change between two launches."""
     kind = type(value)  # which is asked, since each launch of a method does this: an object's `__getattr__` may be slow
-    if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_data_oriented__", ""):
+    if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_ndarray__", False):
+        if named is not None:
+            named.append(value)
+        return value.number
+    if getattr(kind, "__qd_data_oriented__", "") or value is None:
         return identity(value, named)
     if isinstance(value, (int, str)):
         return kind_key(kind, named), int(value) if isinstance(value, int) else str.__str__(value)

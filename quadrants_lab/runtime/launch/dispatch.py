@@ -343,7 +343,7 @@ class Dispatcher:
     def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
         """A generated function of the arguments that looks up the plan's closure by the template arguments."""
         names = [f"a{n}" for n in range(len(self.slots))]
-        keys = "".join(f"id(a{n}) if a{n}.__class__ is field else key(a{n}), " for n in templates)
+        keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in templates)
         given = ", ".join(names)
         find = self._paths.find if self._paths.others else self._paths.plain.get
         space: dict[str, Any] = {"field": self.field_class, "key": template_key, "find": find, "resolve": self.resolve}

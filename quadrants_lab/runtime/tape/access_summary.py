@@ -36,6 +36,7 @@ class AccessSummary:
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
+        self.name = plan.kernel.name
         self.weak = ref(self)
         self.placements = plan.session.placements
         places = plan.places(args)
@@ -129,13 +130,17 @@ class AccessSummaries:
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
                 return None
-        summary = self.known.find(self._key(args) if self.slots else ())
+        key = self._key(args)
+        summary = self.known.plain.get(key) or self.known.find(key)
         return summary if summary is not None and summary.holds() else None
 
     def _key(self, args: Sequence[Any], named: Named | None = None) -> Hashable:
+        if not (self.templates or self.arrays):
+            return tuple(map(type, args))
         templates = [template_key(args[n], named) for n in self.templates]
         arrays = [(a.dtype, len(a.shape), a.element_shape, a.grad is None) for a in map(args.__getitem__, self.arrays)]
-        return (*templates, *arrays, *[args[n].__class__ for n in self.numbers])
+        numbers = [args[n].__class__ for n in self.numbers] if self.numbers else ()
+        return (*templates, *arrays, *numbers)
 
 
 def context() -> tuple[Any, ...]:

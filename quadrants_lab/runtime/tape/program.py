@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from quadrants_lab.errors import QuadrantsWarning, render
 from quadrants_lab.ir.weak import Table, has_weak, weak
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named, Reads, state, template_key
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, TemplateSlot, memory_of
+from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot, memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
@@ -70,27 +71,33 @@ class Calls(Observer):
             self.why_not = f"it reads or writes {what!r} in Python"
 
 
-class Launch:
-    """A recorded launch. It has weak references to the objects among its arguments, but for arrays that the function
-    makes itself. ``bare``: the arguments with None for each of these objects."""
+class Launch(NamedTuple):
+    """A recorded launch. ``args``: a function for each argument that returns it; of an object of the program, it has a
+    weak reference. ``for_plan``: the same without the templates, at which a plan does not look, or the arguments
+    themselves where the others are ``numbers`` alone."""
 
-    def __init__(self, call: Call, named: set[int]) -> None:
-        self.dispatcher, self.plan, args = call
-        arrays = {n for n, a in enumerate(args) if memory_of(a) is not None and id(a) not in named}
-        objects = [n for n, s in enumerate(self.plan.slots) if not isinstance(s, ScalarSlot) and n not in arrays]
-        self.templates = [(n, weak(args[n])) for n in objects if isinstance(self.plan.slots[n], TemplateSlot)]
-        self.arrays = [(n, weak(args[n])) for n in objects if isinstance(self.plan.slots[n], ArraySlot)]
-        self.bare = tuple(None if n in objects else a for n, a in enumerate(args))
+    dispatcher: Dispatcher
+    plan: Plan
+    args: tuple[Callable[[], Any], ...]
+    for_plan: tuple[Any, ...]
+    numbers: bool
 
-    def args(self, templates: bool) -> tuple[Any, ...]:
-        """The arguments, of which a plan does not look at the templates."""
-        objects = [*self.arrays, *self.templates] if templates else self.arrays
-        if not objects:
-            return self.bare
-        args = list(self.bare)
-        for n, given in objects:
-            args[n] = given()
-        return tuple(args)
+
+def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: set[int]) -> Launch:
+    """``named``: ids of objects that are there without the recording. It keeps arrays that the function makes."""
+    own = [isinstance(slot, ArraySlot) and id(arg) not in named for slot, arg in zip(plan.slots, args, strict=True)]
+    found: tuple[Any, ...] = tuple([partial(_it, a) if kept else weak(a) for a, kept in zip(args, own, strict=True)])
+    templates = [isinstance(slot, TemplateSlot) for slot in plan.slots]
+    if any(isinstance(slot, ArraySlot) for slot in plan.slots):
+        nothing = weak(None)
+        without = tuple([nothing if is_one else arg for arg, is_one in zip(found, templates, strict=True)])
+        return Launch(dispatcher, plan, found, without, numbers=False)
+    without = tuple([None if is_one else arg for arg, is_one in zip(args, templates, strict=True)])
+    return Launch(dispatcher, plan, found, without, numbers=True)
+
+
+def _it(value: Any) -> Any:
+    return value
 
 
 class Recording:
@@ -98,7 +105,7 @@ class Recording:
 
     def __init__(self, calls: list[Call], named: Named) -> None:
         ids = set(map(id, named))
-        self.calls = [Launch(call, ids) for call in calls]
+        self.launches = [_launch(*call, ids) for call in calls]
         reads = [read for _, plan, _ in calls for read in plan.compiled.reads]
         self.reads: Reads = tuple({(id(owner()), name): (owner, name) for owner, name in reads}.values())
         self.state = state(self.reads)
@@ -106,8 +113,7 @@ class Recording:
 
     def needs(self) -> list[Any]:
         """What it has weak references to."""
-        found = [of for launch in self.calls for _, of in (*launch.arrays, *launch.templates)]
-        found += [of for launch in self.calls for of in launch.plan.compiled.named]
+        found = [of for launch in self.launches for of in (*launch.args, *launch.plan.compiled.named)]
         return [one for of in found if has_weak(one := of())]
 
     def holds(self) -> bool:
@@ -115,27 +121,27 @@ class Recording:
 
     def run(self) -> None:
         """Repeats the launches outside of a Tape."""
-        if self.graph_capture.start(lambda: self._launch, []):
-            for launch in self.calls:
-                launch.dispatcher.note(launch.plan)
-                launch.plan.wrote(launch.args(templates=False))
+        if self.graph_capture.start(lambda: self._launch_all, []):
+            for dispatcher, plan, _, given, numbers in self.launches:
+                dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                plan.wrote(given if numbers else [of() for of in given])
             return
-        for launch in self.calls:
-            launch.dispatcher.note(launch.plan)
-            if launch.plan.call(*launch.args(templates=False)) is NotImplemented:  # it takes these arguments no more
-                self.graph_capture.capture = None
-                launch.dispatcher.call(*launch.args(templates=True))
+        for dispatcher, plan, args, given, numbers in self.launches:
+            dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+            if plan.call(*(given if numbers else [of() for of in given])) is NotImplemented:
+                self.graph_capture.capture = None  # the plan no longer takes these arguments
+                dispatcher.call(*[of() for of in args])
 
-    def _launch(self) -> None:
-        for launch in self.calls:
-            launch.plan.call(*launch.args(templates=False))
+    def _launch_all(self) -> None:
+        for _, plan, _, given, numbers in self.launches:
+            plan.call(*(given if numbers else [of() for of in given]))
 
     def under(self, tape: Launches) -> None:
         """Repeats the launches under a Tape."""
-        for launch in self.calls:
-            args = launch.args(templates=True)
-            if tape.again(launch.dispatcher, args) is NotImplemented:
-                launch.dispatcher.call(*args)
+        for dispatcher, _, found, _, _ in self.launches:
+            args = tuple([of() for of in found])
+            if tape.again(dispatcher, args) is NotImplemented:
+                dispatcher.call(*args)
 
 
 class Program:

@@ -143,7 +143,7 @@ class Launches(Keeper):
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
         if summary is None or any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
             return NotImplemented
-        dispatcher.note(summary.plan)
+        dispatcher.last_plan, summary.plan.noted.plan = summary.plan.weak, summary.plan
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
         return self.launch(summary, args)

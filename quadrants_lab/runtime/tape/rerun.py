@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
-Then = tuple[Callable[[], AccessSummary | None], list[Callable[[], Any]], list[Any]]
+Then = tuple[Callable[[], AccessSummary | None], list[tuple[int, Any]], list[tuple[int, Any]]]
 
 
 def steps_to_run_again(launches: Launches) -> list[Step] | None:
@@ -61,10 +61,10 @@ def _same(then: Then, summary: AccessSummary, args: Sequence[Any]) -> bool:
     which, arrays, scalars = then
     if which() is not summary:
         return False
-    for n, array in zip(summary.arrays, arrays, strict=True):
+    for n, array in arrays:
         if args[n] is not array():
             return False
-    for n, number in zip(summary.scalars, scalars, strict=True):  # noqa: SIM110 - in each launch
+    for n, number in scalars:  # noqa: SIM110 - in each launch
         if args[n] != number:
             return False
     return True
@@ -72,13 +72,15 @@ def _same(then: Then, summary: AccessSummary, args: Sequence[Any]) -> bool:
 
 class Rerun:
     """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far. ``then``: of
-    each step that is still to come its summary, its arrays, and the numbers that its indices depend on."""
+    each step its summary, its arrays, and the numbers that its indices depend on. ``needs``: weak references to the
+    plans and arrays of all."""
 
     def __init__(self, launches: Launches, steps: list[Step]) -> None:
         self.launches = launches
         self.steps = list(steps)
         self.at = 0
         self.then: list[Then] = []
+        self.needs: list[Callable[[], Any]] = []
         writes: Counter[int] = Counter()
         for step in steps:
             assert step.summary is not None
@@ -93,17 +95,27 @@ class Rerun:
     def let_go(self) -> list[Any]:
         """Keeps only weak references to plans and arrays until the steps are launched again, and returns them: without
         one of them the recording is of no use."""
-        self.at, self.then = 0, []
+        self.at = 0
         self.launches.fully_tracked.clear()
-        objects: dict[int, Any] = {}
+        if not self.then:
+            self._note()
+        needs = [one for of in self.needs if (one := of()) is not None]
+        for step in self.steps:
+            step.launch = step.summary = None
+        return needs
+
+    def _note(self) -> None:
+        """Sets ``then`` and ``needs``."""
+        needs: dict[int, Any] = {}
         for step in self.steps:
             summary, args = step.summary, step.args
             assert summary is not None
             arrays = [args[n] for n in summary.arrays]
-            objects |= {id(one): one for one in (summary.plan, summary.reverse, *arrays) if one is not None}
-            self.then.append((summary.weak, [ref(a) for a in arrays], [args[n] for n in summary.scalars]))
-            step.what, step.launch, step.summary, step.repeat = summary.plan.kernel.name, None, None, None
-        return list(objects.values())
+            needs |= {id(x): ref(x) for x in (*arrays, summary.plan, summary.reverse) if x is not None}
+            given = [(n, ref(args[n])) for n in summary.arrays], [(n, args[n]) for n in summary.scalars]
+            self.then.append((summary.weak, *given))
+            step.what, step.repeat = summary.name, None
+        self.needs = list(needs.values())
 
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
