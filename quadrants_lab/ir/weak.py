@@ -39,12 +39,14 @@ class Table(dict[K, V]):
     """A dict whose keys name objects by their ids. An entry goes as soon as one of its objects ends, before another
     object can get the id: so an id in a key stands for the same object for ever.
 
-    Entries go at any time, so nobody may loop over the table itself: ``list(table.values())`` is safe."""
+    Entries go at any time, so nobody may loop over the table itself: ``list(table.values())`` is safe. ``gone`` is
+    called with the value of such an entry."""
 
-    __slots__ = ("__weakref__", "_ends")
+    __slots__ = ("__weakref__", "_ends", "_gone")
 
-    def __init__(self) -> None:
+    def __init__(self, gone: Callable[[V], None] | None = None) -> None:
         self._ends: dict[K, list[ref[Any]]] = {}
+        self._gone = gone
 
     def put(self, key: K, value: V, objects: Iterable[Any]) -> None:
         """Sets an entry. ``objects``: those that the key names, to all of which there are weak references."""
@@ -52,8 +54,9 @@ class Table(dict[K, V]):
 
         def ended(_: Any) -> None:
             table = mine()
-            if table is not None:
-                table.pop(key, None)
+            value = None if table is None else table.pop(key, None)
+            if table is not None and value is not None and table._gone is not None:
+                table._gone(value)
 
         self[key] = value
         self._ends[key] = [ref(one, ended) for one in objects]

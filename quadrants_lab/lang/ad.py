@@ -178,7 +178,7 @@ class Tape:
     def _recordings(self) -> Table[Hashable, Launches]:
         """The last recordings of tapes with the same loss, by their options; a repeated program reuses one."""
         if self.loss.recordings is None:
-            self.loss.recordings = Table()
+            self.loss.recordings = Table(Launches.clear)
         return self.loss.recordings
 
     @property

@@ -135,13 +135,14 @@ def weak_reads(reads: Sequence[tuple[Any, str]]) -> Reads:
 
 class Specialisations(Generic[V]):
     """What was made for calls, by a key of the arguments and, where attributes were read, by their state. Each goes
-    with the first object that its key or state names.
+    with the first object that its key or state names, and is then passed to ``gone``.
 
     ``plain``: what read no attributes, by key. ``others``: by key, the attributes, and what was made by their state."""
 
-    def __init__(self) -> None:
-        self.plain: Table[Any, V] = Table()
-        self.others: Table[Any, list[tuple[Reads, Table[Any, V]]]] = Table()
+    def __init__(self, gone: Callable[[V], None] | None = None) -> None:
+        self._gone = gone
+        self.plain: Table[Any, V] = Table(gone)
+        self.others: Table[Any, list[tuple[Reads, Table[Any, V]]]] = Table(self._all_gone)
 
     def find(self, key: Any) -> V | None:
         """What was made for the key and the attributes as they are now."""
@@ -161,10 +162,17 @@ class Specialisations(Generic[V]):
         owners: Named = [owner for of, _ in reads if has_weak(owner := of())]
         values = state(reads, owners)
         known = self.others.get(key, [])
-        made: Table[Any, V] = next((made for their, made in known if _same(their, reads)), Table())
+        made: Table[Any, V] = next((made for their, made in known if _same(their, reads)), Table(self._gone))
         made.put(values, value, owners)
         rest = [group for group in known if group[1] and group[1] is not made]
         self.others.put(key, [(reads, made), *rest], named)
+
+    def _all_gone(self, groups: list[tuple[Reads, Table[Any, V]]]) -> None:
+        if self._gone is not None:
+            for value in [value for _, made in groups for value in list(made.values())]:
+                self._gone(value)
+        for _, made in groups:
+            made.clear()
 
     def __len__(self) -> int:
         return sum(1 for _ in self.values())

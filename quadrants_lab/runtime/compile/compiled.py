@@ -84,13 +84,13 @@ def _primal(x: Any) -> Any:
 
 class Bindings(Mapping[str, Any]):
     """`Lowered.bindings` of which some fields, ``named``, and their gradients belong to the program and end with their
-    last name in it. The kernel itself keeps the others, which it found by names of its own."""
+    last name in it. The kernel itself keeps the others, which it found by names of its own. ``lent``: the names of the
+    former."""
 
     def __init__(self, bindings: Mapping[str, Any], named: Named) -> None:
         ids = {id(one) for one in named}
-        self._fields = {
-            name: weak(x) if {id(x), id(_primal(x))} & ids else partial(_it, x) for name, x in bindings.items()
-        }
+        self.lent = {name for name, x in bindings.items() if {id(x), id(_primal(x))} & ids}
+        self._fields = {name: weak(x) if name in self.lent else partial(_it, x) for name, x in bindings.items()}
 
     def __getitem__(self, name: str) -> Any:
         return self._fields[name]()

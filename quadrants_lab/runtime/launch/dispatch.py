@@ -80,7 +80,7 @@ class Dispatcher:
         self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # classes that plans take as they are
         self.parameters: Sequence[AnySlot] = ()
         self.slots: Sequence[A.Slot] = ()  # the leaves of the parameters
-        self.plans: Specialisations[Plan] = Specialisations()
+        self.plans: Specialisations[Plan] = Specialisations(_ended)
         self.shared: Specialisations[SharedByModes] = Specialisations()  # of the kernel itself
         self.last_plan: Callable[[], Plan | None] = _no_plan  # a weak reference: it goes with its specialisation
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
@@ -206,7 +206,7 @@ class Dispatcher:
                 for name, value in kept.items():
                     setattr(self, name, value)
                 return
-            self.plans = Specialisations()
+            self.plans = Specialisations(_ended)
             self.shared = Specialisations()
             self.summaries, self.last_plan = None, _no_plan
             self.parameters = tuple(self.make_slots())
@@ -384,6 +384,12 @@ def refuse(*args: Any) -> Any:
 
 def _no_plan() -> None:
     """A `Dispatcher.last_plan` before the first launch."""
+
+
+def _ended(plan: Plan) -> None:
+    """Counts the memory of fields that have ended, which Python frees when it next looks for unreachable plans."""
+    lent = getattr(plan.compiled.lowered.bindings, "lent", ())
+    plan.session.unreachable += sum(memory.operand.nbytes for name, memory in plan.fields.items() if name in lent)
 
 
 def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:

@@ -4,10 +4,12 @@ host."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from itertools import count
 from math import prod
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +38,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
-        "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks",
+        "on_device", "operand", "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -153,7 +155,7 @@ class HostMirrored(Memory):
         copy = self.values()
         if not self._host_newer:
             self._host_newer = True
-            self.on_device.device.ahead.append(self)
+            self.on_device.device.ahead.append(ref(self))
         return copy
 
     def values(self) -> npt.NDArray[Any]:
@@ -228,6 +230,7 @@ class Imported(HostMirrored):
 
 
 _SMALL = 4096  # bytes; copying them is as fast as copying one element
+_UNREACHABLE = 64 << 20  # bytes that may wait for Python's garbage collection before an allocation asks for it
 
 
 class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
@@ -237,9 +240,16 @@ class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
     """Memory of zeros on the session's device; NotEnoughMemory where there is not that much."""
     nbytes = prod(shape) * dtype.nbytes
+    if session.unreachable > _UNREACHABLE:
+        session.unreachable = 0
+        gc.collect()
     try:
         if nbytes >> 62:
             raise MemoryError("no machine has an address for each of them")
+        try:
+            return _allocate(session, dtype, shape)
+        except MemoryError:
+            gc.collect()
         return _allocate(session, dtype, shape)
     except MemoryError as e:
         raise NotEnoughMemory(
