@@ -17,6 +17,7 @@ from quadrants_lab.errors import (
     QuadrantsWarning,
 )
 from quadrants_lab.ir.types import f64
+from quadrants_lab.ir.weak import Table
 from quadrants_lab.lang import hessian
 from quadrants_lab.lang.custom_gradients import Replaced, grad_for, grad_replaced, no_grad, primals
 from quadrants_lab.lang.dense import Dense, Ndarray, ScalarNdarray
@@ -140,15 +141,15 @@ class Tape:
         assert self._open is not None
         self._open.close()
         self._open = None
-        launches, done = self._launches, False
+        launches, needs = self._launches, None
         try:
             if kind is None:
                 self._finish()
-                done = not self.validation and launches.rest()
+                needs = None if self.validation else launches.rest()
         finally:
             self.loss._memory.session.taping.remove(launches)
-            if done:
-                self._recordings[self._key] = launches
+            if needs is not None:
+                self._recordings.put(self._key, launches, needs)
                 self._launches = self._new()
             else:
                 listed = self.report
@@ -164,10 +165,10 @@ class Tape:
         return Launches(repeatable=bool(self.grad_check), memory=self.memory)
 
     @property
-    def _recordings(self) -> dict[Hashable, Launches]:
+    def _recordings(self) -> Table[Hashable, Launches]:
         """The last recordings of tapes with the same loss, by their options; a repeated program reuses one."""
         if self.loss.recordings is None:
-            self.loss.recordings = {}
+            self.loss.recordings = Table(Launches.clear)
         return self.loss.recordings
 
     @property

@@ -35,7 +35,7 @@ def with_cache(self: sessions.Session, *args: Any, **more: Any) -> None:
 
 
 def parts(made: Compiled) -> dict[str, Any]:
-    front, counter = made.lowered, made.counter
+    front, counter = made.taken_back(), made.counter
     return {
         "front end": print_kernel(front.kernel), "kernel": print_kernel(made.kernel), "options": made.options,
         "bindings": {name: id(x) for name, x in front.bindings.items()}, "returns": made.returns,

@@ -109,21 +109,22 @@ class RemoteMemory(ABC):
 
 
 class RemoteDevice:
-    """A device whose memory the host cannot access. ``ahead``: objects with a method ``send``, whose copy on the host
-    was changed since the last launch; the next launch sends them. ``spare``: the unused storage of earlier copies
-    (`RemoteMemory.save`), by size in bytes."""
+    """A device whose memory the host cannot access. ``ahead``: weak references to objects with a method ``upload``,
+    whose copy on the host was changed since the last launch; the next launch uploads them. ``spare``: the unused
+    storage of earlier copies (`RemoteMemory.save`), by size in bytes."""
 
     remote = True  # the host cannot access its memory
 
     def __init__(self) -> None:
-        self.ahead: list[Any] = []
+        self.ahead: list[Callable[[], Any]] = []
         self.spare: dict[int, list[Any]] = {}
 
     def send(self) -> None:
         """Copies to the device what the host changed."""
         ahead, self.ahead = self.ahead, []
-        for memory in ahead:
-            memory.upload()
+        for of in ahead:
+            if (memory := of()) is not None:
+                memory.upload()
 
     def allocate_storage(self, nbytes: int) -> Any:
         """Allocates memory; MemoryError where there is not enough."""

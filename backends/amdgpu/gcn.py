@@ -3,10 +3,10 @@
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm import binding
+from quadrants_lab.backends._llvm.binding import llvm
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
@@ -120,14 +120,11 @@ def emitted(kernel: Kernel, options: CompileOptions, chip: str) -> Module:
 def optimised(text: str, chip: str) -> Any:
     """The optimised LLVM module."""
     with _lock:
-        machine(chip)
-        made = llvm.parse_assembly(text)
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization = False
-        options.loop_interleaving = False
-        options.slp_vectorization = False
-        builder = llvm.create_pass_builder(machine(chip), options)
-        builder.getModulePassManager().run(made, builder)
+        target = machine(chip)
+        made = binding.parse(text)
+        binding.optimise(
+            made, target, level=3, loop_vectorization=False, loop_interleaving=False, slp_vectorization=False
+        )
         return made
 
 
@@ -143,3 +140,9 @@ def object_code(made: Any, chip: str) -> bytes:
     """A relocatable ELF object."""
     with _lock:
         return bytes(machine(chip).emit_object(made.clone()))
+
+
+@binding.remembered
+def compiled(text: str, chip: str) -> bytes:
+    """The relocatable object of a module's text."""
+    return object_code(optimised(text, chip), chip)

@@ -16,7 +16,7 @@ from quadrants_lab.ir.options import CompileOptions
 def object_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
     """The relocatable object for a chip, a key of `chips.WAVES`."""
     text = "\n".join(gcn.emitted(kernel, options, chip).lines()[0])
-    return gcn.object_code(gcn.optimised(text, chip), chip)
+    return gcn.compiled(text, chip)
 
 
 def code_of(kernel: Kernel, options: CompileOptions, chip: str) -> bytes:
@@ -41,7 +41,7 @@ def stages(kernel: Kernel, options: CompileOptions, chip: str) -> dict[str, Call
 
     @lru_cache(maxsize=1)
     def plain() -> bytes:
-        return gcn.object_code(gcn.optimised("\n".join(emitted()[0]), chip), chip)
+        return gcn.compiled("\n".join(emitted()[0]), chip)
 
     def llvm() -> Stage:
         return stage("llvm", *emitted())

@@ -11,35 +11,23 @@ import os
 import struct
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from quadrants_lab.backends import disk_cache, forks
+from quadrants_lab.backends._llvm import binding
+from quadrants_lab.backends._llvm.binding import llvm
 from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.ir.deep_recursion import syntax_tree
-from quadrants_lab.ir.importing import importing
 
 # The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers
 # at a time when it chooses a register (10,000), and when it merges equal ends of blocks (150).
 _LINEAR = ("-grow-region-complexity-budget=100", "-tail-merge-threshold=20")
+_IMPROVING = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg")
 ENTRY_NAME = "entry"  # the symbol of a kernel's code
 _names = itertools.count()
 _lock = forks.lock()  # one thread at a time uses LLVM's JIT and the start-up code
-
-
-class _LazyModule:
-    """llvmlite.binding, imported when one of its attributes is first used."""
-
-    def __getattr__(self, name: str) -> Any:
-        with importing():
-            found = getattr(import_module("llvmlite.binding"), name)
-        setattr(self, name, found)
-        return found
-
-
-llvm: Any = _LazyModule()
 
 
 class Target(NamedTuple):
@@ -139,28 +127,17 @@ def target_key() -> str:
 def parse(text: str) -> Any:
     with _lock:
         target_machine()
-        return llvm.parse_assembly(text)
+        return binding.parse(text)
 
 
 def optimise(module: Any, vectorise: bool, unroll: bool) -> None:
     """Optimises in place: for ``vectorise`` or ``unroll``, LLVM's passes that do this to loops, by its pipeline at -O2,
     else by the passes that improve the emitter's code, in a quarter of the time."""
     with _lock:
-        options = llvm.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = vectorise
-        options.loop_interleaving = vectorise
-        options.slp_vectorization = False
-        options.loop_unrolling = unroll
-        builder = llvm.create_pass_builder(_machine_for(module), options)
-        if vectorise or unroll:
-            passes = builder.getModulePassManager()
-        else:
-            passes = llvm.create_new_module_pass_manager()
-            passes.add_always_inliner_pass()
-            passes.add_sroa_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_simplify_cfg_pass()
-        passes.run(module, builder)
+        binding.optimise(
+            module, _machine_for(module), () if vectorise or unroll else _IMPROVING, loop_vectorization=vectorise,
+            loop_interleaving=vectorise, slp_vectorization=False, loop_unrolling=unroll,
+        )  # fmt: skip
 
 
 def object_code(module: Any) -> bytes:
@@ -168,6 +145,7 @@ def object_code(module: Any) -> bytes:
         return bytes(_machine_for(module).emit_object(module))
 
 
+@binding.remembered
 def compiled(text: str, vectorise: bool, unroll: bool) -> bytes:
     """The object code of a module's text."""
     module = parse(text)
@@ -284,9 +262,9 @@ def _text(path: str) -> str:
 def runtime_module(processor: str, triple: str, layout: str) -> Any:
     """The LLVM module of runtime/*.c for a system. ``processor``: x86_64 or aarch64."""
     head = f'target datalayout = "{layout}"\ntarget triple = "{triple}"\n'
-    module, differs = (parse(head + text) for text in _runtime_texts(processor))
-    module.link_in(differs)
-    return module
+    with _lock:
+        target_machine()
+        return binding.parse(*(head + text for text in _runtime_texts(processor)))
 
 
 def _python_address(name: str) -> int:

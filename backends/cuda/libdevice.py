@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from quadrants_lab.backends import forks
+from quadrants_lab.backends._llvm import binding
+from quadrants_lab.backends._llvm.binding import llvm
 from quadrants_lab.backends.cuda import toolkit
 from quadrants_lab.backends.disk_cache import DiskCache, default_path, key
 from quadrants_lab.errors import QuadrantsRuntimeError
@@ -46,10 +46,7 @@ def _function(name: str, machine: Any) -> str:
     def make() -> str:
         part = llvm.parse_assembly(_FLUSH.format(layout=machine.target_data, triple=machine.triple))
         part.link_in(_cut(llvm.parse_assembly(_common(machine)), [name], machine))
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_unrolling = False
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(part, builder)
+        binding.optimise(part, machine, level=3, loop_unrolling=False)
         return str(part)
 
     return _kept(f"{name}-{_version()}", make)
@@ -92,9 +89,7 @@ def _cut(part: Any, names: Collection[str], machine: Any) -> Any:
         raise QuadrantsRuntimeError(
             f"{toolkit.libdevice()} has no function {', '.join(sorted(missing))}", code="QL3011"
         )
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_global_dead_code_eliminate_pass()
-    passes.run(part, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    binding.optimise(part, machine, ("global_dead_code_eliminate",))
     return part
 
 

@@ -21,7 +21,7 @@ def ptx_of(kernel: Kernel, options: CompileOptions, chip: int) -> str:
     """PTX for a chip (a key of `nvptx.PTX_VERSIONS`)."""
     made = module(kernel, options, nvptx.Nvptx(chip))
     lines, _ = made.lines()
-    return nvptx.ptx(nvptx.optimised("\n".join(lines), chip, nvptx.library_calls(made)), chip)
+    return nvptx.compiled("\n".join(lines), chip, nvptx.library_calls(made))
 
 
 def stages(kernel: Kernel, options: CompileOptions, chip: int) -> dict[str, Callable[[], Stage]]:

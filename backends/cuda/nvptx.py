@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import llvmlite.binding as llvm
-
 from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm import binding
+from quadrants_lab.backends._llvm.binding import llvm
 from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
@@ -168,23 +168,12 @@ def optimised(text: str, chip: int, calls: list[str]) -> Any:
     """The optimised LLVM module, with the functions ``calls`` of the math library inlined."""
     with _lock:
         target = machine(chip)
-        module = llvm.parse_assembly(text)
-        for name in calls:
-            part = llvm.parse_assembly(libdevice.function(name, target))
-            asked, made = (str(m.get_function(name).global_value_type) for m in (module, part))
-            if asked != made:
-                raise TypeError(f"{name} is called as {asked}, but NVIDIA's is {made}")
-            module.link_in(part)
+        module = binding.parse(text, library={name: libdevice.function(name, target) for name in calls})
         for fn in module.functions:
             if not fn.is_declaration and fn.name in calls:
                 fn.linkage = "internal"
                 fn.add_function_attribute("alwaysinline")
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_always_inliner_pass()
-        passes.add_global_dead_code_eliminate_pass()
-        for name in PASSES:
-            getattr(passes, f"add_{name}_pass")()
-        passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options()))
+        binding.optimise(module, target, ("always_inliner", "global_dead_code_eliminate", *PASSES))
         return module
 
 
@@ -196,3 +185,9 @@ def library_calls(module: Module) -> list[str]:
 def ptx(module: Any, chip: int) -> str:
     with _lock:
         return str(machine(chip).emit_assembly(module))
+
+
+@binding.remembered
+def compiled(text: str, chip: int, calls: list[str]) -> str:
+    """The PTX of a module's text."""
+    return ptx(optimised(text, chip, calls), chip)

@@ -1,13 +1,15 @@
 """What names and attributes of Python meant when a kernel was first compiled: its other modes mean the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from types import FunctionType
 from typing import Any
-from weakref import ref
 
 import numpy as np
+
+from quadrants_lab.ir.weak import has_weak, weak
 
 MOST_BYTES = 1 << 20  # of an array that counts by its numbers
 _NUMBERS = (bool, int, float)
@@ -18,7 +20,8 @@ _Key = tuple[int, str]  # the id of a function or another object, and the free n
 class Names:
     """What the front end has read. It keeps numbers and functions, and copies of what the program may change in place:
     lists, dicts, vectors, matrices, structs, and arrays that are not large. It keeps no other object of the program
-    alive, so it forgets a list that holds one."""
+    alive, so it forgets a list that holds one. Of the attributes of data-oriented objects, which launches compare, it
+    keeps no functions and no fields either."""
 
     def __init__(self) -> None:
         self.known: dict[_Key, tuple[Callable[[], Any], Callable[[], Any]]] = {}
@@ -38,8 +41,9 @@ class Names:
             value = read()
             if _has(value, "__qd_bound__"):  # each read makes another
                 return value
-            if not isinstance(value, (list, tuple, dict)) or _lasts(value, set()):
-                self.known[key] = _weak(owner), _kept(self._copied(value))
+            compared = hasattr(type(owner), "__qd_data_oriented__")
+            if not isinstance(value, (list, tuple, dict)) or _lasts(value, compared, set()):
+                self.known[key] = weak(owner), _kept(self._copied(value), compared)
         self.read[key] = owner, value
         return value
 
@@ -68,6 +72,17 @@ class Names:
 NAMES: ContextVar[Names | None] = ContextVar("quadrants_lab_names", default=None)  # of the kernel being compiled
 
 
+@contextmanager
+def recalling(names: Names) -> Iterator[None]:
+    """Within the with, one kernel is compiled whose names mean what they meant to ``names`` at first."""
+    token = NAMES.set(names)
+    try:
+        yield
+    finally:
+        NAMES.reset(token)
+        names.end_compile()
+
+
 def recall(owner: Any, name: str, read: Callable[[], Any]) -> Any:
     """`Names.recall` for the kernel that is being compiled."""
     names = NAMES.get()
@@ -89,28 +104,21 @@ def _is_value(value: Any) -> bool:
     return _has(value, "__qd_matrix__") or _has(value, "__qd_struct__")
 
 
-def _lasts(value: Any, seen: set[int]) -> bool:
+def _lasts(value: Any, compared: bool, seen: set[int]) -> bool:
     """Whether a list, tuple or dict holds only what may be kept alive."""
     if type(value) in _NUMBERS:
         return True
     if not isinstance(value, (list, tuple, dict)):
-        return _is_ours(value) or not _is_weak(value)
+        return (_is_ours(value) and not compared) or not _is_weak(value, compared)
     if id(value) in seen:
         return True
     seen.add(id(value))
-    return all(_lasts(v, seen) for v in (value.values() if isinstance(value, dict) else value))
+    return all(_lasts(v, compared, seen) for v in (value.values() if isinstance(value, dict) else value))
 
 
-def _is_weak(value: Any) -> bool:
-    return bool(type(value).__weakrefoffset__) and not _is_value(value) and not isinstance(value, FunctionType)
+def _is_weak(value: Any, compared: bool) -> bool:
+    return has_weak(value) and not _is_value(value) and (compared or not isinstance(value, FunctionType))
 
 
-def _kept(value: Any) -> Callable[[], Any]:
-    return _weak(value) if _is_weak(value) else lambda: value
-
-
-def _weak(value: Any) -> Callable[[], Any]:
-    if not type(value).__weakrefoffset__:
-        return lambda: value
-    weak = ref(value)
-    return lambda: _GONE if (found := weak()) is None else found
+def _kept(value: Any, compared: bool) -> Callable[[], Any]:
+    return weak(value, _GONE) if _is_weak(value, compared) else lambda: value

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,13 @@ def flat_specs(specs: Iterable[Spec]) -> Iterator[Spec]:
             yield spec
 
 
+def without_values(spec: Spec) -> Spec:
+    """The spec without the objects that were passed for templates."""
+    if isinstance(spec, StructSpec):
+        return replace(spec, members=tuple((name, without_values(member)) for name, member in spec.members))
+    return TemplateSpec(None) if isinstance(spec, TemplateSpec) else spec
+
+
 @dataclass(frozen=True, slots=True)
 class Lowered:
     """The result of the front end.
@@ -83,7 +91,7 @@ class Lowered:
     """
 
     kernel: Kernel
-    bindings: dict[str, Any]
+    bindings: Mapping[str, Any]
     returns: tuple[DType, ...]
     returns_tuple: bool = False
     returns_as: Any = None

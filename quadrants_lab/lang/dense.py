@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import index as as_index
 from typing import Any, ClassVar, NoReturn
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,13 @@ from quadrants_lab.errors import (
     QuadrantsRuntimeTypeError,
 )
 from quadrants_lab.ir.types import DTYPES, DType
+from quadrants_lab.ir.weak import Table, weakly
 from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.derivatives import Companion
 from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
+from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
@@ -49,7 +52,7 @@ class Dense:
 
     __slots__ = (
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
-        "element_shape", "layout", "name", "recordings",
+        "element_shape", "layout", "name", "number", "recordings",
     )  # fmt: skip
     grad: Any  # of the same class and shape, or false where there is none
     dual: Any
@@ -60,11 +63,12 @@ class Dense:
         self._memory: Any = UNPLACED  # a Memory once it is allocated
         self._length = 0
         self._low, self._high = LIMITS[dtype.name]
+        self.number = next(NUMBERS)
         self.dtype = dtype
         self.element_shape = element_shape
         self.name = name
         self.grad = self.dual = None
-        self.recordings: dict[Any, Any] | None = None  # the last recordings of tapes with this loss, by their options
+        self.recordings: Table[Any, Any] | None = None  # the last recordings of tapes with this loss, by their options
         self._tangent: Dense | None = None
         self.layout: tuple[int, ...] | None = None  # as given to `qd.tensor`; memory is row-major
 
@@ -87,7 +91,7 @@ class Dense:
 
     def use_memory(self, memory: Memory, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         """Makes this its memory."""
-        self._read = memory.reader() if self.dtype.kind != "b" else self._read_truth
+        self._read = memory.reader() if self.dtype.kind != "b" else memory.truth
         self._shape = shape
         self._offset = offset
         # the number of indices that need no further check: none unless an index is one number, counted from 0
@@ -270,10 +274,6 @@ class Dense:
     def __str__(self) -> str:
         return str(self.to_numpy()) if self.placed else repr(self)
 
-    def _read_truth(self, key: Any) -> int:
-        """A truth value as 0 or 1."""
-        return int(self._memory.values()[key])
-
     def _live(self) -> Memory:
         """Its memory, for Python's reads and writes; an error if it has none, or its session has ended."""
         memory = self._memory
@@ -384,7 +384,7 @@ class Field(Dense):
     def __init__(self, dtype: DType, element_shape: tuple[int, ...] = (), name: str = "") -> None:
         super().__init__(dtype, element_shape, name)
         self.needs: frozenset[str] = frozenset()  # a subset of {"grad", "dual"}
-        self.primal: Field | None = None  # the field that it is the grad or dual of
+        self.primal: Callable[[], Field | None] | None = None  # of a grad or dual, a weak reference to its field
         self.snode: Any = None  # the node that it is placed in; None for a field that was made with a shape
 
     def __reduce__(self) -> Any:
@@ -405,14 +405,15 @@ class Field(Dense):
         made: Field | None = getattr(self, which)
         if not made:
             made = type(self)(self.dtype, self.element_shape, self.name and f"{self.name}.{which}")
-            made.primal = self
+            made.primal = ref(self)
             setattr(self, which, made)
         return made
 
     def allocate(self, shape: tuple[int, ...], offset: tuple[int, ...] = ()) -> None:
         if self.placed:
             raise QuadrantsRuntimeError(f"{self!r} has been placed already", code="QL2025")
-        for relative in (self.primal, self.grad, self.dual):
+        primal = self.primal and self.primal()
+        for relative in (primal, self.grad, self.dual):
             if relative and relative.placed and (relative.shape, relative.offset) != (shape, offset):
                 raise QuadrantsRuntimeError(
                     f"{self!r} and {relative!r} must have one shape and offset, not {shape} and {relative.shape}",
@@ -420,8 +421,8 @@ class Field(Dense):
                 )
         super().allocate(shape, offset)
         session.current().fields.add(self)
-        if self.primal is not None:
-            self.primal.register_gradients()
+        if primal is not None:
+            primal.register_gradients()
 
     def drop_unplaced_companions(self) -> None:
         """Drops a gradient and a dual that were neither requested nor placed. Called when a placement is complete."""
@@ -438,7 +439,7 @@ class Field(Dense):
         """Notes that it is placed in this node."""
         self.snode = node
         if self._is_sparse():
-            self._memory.watchers = (*self._memory.watchers, self._activate)
+            self._memory.watchers = (*self._memory.watchers, weakly(self._activate))  # kernels keep the memory
 
     def clear(self) -> None:
         """Writes 0 to all elements, active or not."""

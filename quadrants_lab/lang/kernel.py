@@ -275,7 +275,7 @@ def pure(fn: Kernel) -> Kernel:
 class Func:
     """A function that is inlined into the kernels that call it."""
 
-    __slots__ = ("__dict__", "method", "source")
+    __slots__ = ("__dict__", "__weakref__", "method", "source")
     __qd_func__ = True
 
     def __init__(self, fn: Callable[..., Any]) -> None:

@@ -75,6 +75,7 @@ class Session:
     ``fields``: those that have memory, for `SNode.lazy_grad`; ``differentiable``: those whose gradients
     `qd.ad.clear_all_gradients` clears; ``plans``: those of all kernels. ``placements`` grows when fields that
     kernels may have been compiled for get a gradient, or lose their memory. ``taping``: the `Launches` of open Tapes.
+    ``unreachable``: at most so many bytes of fields that have ended wait for Python to free them.
     ``ended_error`` makes the error for using an object, described in words, of a session that has ended.
     """
 
@@ -89,7 +90,7 @@ class Session:
         self.fast_paths: WeakSet[Any] = WeakSet()
         self.suspended: list[Callable[[], None]] = []
         self.fields, self.differentiable, self.plans = Members(), Members(), Members()
-        self.placements = self.tapes = 0
+        self.placements = self.tapes = self.unreachable = 0
         self.taping: list[Any] = []
         self.epoch = self.generation = 0
         self.cache = DiskCache(settings.cache_path, settings.cache_bytes)

@@ -285,9 +285,10 @@ def test_equal_templates_are_not_one(made, plans) -> None:
     @qd.kernel
     def inverse(a: qd.template()) -> qd.f32:
         return a.unit / a.gain
+    kept = []  # what was compiled for an object goes with it
     for _ in range(2):
-        assert [inverse(made("a", gain)) for gain in (0.0, -0.0, 2)] == [np.inf, -np.inf, 0.5]
-        assert inverse(made("a", 2, unit=3.0)) == 1.5
+        kept += [made("a", gain) for gain in (0.0, -0.0, 2)] + [made("a", 2, unit=3.0)]
+        assert [inverse(given) for given in kept[-4:]] == [np.inf, -np.inf, 0.5, 1.5]
     assert len(inverse.dispatcher.plans) == plans
 
 

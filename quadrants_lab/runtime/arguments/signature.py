@@ -1,10 +1,6 @@
 """Slots: what each parameter of a kernel takes, with checks, conversion, and the key of a specialisation."""
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import fields
-from functools import partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -15,6 +11,7 @@ from quadrants_lab.ir import types as T
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.fitting import cure, fitting, shown
+from quadrants_lab.runtime.arguments.keys import Named, template_key
 from quadrants_lab.runtime.memory.memory import Memory
 
 DERIVATIVES = ("grad", "tangent", "grad.tangent")  # suffixes of the names of an array's derivative buffers
@@ -52,7 +49,7 @@ class ScalarSlot:
                 help=cure(value, self.dtype),
             ) from None
 
-    def spec(self, value: Any) -> tuple[Any, Spec]:
+    def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
         return None, ScalarSpec(self.dtype)
 
 
@@ -120,7 +117,7 @@ class ArraySlot:
         pairs = zip(self.element, element, strict=False)
         return len(element) == len(self.element) and all(wanted in (None, n) for wanted, n in pairs)
 
-    def spec(self, value: Any) -> tuple[Any, Spec]:
+    def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
         foreign = isinstance(value, np.ndarray)
         dtype: Any = T.from_numpy(value.dtype) if foreign else value.dtype
         grad = not foreign and value.grad is not None and self.grad is not False
@@ -139,74 +136,17 @@ class TemplateSlot:
     def convert(self, value: Any, where: str) -> Any:
         return value
 
-    def spec(self, value: Any) -> tuple[Any, Spec]:
-        return template_key(value), TemplateSpec(value)
+    def spec(self, value: Any, named: Named | None = None) -> tuple[Any, Spec]:
+        return template_key(value, named), TemplateSpec(value)
 
 
 Slot = ScalarSlot | ArraySlot | TemplateSlot
-_SEQUENCES = tuple, list, set, frozenset, deque
 
 
-class Identity:
-    """A key that is equal only for the same object, which it keeps alive."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and other.value is self.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-def template_key(value: Any) -> Any:
-    """A key that is equal only where the same code results: by identity for fields, ndarrays and objects, whatever
-    their own ``==`` says, and by type and content for numbers, frozen dataclasses and containers, which may change
-    between two launches."""
-    kind = type(value)  # which is asked, since each launch of a method does this: an object's `__getattr__` may be slow
-    if getattr(kind, "__qd_field__", False) or getattr(kind, "__qd_struct_field__", False):
-        return value
-    if getattr(kind, "__qd_data_oriented__", "") or getattr(kind, "__qd_ndarray__", False):
-        return Identity(value)
-    if isinstance(value, (float, np.floating)):
-        return kind, float(value).hex()
-    if isinstance(value, _SEQUENCES):
-        return kind, tuple(template_key(v) for v in value)
-    if isinstance(value, np.ndarray):
-        return kind, *_contents(value)
-    if isinstance(value, dict):
-        return dict, tuple((template_key(k), template_key(v)) for k, v in value.items())
-    entries = getattr(value, "entries", None)
-    if isinstance(entries, (np.ndarray, dict)) and any(c.__module__.startswith("quadrants_lab.") for c in kind.__mro__):
-        return kind, getattr(value, "dtype", None), template_key(entries)
-    if isinstance(value, partial):
-        return partial, template_key((value.func, value.args, value.keywords))
-    if type(kind.__eq__) is FunctionType and not kind.__module__.startswith("quadrants_lab."):
-        if not getattr(getattr(value, "__dataclass_params__", None), "frozen", False):
-            return Identity(value)
-        return kind, template_key({f.name: getattr(value, f.name) for f in fields(value)})
-    try:
-        hash(value)
-    except TypeError:
-        return Identity(value)
-    return kind, value
-
-
-def _contents(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    """A key that is equal only for arrays of the same dtype, shape and elements, masked ones included."""
-    if isinstance(array, np.ma.MaskedArray):
-        return *_contents(np.ma.getdata(array)), np.ma.getmaskarray(array).tobytes()
-    if array.dtype.hasobject:  # their bytes are addresses
-        return array.dtype, array.shape, template_key(array.tolist())
-    return array.dtype, array.shape, array.tobytes()
-
-
-def specialise(slots: Sequence[Slot], args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
-    """The key and the specs of the specialisation for checked ``args``."""
-    pairs = [slot.spec(arg) for slot, arg in zip(slots, args, strict=True)]
+def specialise(slots: Sequence[Slot], args: Sequence[Any], named: Named) -> tuple[tuple[Any, ...], tuple[Spec, ...]]:
+    """The key and the specs of the specialisation for checked ``args``; ``named`` gets the objects that the key
+    names."""
+    pairs = [slot.spec(arg, named) for slot, arg in zip(slots, args, strict=True)]
     return tuple(k for k, _ in pairs), tuple(s for _, s in pairs)
 
 

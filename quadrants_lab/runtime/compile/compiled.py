@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends import disk_cache
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.frontend.specs import Lowered, Spec
+from quadrants_lab.frontend.specs import Lowered, Spec, without_values
 from quadrants_lab.ir import deep_recursion, nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.weak import has_weak, weak
+from quadrants_lab.runtime.arguments.keys import Named, Reads, state, weak_reads
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
@@ -59,13 +62,44 @@ class SharedStages:
     """The first stages of a compile, which are the same in every mode of a kernel. ``settings``: options, constant,
     second (see `compile.lowered_kernel`); ``lowered``: the front end's result; ``tasks``: that as tasks without races,
     None for a kernel from the disk cache; ``warned``: the warnings so far; ``fingerprint``: None where it is
-    incomplete."""
+    incomplete; ``reads``: those of `Lowered`, with weak references to the objects."""
 
     settings: tuple[CompileOptions, bool, bool]
     lowered: Lowered
     tasks: N.Kernel | None
     warned: tuple[Given, ...] = ()
     fingerprint: Snapshot | None = None
+    reads: Reads = ()
+
+
+def _it(x: Any) -> Any:
+    return x
+
+
+def _primal(x: Any) -> Any:
+    """The field that ``x`` is the gradient or dual of; None if it is none."""
+    primal = getattr(x, "primal", None)
+    return primal and primal()
+
+
+class Bindings(Mapping[str, Any]):
+    """`Lowered.bindings` of which some fields, ``named``, and their gradients belong to the program and end with their
+    last name in it. The kernel itself keeps the others, which it found by names of its own. ``lent``: the names of the
+    former."""
+
+    def __init__(self, bindings: Mapping[str, Any], named: Named) -> None:
+        ids = {id(one) for one in named}
+        self.lent = {name for name, x in bindings.items() if {id(x), id(_primal(x))} & ids}
+        self._fields = {name: weak(x) if name in self.lent else partial(_it, x) for name, x in bindings.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._fields[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
 
 
 @dataclass(slots=True)
@@ -86,6 +120,29 @@ class Compiled:
     key: str = ""  # see `ir_key`
     later_traces: dict[int, Trace] = field(default_factory=dict)  # see `compile.trace_of`, `compile.lowering_of`
     shared: SharedStages | None = None
+    named: tuple[Callable[[], Any], ...] = ()  # weak references to what it was compiled for, see `let_go`
+
+    @property
+    def reads(self) -> Reads:
+        """The attributes on whose values the kernel depends; see `let_go`."""
+        return () if self.shared is None else self.shared.reads
+
+    def let_go(self, named: Named) -> None:
+        """Keeps only weak references from now on to what the program passed, ``named``, and to what the attributes of
+        its objects mean."""
+        assert self.shared is not None
+        reads, lowered = self.shared.reads or weak_reads(self.lowered.reads), self.lowered
+        named = [*named, *(owner for of, _ in reads if has_weak(owner := of()))]
+        state(reads, named)
+        self.named = tuple(map(weak, named))
+        self.specs = tuple(map(without_values, self.specs))
+        self.lowered = replace(lowered, bindings=Bindings(lowered.bindings, named), reads=())
+        self.shared.reads, self.shared.lowered = reads, self.lowered
+
+    def taken_back(self) -> Lowered:
+        """The front end's result with the objects that `let_go` let go, which are still there."""
+        reads = tuple((owner(), name) for owner, name in self.reads)
+        return replace(self.lowered, bindings=dict(self.lowered.bindings), reads=reads or self.lowered.reads)
 
     def field(self, buffer: str) -> Any:
         """The field behind a buffer; for the gradient buffer of a field, that field's gradient."""

@@ -120,7 +120,7 @@ def _found(
 def _keep(first: str, fingerprint: Fingerprint, made: Compiled, warned: list[Given], session: Session) -> None:
     counter = made.counter
     counting = None if counter is None else (counter.kernel, counter.results, counter.key)
-    record = made.options, made.lowered, made.kernel, made.key, made.returns, counting, warned
+    record = made.options, made.taken_back(), made.kernel, made.key, made.returns, counting, warned
     out = io.BytesIO()
     with suppress(_NotDataError, RecursionError):
         _Writer(out, fingerprint).dump(record)

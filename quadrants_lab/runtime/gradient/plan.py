@@ -89,8 +89,8 @@ class GradientPlan(Plan):
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
         else:
-            frame = self.frame  # `choose_frame` may replace it
-            frame.defer_overflow_check(lambda: failure(frame, self.kernel.name, 0))
+            frame, name = self.frame, self.kernel.name  # `choose_frame` may replace the frame
+            frame.defer_overflow_check(lambda: failure(frame, name, 0))
         self.device_sizes = None if forced else device_sizes(self, self.sizes)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         if len(fixed) < len(self.sizes) or (fixed and self.compacted.wanted(self.frame, fixed)):

@@ -96,7 +96,8 @@ class CompactedLaunch:
         fields = field_memories(plan.compiled, self.sparse.split, plan.session)
         self.frame = frame = make_frame(executable, fields, plan.session)
         if not plan.compiled.options.ad_stack_size:
-            frame.defer_overflow_check(lambda: failure(frame, plan.kernel.name, 0))
+            name = plan.kernel.name
+            frame.defer_overflow_check(lambda: failure(frame, name, 0))
         self.entry = frame.entry(entry_params(plan.slots), returns="")
         self.pre_launch = PreLaunch(plan, counter)
         return True

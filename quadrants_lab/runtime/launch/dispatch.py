@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,14 @@ import numpy as np
 
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsSyntaxError
-from quadrants_lab.frontend.names import NAMES, Names
+from quadrants_lab.frontend.names import Names, recalling
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
+from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.access_summary import AccessSummaries
 
 
-Reads = tuple[tuple[Any, str], ...]  # attributes: the object and the name
-
-
 @dataclass(slots=True, eq=False)
 class Launched:
     """The plan of the last launch of a kernel with arguments of some types, in whatever mode; None before the first."""
@@ -41,9 +38,17 @@ class Launched:
     plan: Plan | None = None
 
 
+@dataclass(slots=True, eq=False)
+class SharedByModes:
+    """What all modes of a kernel share for arguments of some types: what names meant at first, and the last launch."""
+
+    names: Names
+    launched: Launched
+
+
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
 # attributes of a dispatcher
-_PER_SESSION = ("last", "launched", "names", "parameters", "plans", "reads", "slots", "summaries")
+_PER_SESSION = ("last_plan", "parameters", "plans", "shared", "slots", "summaries")
 
 
 class Dispatcher:
@@ -56,10 +61,9 @@ class Dispatcher:
     """
 
     __slots__ = (
-        "__weakref__", "_other_sessions", "_session", "_table", "_table_reads", "call", "constant", "field_class",
-        "forward", "gradient", "graph", "kept", "last", "launched", "make_plan", "make_slots", "mode", "name", "names",
-        "ndarray_classes", "parameters", "plain", "plans", "reads", "replays", "second", "slots", "source", "summaries",
-        "variants",
+        "__weakref__", "_other_sessions", "_paths", "_session", "call", "constant", "field_class", "forward",
+        "gradient", "graph", "kept", "last_plan", "make_plan", "make_slots", "mode", "name", "ndarray_classes",
+        "parameters", "plain", "plans", "replays", "second", "shared", "slots", "source", "summaries", "variants",
     )  # fmt: skip
 
     def __init__(
@@ -76,12 +80,9 @@ class Dispatcher:
         self.plain = frozenset({int, float, bool, np.ndarray, *ndarray_classes})  # classes that plans take as they are
         self.parameters: Sequence[AnySlot] = ()
         self.slots: Sequence[A.Slot] = ()  # the leaves of the parameters
-        self.plans: dict[Any, Plan] = {}
-        self.reads: dict[Any, Reads] = {}  # by key, the attributes that a specialisation depends on
-        self._table_reads: dict[Any, Reads] = {}  # the same by template arguments
-        self.names: dict[Any, list[tuple[Reads, Any, Names]]] = {}  # by arguments, with the state of attributes
-        self.launched: dict[Any, Launched] = {}  # by arguments and the state of attributes
-        self.last: Plan | None = None
+        self.plans: Specialisations[Plan] = Specialisations(_ended)
+        self.shared: Specialisations[SharedByModes] = Specialisations()  # of the kernel itself
+        self.last_plan: Callable[[], Plan | None] = _no_plan  # a weak reference: it goes with its specialisation
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
         self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
@@ -93,26 +94,30 @@ class Dispatcher:
         self.summaries: AccessSummaries | None = None  # for launches under a Tape
         self._session: S.Session | None = None
         self._other_sessions: dict[S.Session, dict[str, Any]] = {}  # the values of `_PER_SESSION` there
-        self._table: dict[Any, Callable[..., Any]] = {}
+        self._paths: Specialisations[Callable[..., Any]] = Specialisations()  # fast paths by template arguments
         self.call: Callable[..., Any] = self.resolve
 
     def forget(self) -> None:
         """Drops the installed fast path; the next call goes through `resolve`."""
         self.call = self.resolve
-        self._table = {}
-        self._table_reads = {}
+        self._paths = Specialisations()
+
+    @property
+    def last(self) -> Plan | None:
+        """The plan of the last launch; None before the first one, and once something ended that it was made for."""
+        return self.last_plan()
 
     def suspend(self) -> Callable[[], None]:
         """Drops the fast path; the result installs it again, unless somebody watches launches by then, or the kernel
         was launched in another mode: a fast path does not note that its plan is the last one."""
-        session, path = self._session, (self.call, self._table, self._table_reads)
+        session, path = self._session, (self.call, self._paths)
         noted = [(plan.noted, plan.noted.plan) for plan in self.plans.values()]
         self.forget()
 
         def resume() -> None:
             if session is not None and not watching() and all(now.plan is last for now, last in noted):
                 self.enter(session)
-                self.call, self._table, self._table_reads = path
+                self.call, self._paths = path
                 session.fast_paths.add(self)
 
         return resume
@@ -143,7 +148,7 @@ class Dispatcher:
             self.enter(now)
             args = self.checked(args)
             plan = self.plan(now, args)
-            self.last = plan.noted.plan = plan
+            self.note(plan)
             if self.mode in ("reverse", "both"):
                 plan.take_gradients(args)
             if observers:
@@ -156,6 +161,11 @@ class Dispatcher:
                     if name in plan.writes:
                         memory.unseen = next(TIMES)
             return self.launch(plan, args)
+
+    def note(self, plan: Plan) -> None:
+        """Notes that the plan is launched."""
+        self.last_plan = plan.weak
+        plan.noted.plan = plan
 
     def _with_numbers(self, args: tuple[Any, ...]) -> Any:
         value = self.resolve(*tape_numbers.plain(args))
@@ -183,7 +193,7 @@ class Dispatcher:
     def launch_by(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
         kernel reads have changed since. The caller holds the session's lock."""
-        self.last = plan.noted.plan = plan
+        self.note(plan)
         return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
 
     def enter(self, now: S.Session) -> None:
@@ -199,11 +209,9 @@ class Dispatcher:
                 for name, value in kept.items():
                     setattr(self, name, value)
                 return
-            self.plans = {}
-            self.reads = {}
-            self.names = {}
-            self.launched = {}
-            self.summaries = self.last = None
+            self.plans = Specialisations(_ended)
+            self.shared = Specialisations()
+            self.summaries, self.last_plan = None, _no_plan
             self.parameters = tuple(self.make_slots())
             self.slots = tuple(leaf for slot in self.parameters for leaf in leaves(slot))
 
@@ -276,69 +284,42 @@ class Dispatcher:
 
     def plan(self, now: S.Session, args: Sequence[Any]) -> Plan:
         """The plan for checked arguments, compiled if it is not there yet."""
-        key, specs = A.specialise(self.slots, args)
+        named: Named = []
+        key, specs = A.specialise(self.slots, args, named)
         options = S.compile_options(now)
         key = (key, options, now.placements)
-        plan = self.plans.get(self._with_state(key)) or self._made(now, key, specs)
+        plan = self.plans.find(key) or self._made(now, key, named, specs)
         if plan.distinct is not None and plan.distinct.met(args):
             with S.checking("aliases"):
                 return self.plan(now, args)
         return plan
 
-    def _made(self, now: S.Session, key: Any, specs: Sequence[Any]) -> Plan:
-        """Compiles the plan."""
+    def _made(self, now: S.Session, key: Any, named: Named, specs: Sequence[Any]) -> Plan:
+        """Compiles the plan. The key names the objects ``named``."""
         with forks.deferred():  # while modules are imported: a child would wait for ever for a half imported one
             with importing():
                 from quadrants_lab.runtime.compile.kernel_cache import cached_kernel
 
             given = iter(specs)
             whole = [spec_of(slot, given) for slot in self.parameters]
-            forward = None if self.forward is None else self.forward.plans.get(self.forward._with_state(key))
+            forward = None if self.forward is None else self.forward.plans.find(key)
             other = None if forward is None else forward.compiled
-            with self._names(now, key) as reads:
+            first, (arguments, _, placements) = self.root, key
+            first.enter(now)
+            shared = first.shared.find((arguments, placements))
+            names = Names() if shared is None else shared.names
+            with recalling(names):
                 compiled = cached_kernel(self.source, whole, self.mode, now, self.constant, self.second, other)
-                reads += compiled.lowered.reads
+            compiled.let_go(named)
+            if shared is None:
+                shared = SharedByModes(names, Launched())
+                first.shared.add((arguments, placements), named, compiled.reads, shared)
             start = perf_counter()
-            arguments, _, placements = key
-            shared = arguments, placements, state(compiled.lowered.reads)  # what all modes of the kernel share
-            plan = self.make_plan(self, now, compiled, self._first().launched.setdefault(shared, Launched()))
+            plan = self.make_plan(self, now, compiled, shared.launched)
             compiled.clock.driver = perf_counter() - start
             compiled.clock.whole += compiled.clock.driver
-            known = self.reads.get(key, ())
-            self.reads[key] = (*known, *(r for r in compiled.lowered.reads if r not in known))
-            self.plans[self._with_state(key)] = plan
+            self.plans.add(key, named, compiled.reads, plan)
             return plan
-
-    @contextmanager
-    def _names(self, now: S.Session, key: Any) -> Iterator[list[tuple[Any, str]]]:
-        """Within the with names mean what they meant when the kernel was first compiled for such arguments, in any mode
-        and with any options. The caller puts the attributes that the kernel reads into the list."""
-        first = self._first()
-        first.enter(now)
-        arguments, _, placements = key
-        known = first.names.setdefault((arguments, placements), [])
-        names = next((names for reads, was, names in known if state(reads) == was), None)
-        made, reads = Names() if names is None else names, list[tuple[Any, str]]()
-        token = NAMES.set(made)
-        try:
-            yield reads
-        finally:
-            NAMES.reset(token)
-            made.end_compile()
-        if names is None:
-            known.append((tuple(reads), state(reads), made))
-
-    def _with_state(self, key: Any) -> Any:
-        """The key together with the current values of the attributes that the specialisation depends on."""
-        reads = self.reads.get(key)
-        return (key, state(reads)) if reads else key
-
-    def _first(self) -> Dispatcher:
-        """The dispatcher of the kernel itself."""
-        first = self
-        while first.forward is not None:
-            first = first.forward
-        return first
 
     def retry(self, plan: Plan) -> Callable[..., Any]:
         """For calls that the plan's closure refused: tries again with numpy's and Tapes' numbers as Python's and other
@@ -356,33 +337,24 @@ class Dispatcher:
     def _install(self, now: S.Session, plan: Plan, args: Sequence[Any]) -> None:
         now.fast_paths.add(self)
         templates = [n for n, slot in enumerate(self.slots) if isinstance(slot, A.TemplateSlot)]
-        reads = plan.compiled.lowered.reads
+        reads, named = plan.compiled.reads, Named()
         if not templates and not reads:
             self.call = plan.fast
             return
-        key = tuple(A.template_key(args[n]) for n in templates)
-        if reads or self._table_reads:
-            known = self._table_reads.get(key, ())
-            self._table_reads[key] = (*known, *(r for r in reads if r not in known))
-            self._table[self._full(key)] = plan.fast
-        else:
-            self._table[key] = plan.fast
+        key = tuple([template_key(args[n], named) for n in templates])
+        self._paths.add(key, named, reads, plan.fast)
         self.call = self._by_template(templates)
 
     def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
         """A generated function of the arguments that looks up the plan's closure by the template arguments."""
         names = [f"a{n}" for n in range(len(self.slots))]
-        keys = "".join(f"a{n} if a{n}.__class__ is field else key(a{n}), " for n in templates)
+        keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in templates)
         given = ", ".join(names)
-        space: dict[str, Any] = {"field": self.field_class, "key": A.template_key, "table": self._table}
-        space |= {"resolve": self.resolve, "full": self._full}
-        which = f"full(({keys}))" if self._table_reads else f"({keys})"
-        exec(f"def call({given}): return table.get({which}, resolve)({given})", space)
+        find = self._paths.find if self._paths.others else self._paths.plain.get
+        space: dict[str, Any] = {"field": self.field_class, "key": template_key, "find": find, "resolve": self.resolve}
+        exec(f"def call({given}): return (find(({keys})) or resolve)({given})", space)
         call: Callable[..., Any] = space["call"]
         return call
-
-    def _full(self, key: tuple[Any, ...]) -> Any:
-        return key, state(self._table_reads.get(key, ()))
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies
@@ -415,9 +387,14 @@ def refuse(*args: Any) -> Any:
     return NotImplemented
 
 
-def state(reads: Sequence[tuple[Any, str]]) -> tuple[Any, ...]:
-    """The current values of attributes: by identity for objects, by value for numbers."""
-    return tuple([A.template_key(getattr(owner, name, None)) for owner, name in reads])
+def _no_plan() -> None:
+    """A `Dispatcher.last_plan` before the first launch."""
+
+
+def _ended(plan: Plan) -> None:
+    """Counts the memory of fields that have ended, which Python frees when it next looks for unreachable plans."""
+    lent = getattr(plan.compiled.lowered.bindings, "lent", ())
+    plan.session.unreachable += sum(memory.operand.nbytes for name, memory in plan.fields.items() if name in lent)
 
 
 def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxError:

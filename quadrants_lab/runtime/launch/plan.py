@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -77,6 +78,7 @@ class Plan:
 
     def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
         self.owner = owner
+        self.weak = ref(self)
         self.last_launched = launched
         # where launches of this plan are noted: those of a gradient are no launch of the kernel
         self.noted = launched if compiled.mode in (FORWARD, DUAL) else Launched()
@@ -187,6 +189,7 @@ class Plan:
         for unbind in self.unbind:
             unbind()
         self.unbind.clear()
+        self.bound.clear()
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         """Launches checked arguments through the frame's setters, for arguments that the entry does not take: f16
@@ -197,15 +200,15 @@ class Plan:
             self.wrote(args)
             launch_slowly(self.frame, self.slots, args)
             self.unbind_gradients()
-            return self.finish()
+            return self.finish(*args)
 
-    def finish(self) -> Any:
+    def finish(self, *args: Any) -> Any:
         """Completes a launch whose status is not 0: writes its prints to sys.stdout, and raises its failure."""
         status = self.frame.status
         if status & Status.PRINTED:
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
-            self.scratch.put_back()
+            self.scratch.put_back(args)
             from quadrants_lab.runtime.launch.faults import failure
 
             raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
@@ -405,14 +408,15 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     given = ", ".join(names)
     space: dict[str, Any] = {
         "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": prepare,
-        "returned": plan.returned, "owner": plan.owner, "plan": plan, "session": plan.session,
-        "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "unbind_gradients": plan.unbind_gradients,
+        "returned": plan.returned, "owner": plan.owner, "plan": plan, "weak": plan.weak, "session": plan.session,
+        "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "bound": plan.bound,
+        "unbind_gradients": plan.unbind_gradients,
     }  # fmt: skip
     specs = [*flat_specs(plan.compiled.specs)]
     lines = [f"def launch({given}):", "    with lock:"]
     passed = []
     if any(isinstance(slot, A.TemplateSlot) for slot in plan.slots):
-        lines.append("        owner.last = plan")  # the dispatcher may have installed several plans
+        lines.append("        owner.last_plan = weak")  # the dispatcher may have installed several plans
     if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
         space["met"] = plan.distinct.met
         lines.append(f"        if session.exported and met(({given},)): return miss({given})")
@@ -462,15 +466,15 @@ def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[...,
     launch = f"r = entry({', '.join(passed)})"
     if plan.scratch.changes_memory:
         lines += ["        try:", f"            {launch}", "        except BaseException:"]
-        lines += ["            put_back()", "            raise"]
+        lines += [f"            put_back(({given}{',' * bool(names)}))", "            raise"]
     else:
         lines.append(f"        {launch}")
     if prepare is not None and plan.gradient_args:
-        lines.append("        if borrowed: unbind_gradients()")
+        lines += ["        bound.clear()", "        if borrowed: unbind_gradients()"]
     if plan.single_return():
         lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")
     else:
         lines.append(f"        if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
-    lines.append(f"        return miss({given}) if r is NotImplemented else finish()")
+    lines.append(f"        return miss({given}) if r is NotImplemented else finish({given})")
     exec("\n".join(lines), space)
     return cast("Callable[..., Any]", space["launch"])

@@ -24,19 +24,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrayContent:
-    """The content of a numpy array at one time; two are equal if it was the same. ``owner``: the array that owns the
-    memory, and the address in it, or 0 for the owner itself."""
+class ArrayMemory:
+    """The memory of a numpy array; it differs from memory that is allocated at the same address later. ``owner``: the
+    array that owns it; ``at``: the address in it, or 0 for the owner itself."""
 
-    checksum: int
-    owner: tuple[ref[npt.NDArray[Any]], int]
+    owner: ref[npt.NDArray[Any]]
+    at: int
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArrayContent) and self.checksum == other.checksum and self.same_memory(other)
+        same = isinstance(other, ArrayMemory) and self.at == other.at and self.owner() is other.owner()
+        return same and self.owner() is not None
 
-    def same_memory(self, other: ArrayContent) -> bool:
-        (mine, at), (its, there) = self.owner, other.owner
-        return at == there and mine() is its() and mine() is not None
+
+@dataclass(frozen=True, slots=True)
+class ArrayContent:
+    """The content of a numpy array at one time."""
+
+    checksum: int
+    memory: ArrayMemory
 
 
 Version = int | tuple[int, ...] | ArrayContent | None
@@ -96,7 +101,7 @@ def _same_memory(then: Version, this: Version) -> bool:
     if isinstance(this, tuple):
         return isinstance(then, tuple) and then[0] == this[0]
     return isinstance(this, int) or (
-        isinstance(this, ArrayContent) and isinstance(then, ArrayContent) and this.same_memory(then)
+        isinstance(this, ArrayContent) and isinstance(then, ArrayContent) and this.memory == then.memory
     )
 
 
@@ -123,5 +128,9 @@ def content_version(array: Any) -> Version:
         return _memory_version(memory)
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         return None
+    return ArrayContent(_checksum(array), array_memory(array))
+
+
+def array_memory(array: npt.NDArray[Any]) -> ArrayMemory:
     owner = array.base if isinstance(array.base, np.ndarray) else array
-    return ArrayContent(_checksum(array), (ref(owner), 0 if owner is array else array.ctypes.data))
+    return ArrayMemory(ref(owner), 0 if owner is array else array.ctypes.data)

@@ -11,10 +11,11 @@ import numpy.typing as npt
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
-from quadrants_lab.runtime.arguments.signature import memory_of
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.launch.frames import launch_slowly
+from quadrants_lab.runtime.launch.read_versions import array_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ class Scratch:
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed = not _depend_on_arguments(self.buffers)
         self.changes_memory = CHANGED in plan.kernel.buffers
-        self.args: tuple[Any, ...] = ()  # of the last launch, where `changes_memory`
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
@@ -52,8 +52,6 @@ class Scratch:
             self.bind(args)
             if self.marks:
                 self.bind_marks(args)
-            if self.changes_memory:
-                self.args = args
             return prepare is None or prepare(*args)
 
         return prepare_scratch
@@ -146,7 +144,7 @@ class Scratch:
         for name in kept:
             self.memories.pop(name, None)
 
-    def put_back(self) -> None:
+    def put_back(self, args: Sequence[Any]) -> None:
         """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""
         plan = self.plan
         if not self.changes_memory or not self.memories[CHANGED].values():
@@ -160,19 +158,21 @@ class Scratch:
             frame.set_buffer(name, memory.address)
         for name in self.memories:
             self.set(frame, name)
-        launch_slowly(frame, plan.slots, self.args)
+        launch_slowly(frame, plan.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        """A value that is equal for two launches exactly if they have the same arrays and scalars. Torch has several
-        tensors over the memory of one."""
+        """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
+        has several tensors over the memory of one."""
         found: list[Any] = []
-        for arg in args:
-            memory, data = memory_of(arg), getattr(arg, "ctypes", None)
-            if memory is not None:
+        for slot, arg in zip(self.plan.slots, args, strict=True):
+            memory = memory_of(arg)
+            if isinstance(slot, ScalarSlot):
+                found.append(arg)
+            elif isinstance(slot, ArraySlot) and memory is None:
+                found.append((array_memory(arg), arg.shape))
+            elif isinstance(slot, ArraySlot) and memory is not None:
                 of_torch = isinstance(memory.foreign, Tensor)
                 found.append((memory.address, memory.operand.shape) if of_torch else memory.serial)
-            else:
-                found.append(arg if data is None else (data.data, arg.shape))
         return tuple(found)
 
 

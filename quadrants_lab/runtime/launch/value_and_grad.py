@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from quadrants_lab.backends import forks
+from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
+from quadrants_lab.runtime.arguments.keys import Named
 from quadrants_lab.runtime.arguments.signature import TemplateSlot
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
@@ -22,7 +24,7 @@ class ValueAndGrad(Dispatcher):
 
     def enter(self, now: S.Session) -> None:
         if self._session is not now:
-            self.two_launches: set[Any] = set()  # specialisations for which one kernel is not possible
+            self.two_launches: Table[Any, bool] = Table()  # specialisations for which one kernel is not possible
         super().enter(now)
 
     def resolve(self, *args: Any) -> Any:
@@ -36,7 +38,7 @@ class ValueAndGrad(Dispatcher):
                 args = self.checked(args)
                 plan = self.combined_plan(now, args)
                 if plan is not None:
-                    self.last = plan
+                    self.last_plan = plan.weak
                     self._install(now, plan, args)
                     return self.launch(plan, args)
                 if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
@@ -61,14 +63,13 @@ class ValueAndGrad(Dispatcher):
         except TwoLaunchesError:
             return None
 
-    def _made(self, now: S.Session, key: Any, specs: Any) -> Plan:
+    def _made(self, now: S.Session, key: Any, named: Named, specs: Any) -> Plan:
         from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
 
-        if self._with_state(key) in self.two_launches:
+        if key in self.two_launches:
             raise TwoLaunchesError
         try:
-            return super()._made(now, key, specs)
+            return super()._made(now, key, named, specs)
         except TwoLaunchesError:
-            self.two_launches.add(self._with_state(key))
+            self.two_launches.put(key, True, named)
             raise
-

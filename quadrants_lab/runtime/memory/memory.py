@@ -4,11 +4,13 @@ host."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from itertools import count
 from math import prod
 from threading import local
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -51,8 +53,9 @@ class Memory:
     """
 
     __slots__ = (
-        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "on_flush",
-        "operand", "owner", "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks",
+        "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "serial", "session", "unseen",
+        "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -130,6 +133,10 @@ class Memory:
         """A function from an index to the element as a Python number."""
         return self.array.item
 
+    def truth(self, index: Any) -> int:
+        """The element, a truth value, as 0 or 1."""
+        return int(self.values()[index])
+
     def flush(self) -> None:
         """To be called after writes that other libraries may read before the next launch."""
         if self.on_flush is not None:
@@ -176,7 +183,7 @@ class HostMirrored(Memory):
             copy = self.values()
             if not self._host_newer:
                 self._host_newer = True
-                self.on_device.device.ahead.append(self)
+                self.on_device.device.ahead.append(ref(self))
             return copy
 
     def values(self) -> npt.NDArray[Any]:
@@ -272,6 +279,7 @@ class Imported(HostMirrored):
 
 
 _SMALL = 4096  # bytes; copying them is as fast as copying one element
+_UNREACHABLE = 64 << 20  # bytes that may wait for Python's garbage collection before an allocation asks for it
 
 
 class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
@@ -281,9 +289,16 @@ class NotEnoughMemory(QuadrantsRuntimeError, MemoryError):
 def allocate(session: Session, dtype: DType, shape: tuple[int, ...]) -> Memory:
     """Memory of zeros on the session's device; NotEnoughMemory where there is not that much."""
     nbytes = prod(shape) * dtype.nbytes
+    if session.unreachable > _UNREACHABLE:
+        session.unreachable = 0
+        gc.collect()
     try:
         if nbytes >> 62:
             raise MemoryError("no machine has an address for each of them")
+        try:
+            return _allocate(session, dtype, shape)
+        except MemoryError:
+            gc.collect()
         return _allocate(session, dtype, shape)
     except MemoryError as e:
         raise NotEnoughMemory(

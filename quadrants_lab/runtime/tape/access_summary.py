@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.launch.dispatch import state
+from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
 from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
 from quadrants_lab.runtime.session import CHECKS, current
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
-_TURNS = 4  # summaries that differ in attributes alone
 Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
@@ -31,15 +30,15 @@ class AccessSummary:
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
     ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
-    depend on: positions of the arguments that decide which elements are touched. ``recomputable``: the launch can be
-    repeated on memory as it was. ``keeps``: the launch saves values for its gradient. ``constants``: memory without a
-    gradient whose values flow into the results or are overwritten."""
+    depend on: positions of the arguments that decide which elements are touched; ``numbers``: of all scalars.
+    ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
+    gradient. ``constants``: memory without a gradient whose values flow into the results or are overwritten."""
 
     def __init__(self, plan: Plan, args: Sequence[Any]) -> None:
         self.plan = plan
+        self.name = plan.kernel.name
+        self.weak = ref(self)
         self.placements = plan.session.placements
-        self.classes = [arg.__class__ for arg in args]
-        self.state = state(plan.compiled.lowered.reads)
         places = plan.places(args)
         self.writes: list[tuple[str, A.Place, Footprint | None, Span | None]] = [
             (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
@@ -68,6 +67,7 @@ class AccessSummary:
         self.recomputable = ours and not any(A.memory_at(p, args).foreign for p in places.values())
         self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
+        self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
         self.scalars: list[int] = []
         self._depend(plan)
 
@@ -90,16 +90,10 @@ class AccessSummary:
         names = set().union(*(known.scalars() for known in plan.footprints.values() if known is not None))
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
-    def fits(self, args: Sequence[Any]) -> bool:
-        """Whether the arguments have the same classes, in the same session."""
+    def holds(self) -> bool:
+        """Whether it is one of the current session, in which fields have not been placed since."""
         session = self.plan.session
-        reads = self.plan.compiled.lowered.reads
-        return (
-            session is current()
-            and (not reads or state(reads) == self.state)
-            and session.placements == self.placements
-            and self.classes == [arg.__class__ for arg in args]
-        )
+        return session is current() and session.placements == self.placements
 
 
 def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False) -> Elements:
@@ -109,23 +103,25 @@ def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False
 
 
 class AccessSummaries:
-    """The summaries of one kernel, by template arguments and kinds of arrays: the last few of each, since attributes
-    that the kernel reads may take turns. ``context``: launch modes, which must not have changed since."""
+    """The summaries of one kernel, by template arguments, kinds of arrays and classes of numbers. ``context``: launch
+    modes, which must not have changed since."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        self.templates = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, A.TemplateSlot)]
-        self.arrays = [n for n, slot in enumerate(dispatcher.slots) if isinstance(slot, A.ArraySlot)]
-        self.several = bool(self.templates or self.arrays)
+        slots = list(enumerate(dispatcher.slots))
+        self.templates = [n for n, slot in slots if isinstance(slot, A.TemplateSlot)]
+        self.arrays = [n for n, slot in slots if isinstance(slot, A.ArraySlot)]
+        self.numbers = [n for n, slot in slots if isinstance(slot, A.ScalarSlot)]
         self.slots = len(dispatcher.slots)
         self.ours = dispatcher.ndarray_classes
         self.context = context()
-        self.table: dict[Hashable, deque[AccessSummary]] = {}
+        self.known: Specialisations[AccessSummary] = Specialisations()
 
     def add(self, summary: AccessSummary, args: Sequence[Any]) -> None:
         if context() != self.context:
-            self.table.clear()
+            self.known = Specialisations()
             self.context = context()
-        self.table.setdefault(self._key(args), deque(maxlen=_TURNS)).appendleft(summary)
+        named: Named = []
+        self.known.add(self._key(args, named), named, summary.plan.compiled.reads, summary)
 
     def find(self, args: Sequence[Any]) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
@@ -134,15 +130,17 @@ class AccessSummaries:
         for n in self.arrays:
             if args[n].__class__ not in self.ours:
                 return None
-        for summary in self.table.get(self._key(args) if self.several else (), ()):
-            if summary.fits(args):
-                return summary
-        return None
+        key = self._key(args)
+        summary = self.known.plain.get(key) or self.known.find(key)
+        return summary if summary is not None and summary.holds() else None
 
-    def _key(self, args: Sequence[Any]) -> Hashable:
-        templates = [A.template_key(args[n]) for n in self.templates]
+    def _key(self, args: Sequence[Any], named: Named | None = None) -> Hashable:
+        if not (self.templates or self.arrays):
+            return tuple(map(type, args))
+        templates = [template_key(args[n], named) for n in self.templates]
         arrays = [(a.dtype, len(a.shape), a.element_shape, a.grad is None) for a in map(args.__getitem__, self.arrays)]
-        return (*templates, *arrays)
+        numbers = [args[n].__class__ for n in self.numbers] if self.numbers else ()
+        return (*templates, *arrays, *numbers)
 
 
 def context() -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from weakref import ReferenceType
 import numpy as np
 
 from quadrants_lab.ir.deep_recursion import deeply_recursive
-from quadrants_lab.runtime.arguments.signature import Identity, template_key
+from quadrants_lab.runtime.arguments.keys import Named, identity, kind_key, template_key
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 
 _LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
@@ -40,46 +40,51 @@ def _of_a_library(file: str) -> bool:
 
 
 @deeply_recursive
-def environment_key(given: Any, names: set[str]) -> tuple[Any, ...]:
+def environment_key(given: Any, names: set[str], named: Named | None = None) -> tuple[Any, ...]:
     """A key that is equal for two calls if nothing that they read changed between them. ``given``: a function and its
-    arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it."""
+    arguments. ``names``: names of globals and attributes that occur in code; new ones are added to it. ``named`` gets
+    the objects that the key names."""
     names |= _TORCH
     while True:
         count = len(names)
-        visitor = _Visitor(names)
+        visitor = _Visitor(names, [])
         visitor.visit(given)
         if len(names) == count:
+            if named is not None:
+                named += visitor.named
             return tuple(visitor.found)
 
 
 class _Visitor:
-    """``found``: the key. Only those attributes are visited whose name is in ``names``."""
+    """``found``: the key, which names the objects ``named``. Only those attributes are visited whose name is in
+    ``names``."""
 
-    def __init__(self, names: set[str]) -> None:
+    def __init__(self, names: set[str], named: Named) -> None:
         self.names = names
+        self.named = named
         self.found: list[Any] = []
         self.seen: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
 
     def visit(self, value: Any) -> None:
         kind = value.__class__
         if kind in _NUMBERS:
-            self.found.append(template_key(value))
+            self.found.append(template_key(value, self.named))
         elif id(value) in self.seen:
-            self.found.append(Identity(value))
+            self.found.append(identity(value, self.named))
         elif isinstance(value, _CONTAINERS) and not isinstance(value, _BUFFERS):
             self.seen[id(value)] = value
-            self.found.append((kind, len(value)))
+            self.found.append((kind_key(kind, self.named), len(value)))
             for inner in value:
                 self.visit(inner)
                 if isinstance(value, Mapping):
                     self.visit(value[inner])
             self._attributes(value)
         elif isinstance(value, torch_tensor()):
-            self.found.append((Identity(value), template_key(value.detach().cpu().numpy())))
+            self.found.append((identity(value, self.named), template_key(value.detach().cpu().numpy(), self.named)))
         elif isinstance(value, np.ndarray) and value.dtype.hasobject:
             self.visit((value.shape, value.tolist()))
         elif isinstance(value, (np.ndarray, np.generic)) or _is_structured(value):
-            self.found.append(template_key(value))
+            self.found.append(template_key(value, self.named))
         else:
             self.seen[id(value)] = value
             self._object(value)
@@ -99,19 +104,19 @@ class _Visitor:
         elif isinstance(value, ReferenceType):
             self.visit(value())
         else:
-            self.found.append(Identity(value))
+            self.found.append(identity(value, self.named))
             with suppress(TypeError):  # one of `_BUFFERS`, an array of ctypes
                 self.found.append(memoryview(value).tobytes())
             kind = value.__class__  # the object itself may raise anything where it is asked for a name
             if hasattr(kind, "__qd_ndarray__"):
-                self.found.append(Identity(value.grad))
+                self.found.append(identity(value.grad, self.named))
             if not any(hasattr(kind, mark) for mark in _OURS):
                 self._attributes(value)
 
     def _function(self, fn: Any) -> None:
         inner = getattr(fn, "__wrapped__", None)
         if _of_a_library(fn.__code__.co_filename):
-            self.found.append(Identity(fn) if inner is None else fn.__code__)
+            self.found.append(identity(fn, self.named) if inner is None else fn.__code__)
         else:
             self.found.append(fn.__code__)
             names = _names(fn.__code__)

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from quadrants_lab.errors import QuadrantsWarning, render
+from quadrants_lab.ir.weak import Table, has_weak, weak
 from quadrants_lab.runtime import session as S
-from quadrants_lab.runtime.arguments.signature import TemplateSlot, memory_of, template_key
+from quadrants_lab.runtime.arguments.keys import Named, Reads, state, template_key
+from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot, memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
-from quadrants_lab.runtime.launch.dispatch import Dispatcher, Reads, state
+from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.tape.access_summary import context
@@ -68,39 +71,75 @@ class Calls(Observer):
             self.why_not = f"it reads or writes {what!r} in Python"
 
 
-class Recording:
-    """The launches of one call, and the globals that their kernels read."""
+class Launch(NamedTuple):
+    """A recorded launch. ``args``: a function for each argument that returns it; of an object of the program, it has a
+    weak reference. ``for_plan``: the same without the templates, at which a plan does not look, or the arguments
+    themselves where the others are ``numbers`` alone."""
 
-    def __init__(self, calls: list[Call]) -> None:
-        self.calls = calls
-        reads = [read for _, plan, _ in calls for read in plan.compiled.lowered.reads]
-        self.reads: Reads = tuple({(id(owner), name): (owner, name) for owner, name in reads}.values())
+    dispatcher: Dispatcher
+    plan: Plan
+    args: tuple[Callable[[], Any], ...]
+    for_plan: tuple[Any, ...]
+    numbers: bool
+
+
+def _launch(dispatcher: Dispatcher, plan: Plan, args: tuple[Any, ...], named: set[int]) -> Launch:
+    """``named``: ids of objects that are there without the recording. It keeps arrays that the function makes."""
+    own = [isinstance(slot, ArraySlot) and id(arg) not in named for slot, arg in zip(plan.slots, args, strict=True)]
+    found: tuple[Any, ...] = tuple([partial(_it, a) if kept else weak(a) for a, kept in zip(args, own, strict=True)])
+    templates = [isinstance(slot, TemplateSlot) for slot in plan.slots]
+    if any(isinstance(slot, ArraySlot) for slot in plan.slots):
+        nothing = weak(None)
+        without = tuple([nothing if is_one else arg for arg, is_one in zip(found, templates, strict=True)])
+        return Launch(dispatcher, plan, found, without, numbers=False)
+    without = tuple([None if is_one else arg for arg, is_one in zip(args, templates, strict=True)])
+    return Launch(dispatcher, plan, found, without, numbers=True)
+
+
+def _it(value: Any) -> Any:
+    return value
+
+
+class Recording:
+    """The launches of one call, and the globals that their kernels read. ``named``: what the key of the call names."""
+
+    def __init__(self, calls: list[Call], named: Named) -> None:
+        ids = set(map(id, named))
+        self.launches = [_launch(*call, ids) for call in calls]
+        reads = [read for _, plan, _ in calls for read in plan.compiled.reads]
+        self.reads: Reads = tuple({(id(owner()), name): (owner, name) for owner, name in reads}.values())
         self.state = state(self.reads)
         self.graph_capture = GraphCapture(calls[0][1].session, all(plan.repeatable for _, plan, _ in calls))
+
+    def needs(self) -> list[Any]:
+        """What it has weak references to."""
+        found = [of for launch in self.launches for of in (*launch.args, *launch.plan.compiled.named)]
+        return [one for of in found if has_weak(one := of())]
 
     def holds(self) -> bool:
         return not self.reads or state(self.reads) == self.state
 
     def run(self) -> None:
         """Repeats the launches outside of a Tape."""
-        if self.graph_capture.start(lambda: self._launch, []):
-            for dispatcher, plan, args in self.calls:
-                dispatcher.last = plan.noted.plan = plan
-                plan.wrote(args)
+        if self.graph_capture.start(lambda: self._launch_all, []):
+            for dispatcher, plan, _, given, numbers in self.launches:
+                dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                plan.wrote(given if numbers else [of() for of in given])
             return
-        for dispatcher, plan, args in self.calls:
-            dispatcher.last = plan.noted.plan = plan
-            if plan.call(*args) is NotImplemented:  # the plan no longer takes these arguments
-                self.graph_capture.capture = None
-                dispatcher.call(*args)
+        for dispatcher, plan, args, given, numbers in self.launches:
+            dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+            if plan.call(*(given if numbers else [of() for of in given])) is NotImplemented:
+                self.graph_capture.capture = None  # the plan no longer takes these arguments
+                dispatcher.call(*[of() for of in args])
 
-    def _launch(self) -> None:
-        for _, plan, args in self.calls:
-            plan.call(*args)
+    def _launch_all(self) -> None:
+        for _, plan, _, given, numbers in self.launches:
+            plan.call(*(given if numbers else [of() for of in given]))
 
     def under(self, tape: Launches) -> None:
         """Repeats the launches under a Tape."""
-        for dispatcher, _, args in self.calls:
+        for dispatcher, _, found, _, _ in self.launches:
+            args = tuple([of() for of in found])
             if tape.again(dispatcher, args) is NotImplemented:
                 dispatcher.call(*args)
 
@@ -110,7 +149,7 @@ class Program:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.fn = fn
-        self.known: dict[Hashable, Recording | None] = {}
+        self.known: Table[Hashable, Recording | None] = Table()
         self.session = -1  # serial of the session of the recordings
         self.names: set[str] = set()  # argument of `environment_key`
         self.warned = False
@@ -143,12 +182,14 @@ class Program:
         with watch(calls), S.current().observing_fields(calls.touched):
             value = self.fn(*args, **kwargs)
         why_not = calls.why_not or ("it returns a value" if value is not None else "")
-        same = calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names) == key[-1]
+        named: Named = []
+        same = calls.choices_hold() and environment_key((self.fn, args, kwargs), self.names, named) == key[-1]
         if not (why_not or same):
             why_not = "it changes what it reads: a variable, an attribute, or what is in a list or dict"
         if len(self.known) >= MOST:
             self.known.clear()
-        self.known[key] = Recording(calls.calls) if calls.calls and not why_not else None
+        made = Recording(calls.calls, named) if calls.calls and not why_not else None
+        self.known.put(key, made, named if made is None else named + made.needs())
         if why_not and not self.warned:
             self.warned = True
             says = f"qd.ad.program: {self.fn.__name__} is run by Python each time, for {why_not}"
@@ -159,7 +200,7 @@ class Program:
 def _choice(plan: Plan, args: Sequence[Any]) -> Hashable:
     """What decides by which plan a kernel is launched, and may change while the arguments are the same objects."""
     slots = zip(plan.slots, args, strict=True)
-    return state(plan.compiled.lowered.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
+    return state(plan.compiled.reads), *(template_key(a) for s, a in slots if isinstance(s, TemplateSlot))
 
 
 def _is_array(value: Any) -> bool:

@@ -145,7 +145,7 @@ class Launches(Keeper):
         summary = None if summaries is None or self.paused or self.repeatable else summaries.find(args)
         if summary is None or any(self.dead_paths.follows(memory_at(p, args)) for p in summary.constants):
             return NotImplemented
-        dispatcher.last = summary.plan.noted.plan = summary.plan
+        dispatcher.last_plan, summary.plan.noted.plan = summary.plan.weak, summary.plan
         if self.rerun is not None and (value := self.rerun.launch(summary, args)) is not NotImplemented:
             return value
         return self.launch(summary, args)
@@ -236,19 +236,19 @@ class Launches(Keeper):
             return args, [hold]
         return tuple([arg.copy() if copy else arg for arg, copy in zip(args, copied, strict=True)]), [hold]
 
-    def rest(self) -> bool:
-        """Ends one use of a recording. Returns whether the next use can compare its launches with it (`rerun`)."""
+    def rest(self) -> list[Any] | None:
+        """Ends one use of a recording. Returns what the next use needs to compare its launches with it (`rerun`), to
+        which it has only weak references; None if the recording cannot be used again."""
         rerun = self.finished_rerun
         if rerun is None or len(rerun.steps) != len(self.steps):
             steps = steps_to_run_again(self) if self.rerun is None else None
             if steps is None:
                 self.clear()
-                return False
+                return None
             rerun = Rerun(self, steps)
         self._unwatch()
-        rerun.at = 0
         self.rerun = rerun
-        return True
+        return rerun.let_go()
 
     # --- what is done with it ------------------------------------------------------------------------------------
 
@@ -305,11 +305,11 @@ class Launches(Keeper):
         for step in self.leaves():
             if step.launch is not None:
                 plan, args, number = step.launch
-                last = plan.owner.last
+                last = plan.owner.last_plan
                 try:
                     again(plan.owner.launch, plan.bounds_checked, args, number, quiet=True)
                 finally:
-                    plan.owner.last = last
+                    plan.owner.last_plan = last
             elif step.repeat is not None:
                 with checking("check_out_of_bound"):
                     step.repeat()

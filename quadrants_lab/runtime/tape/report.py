@@ -114,7 +114,7 @@ def rows(launches: Launches) -> Callable[[], Rows]:
                 why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
             for leaf in item.leaves():
                 launch = leaf.launch or leaf.inner_launch
-                what = launch[0].kernel.name if launch is not None else "Python"
+                what = launch[0].kernel.name if launch is not None else leaf.what
                 alone = leaf.nbytes if stretch < 0 else 0
                 found.steps.append((what, alone, stretch, why or _why(leaf, tracked)))
         items.clear()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
+Then = tuple[Callable[[], AccessSummary | None], list[tuple[int, Any]], list[tuple[int, Any]]]
 
 
 def steps_to_run_again(launches: Launches) -> list[Step] | None:
-    """The steps of a recording with which the next run can be compared; None if some are not plain launches, or if they
-    would hold too much memory."""
+    """The steps of a recording with which the next run can be compared; None if some are not plain launches, or
+    gradients launched by hand, or if they would hold too much memory."""
     plain = (
         isinstance(item, Step) and item.summary is not None and item.summary.fast and item.gradient is None
         and not item.by_data
         for item in launches.steps
     )  # fmt: skip
-    if not launches.steps or launches.memory is not None or launches.repeatable or not all(plain):
+    if not launches.steps or launches.memory is not None or launches.repeatable or launches.by_hand or not all(plain):
         return None
     steps = cast("list[Step]", launches.steps)
     places = ((n, s.args) for s in steps if s.summary is not None for n in s.summary.arrays)
@@ -43,20 +45,41 @@ def steps_to_run_again(launches: Launches) -> list[Step] | None:
 
 
 def _given(step: Step) -> tuple[Any, ...]:
-    """The arguments of a step's gradient, and the memory of the derivatives of its arrays."""
+    """What may differ between two launches of a step's gradient: its numbers, and the memory of its arrays and of
+    their derivatives."""
     assert step.summary is not None
     args, reverse = step.args, step.summary.reverse
     beside = () if reverse is None else reverse.gradient_args
-    return *args, *(memory_of(derivative(args[n], of)) for n, of, _ in beside)
+    memories = [memory_of(args[n]) for n in step.summary.arrays]
+    memories += [memory_of(derivative(args[n], of)) for n, of, _ in beside]
+    return *(args[n] for n in step.summary.numbers), *(m if m is None else m.serial for m in memories)
+
+
+def _same(then: Then, summary: AccessSummary, args: Sequence[Any]) -> bool:
+    """Whether the launch is that of a recorded step."""
+    which, arrays, scalars = then
+    if which() is not summary:
+        return False
+    for n, array in arrays:
+        if args[n] is not array():
+            return False
+    for n, number in scalars:  # noqa: SIM110 - in each launch
+        if args[n] != number:
+            return False
+    return True
 
 
 class Rerun:
-    """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far."""
+    """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far. ``then``: of
+    each step its summary, its arrays, and the numbers that its indices depend on. ``needs``: weak references to the
+    plans and arrays of all."""
 
     def __init__(self, launches: Launches, steps: list[Step]) -> None:
         self.launches = launches
         self.steps = list(steps)
         self.at = 0
+        self.then: list[Then] = []
+        self.needs: list[Callable[[], Any]] = []
         writes: Counter[int] = Counter()
         for step in steps:
             assert step.summary is not None
@@ -68,11 +91,36 @@ class Rerun:
         repeatable = all(r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) for r in summaries)
         self.graph_capture = GraphCapture(summaries[0].plan.session, repeatable)
 
+    def let_go(self) -> list[Any]:
+        """Keeps only weak references to plans and arrays until the steps are launched again, and returns them: without
+        one of them the recording is of no use."""
+        self.at = 0
+        self.launches.fully_tracked.clear()
+        if not self.then:
+            self._note()
+        needs = [one for of in self.needs if (one := of()) is not None]
+        for step in self.steps:
+            step.launch = step.summary = None
+        return needs
+
+    def _note(self) -> None:
+        """Sets ``then`` and ``needs``."""
+        needs: dict[int, Any] = {}
+        for step in self.steps:
+            summary, args = step.summary, step.args
+            assert summary is not None
+            arrays = [args[n] for n in summary.arrays]
+            needs |= {id(x): ref(x) for x in (*arrays, summary.plan, summary.reverse) if x is not None}
+            given = [(n, ref(args[n])) for n in summary.arrays], [(n, args[n]) for n in summary.scalars]
+            self.then.append((summary.weak, *given))
+            step.what, step.repeat = summary.name, None
+        self.needs = list(needs.values())
+
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
         at = self.at
         shared = not at and any(f.memory.foreign for f in self.launches.tracked.values())  # became foreign meanwhile
-        if shared or at == len(self.steps) or not self._same(self.steps[at], summary, args):
+        if shared or at == len(self.steps) or not _same(self.then[at], summary, args):
             self.end()
             return NotImplemented
         if not at:
@@ -91,7 +139,7 @@ class Rerun:
             return value
         if summary.keeps:
             step.kept = plan.scratch.take()
-        step.launch = plan, args, plan.frame.launch_number
+        step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
         self.at = at + 1
         return value
 
@@ -119,19 +167,6 @@ class Rerun:
         backward.sweep(self.launches, self.launches.steps, forget=False)
         for part in self.final:
             part.put()
-
-    def _same(self, step: Step, summary: AccessSummary, args: Sequence[Any]) -> bool:
-        if step.summary is not summary:
-            return False
-        assert step.launch is not None
-        then = step.launch[1]
-        for n in summary.arrays:
-            if args[n] is not then[n]:
-                return False
-        for n in summary.scalars:  # noqa: SIM110 - in each launch
-            if args[n] != then[n]:
-                return False
-        return True
 
     def _watch(self) -> None:
         for tracked in self.launches.tracked.values():

@@ -35,8 +35,8 @@ class Step:
     ``inner_launch``: the same of a launch within a function with a custom gradient, whose own step follows. ``write``:
     the memory that Python wrote to, and (index into the array, values) of each write. ``summary``: set for a launch
     that can be repeated on the same memory. ``kept``: buffers that the launch saved for its gradient, ``own`` bytes.
-    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program,
-    set when there are segments.
+    ``cost``: bytes of the ``changes``, if it is in no segment. ``number``: position in the program, set when there are
+    segments. ``what``: what the report calls a step that is no launch, or is one no more.
     """
 
     gradient: Callable[[], None] | None = None
@@ -52,6 +52,7 @@ class Step:
     number: int = -1
     inner_launch: tuple[Plan, tuple[Any, ...], int] | None = None
     by_data: bool = False
+    what: str = "Python"
 
     @property
     def args(self) -> tuple[Any, ...]:
