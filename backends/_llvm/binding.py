@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from hashlib import sha256
 from importlib import import_module
 from types import MappingProxyType
@@ -39,16 +39,25 @@ def parse(*texts: str, library: Mapping[str, str] = NOTHING) -> Any:
     """The module of a text; others are linked into it. ``library``: so are the texts of these functions, which it
     calls. Raises TypeError where it declares one of these with other types."""
     context = llvm.create_context()
-    module, *others = (llvm.parse_assembly(text, context=context) for text in texts)
-    for other in others:
-        module.link_in(other)
+    module = llvm.parse_assembly(texts[0], context=context)
+    # Python's collector ends the objects of a circle in any order, but a module has to end before its context.
+    context._owned = True
+    module._dispose = partial(_end, llvm.ffi.lib, module._ptr, context._ptr)
+    for text in texts[1:]:
+        module.link_in(llvm.parse_assembly(text, context=context))
     for name, body in library.items():
         part = llvm.parse_assembly(body, context=context)
         asked, made = (str(m.get_function(name).global_value_type) for m in (module, part))
         if asked != made:
+            part.close()
             raise TypeError(f"{name} is called as {asked}, but the library's is {made}")
         module.link_in(part)
     return module
+
+
+def _end(library: Any, module: Any, context: Any) -> None:
+    library.LLVMPY_DisposeModule(module)
+    library.LLVMPY_ContextDispose(context)
 
 
 def optimise(module: Any, machine: Any, passes: Sequence[str] = (), level: int = 2, **options: bool) -> None:

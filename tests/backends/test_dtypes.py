@@ -430,7 +430,7 @@ def test_a_call_that_does_not_fit_is_an_error_which_names_the_function() -> None
 def test_a_function_of_the_library_that_is_called_with_other_types_is_an_error() -> None:
     text = "declare half @__nv_sinf(half)\n"
     text += "define half @f(half %x) {\n%y = call half @__nv_sinf(half %x)\nret half %y\n}"
-    with pytest.raises(TypeError, match=r"__nv_sinf is called as half \(half\), but NVIDIA's is float \(float\)"):
+    with pytest.raises(TypeError, match=r"__nv_sinf is called as half \(half\), but the library's is float \(float\)"):
         nvptx.optimised(text, 90, ["__nv_sinf"])
     assert llvm_misfits(text.replace("half @__nv_sinf(half)", "float @__nv_sinf(float)", 1))
     assert not llvm_misfits(text)
