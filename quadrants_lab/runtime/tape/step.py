@@ -189,12 +189,10 @@ class Segment:
         missing = None if region is None else self.missing(memory, region)
         if missing == []:
             return
-        others = [p for p in self.changes if p.memory is memory]
-        if region is not None and missing != [region] and isinstance(part, HostPart):
-            assert missing is not None
-            meets = [p for p in others if p.region is None or overlap(p.region, region)]
-            inside = [p for p in meets if isinstance(p, HostPart) and p.region and contains(region, p.region)]
-            if len(inside) == len(meets):
+        if region is not None and missing is not None and missing != [region] and isinstance(part, HostPart):
+            others = [(p, p.region) for p in self.changes if p.memory is memory]
+            inside = [p for p, r in others if r is not None and isinstance(p, HostPart) and contains(region, r)]
+            if len(inside) == sum(r is None or overlap(r, region) for _, r in others):
                 for older in reversed(inside):  # those saved first are put back last
                     part.absorb(older)
                 self.changes = [p for p in self.changes if p not in inside]
@@ -223,7 +221,7 @@ class Reads:
     def add(self, places: Iterable[tuple[Memory, Region]]) -> None:
         for memory, region in places:
             boxes = self.boxes.setdefault(id(memory), [])
-            if not any(contains(box, region) for box in boxes):
+            if not any(contains(known, region) for known in boxes):
                 add(boxes, region)
                 self.grown += 1
 
