@@ -64,9 +64,9 @@ class Tape:
     ``validation``: within a launch, each access that the compiler cannot decide is checked element by element: an
     element that the gradient needs and that is overwritten after it was read is a QuadrantsAssertionError, which names
     both lines, field and index. Memory that the Tape saved because launches overwrite it is reported as a warning.
-    ``memory``: how many bytes the Tape may save of what launches overwrite and gradients read (None: 1 GiB; more is an
-    error). If that is hardly more than one copy of what the program overwrites, it may save up to three copies more.
-    Launches for which it is not enough run again on the way back, from a saved state.
+    ``memory``: the most bytes that the Tape keeps at a time, of what launches overwrite and gradients read and of all
+    else (None: 1 GiB; more is an error). Launches for which it is not enough run again on the way back, from a saved
+    state. If it is less than the program needs at least, an error at the end says how much that is.
     `kept_bytes` and `made_again` say how much was saved and run again, and `report`, a timeline in a notebook, says
     where and why.
     ``grad_check``: fields (f64) whose gradients are compared with finite differences. If they differ, a

@@ -81,6 +81,6 @@ class Chip(StandIn):
 
 
 def install() -> None:
-    """Registers the stand-in, which has no effect where there is a device. It is omitted if QL_NO_STAND_IN is amdgpu."""
+    """Registers the stand-in, without effect where there is a device. It is omitted if QL_NO_STAND_IN is amdgpu."""
     if hip.stand_in() is None and os.environ.get("QL_NO_STAND_IN") != "amdgpu":
         hip.register(StandIn())

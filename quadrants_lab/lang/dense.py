@@ -415,10 +415,8 @@ class Field(Dense):
         primal = self.primal and self.primal()
         for relative in (primal, self.grad, self.dual):
             if relative and relative.placed and (relative.shape, relative.offset) != (shape, offset):
-                raise QuadrantsRuntimeError(
-                    f"{self!r} and {relative!r} must have one shape and offset, not {shape} and {relative.shape}",
-                    code="QL2025",
-                )
+                both = f"{self!r} and {relative!r} must have one shape and offset"
+                raise QuadrantsRuntimeError(f"{both}, not {shape} and {relative.shape}", code="QL2025")
         super().allocate(shape, offset)
         session.current().fields.add(self)
         if primal is not None:

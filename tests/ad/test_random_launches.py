@@ -179,17 +179,24 @@ def test_derivatives_of_random_launches(options: dict[str, Any], seed: int) -> N
     def derivative() -> float:
         return sum(float((x.grad.to_numpy() * w).sum()) for x, w in zip(world.fields, way, strict=True))
 
+    def least(launch: Callable[[], None]) -> int:
+        world.start(start)
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2091") as told, qd.ad.Tape(world.loss, memory=0):
+            launch()
+        return int(str(told.value).split("at least ")[1].split()[0])
+
     right = (value(1e-6) - value(-1e-6)) / 2e-6
     ways: list[tuple[dict[str, Any], Callable[[], None]]] = [
-        ({}, run), ({"validation": True}, run), ({"memory": 2000}, run), ({"memory": 600}, run), ({}, in_segments),
-        ({"memory": 600}, in_segments),
+        ({}, run), ({"validation": True}, run), ({}, in_segments), ({"memory": 2000}, run),
+        *(({"memory": least(run) + more}, run) for more in (0, 24, 100)), ({"memory": least(in_segments)}, in_segments),
     ]  # fmt: skip
     for keywords, launch in ways:
         world.start(start)
-        with qd.ad.Tape(world.loss, **keywords):
+        with qd.ad.Tape(world.loss, **keywords) as tape:
             launch()
         found = derivative()
         assert found == pytest.approx(right, rel=1e-5, abs=1e-5)
+        assert tape.kept_bytes <= keywords.get("memory", 2**30)
 
     tangent = 0.0
     for x, w in zip(world.fields, way, strict=True):

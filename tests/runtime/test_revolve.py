@@ -1,34 +1,56 @@
-"""The division of recomputed steps into segments, against the optimum by brute force."""
+"""How steps are divided to be made again, against the optimum by brute force."""
 
 from functools import cache
 
-from quadrants_lab.runtime.tape.recomputation import lengths
+from quadrants_lab.runtime.tape.recomputation import first, reach, repeats, sweeps
 
 
 @cache
-def made(steps: int, states: int) -> int:
-    """How many steps are made, where each segment is divided anew with the states that those before it leave."""
-    return steps + sum(made(n, states - k) for k, n in enumerate(lengths(steps, states)) if n > 1)
+def made(steps: int, slots: int) -> int:
+    """How many steps are made. The last ones, which fit, save all that their gradients need."""
+    if steps <= slots:
+        return steps
+    if slots == 1:
+        return steps + made(steps - 1, 1)
+    ahead = first(steps, slots)
+    return ahead + made(steps - ahead, slots - 1) + made(ahead, slots)
 
 
 @cache
-def least(steps: int, states: int) -> int:
-    return steps + _divided(steps, states, steps - 1)
+def least(steps: int, slots: int) -> int:
+    if steps <= slots:
+        return steps
+    if slots == 1:
+        return steps + least(steps - 1, 1)
+    return min(ahead + least(steps - ahead, slots - 1) + least(ahead, slots) * (ahead > 1) for ahead in range(1, steps))
 
 
 @cache
-def _divided(steps: int, states: int, longest: int) -> int:
-    """The least number of steps for segments of at most ``longest`` steps; the last step needs no state of its own."""
-    if steps == 0 or states < 0:
-        return 0 if steps <= 1 else 10**9
-    return min(
-        (least(n, states) if n > 1 else 0) + _divided(steps - n, states - 1, steps - n)
-        for n in range(1, min(steps, longest) + 1)
-    )
+def revolve(steps: int, slots: int) -> int:
+    """The least number of steps if each is made once more for its own gradient."""
+    if steps == 1:
+        return 0
+    if slots == 1:
+        return steps - 1 + revolve(steps - 1, 1)
+    return min(ahead + revolve(steps - ahead, slots - 1) + revolve(ahead, slots) for ahead in range(1, steps))
 
 
-def test_recomputed_steps_are_close_to_the_least() -> None:
-    for states in range(6):
-        for steps in range(2, 40):
-            assert sum(lengths(steps, states)) == steps
-            assert least(steps, states) <= made(steps, states) <= 1.3 * least(steps, states)
+def test_steps_made_again_are_close_to_the_least() -> None:
+    for slots in range(1, 20):
+        for steps in range(slots + 1, 60):
+            assert least(steps, slots) <= made(steps, slots) <= 1.05 * least(steps, slots) + 1
+            assert repeats(steps, slots) == revolve(steps, slots)
+
+
+def test_a_step_is_made_as_often_as_it_says() -> None:
+    @cache
+    def often(steps: int, slots: int) -> int:
+        if steps <= slots or slots == 1:
+            return sweeps(steps, slots)
+        ahead = first(steps, slots)
+        return max(1 + often(ahead, slots), often(steps - ahead, slots - 1))
+
+    for slots in range(1, 8):
+        for most in range(1, 6):
+            assert often(reach(slots, most, 0.0), slots) == most
+            assert sweeps(reach(slots, most, 0.0) + 1, slots) == most + 1

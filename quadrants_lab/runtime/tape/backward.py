@@ -33,6 +33,7 @@ def restored_afterwards(launches: Launches) -> Iterator[None]:
         account.limit = None
     elif not _makes_a_copy(launches):
         steps = [step.bare() for step in launches.leaves()]
+    launches.at_end = bool(steps)
     final = [] if steps else snapshot(launches.steps, account, launches.derivatives())
     token = PUT_BACK.set(True)
     try:

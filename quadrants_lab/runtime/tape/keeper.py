@@ -161,7 +161,7 @@ class Keeper:
         if part.size:
             self._count_part(tracked, part, writer, written)
             if isinstance(item, Segment):
-                item.keep(part)
+                item.take(part, self.account)
             else:
                 item.changes.append(part)
 

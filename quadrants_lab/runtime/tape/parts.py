@@ -10,6 +10,7 @@ has it, so the account knows what is kept at any time.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,10 @@ class Hold:
         account.used += nbytes
         account.most = max(account.most, account.used)
 
+    def shrink(self, nbytes: int) -> None:
+        self.account.used -= self.nbytes - nbytes
+        self.nbytes = nbytes
+
     def __del__(self) -> None:
         self.account.used -= self.nbytes
 
@@ -109,8 +114,21 @@ class HostPart:
 
     def cut(self, region: Region, account: Account) -> HostPart:
         """A part of those elements of this box."""
-        where = tuple(slice(low, high) for low, high in region)
-        return HostPart(self.memory, where, self._within(region), account, region)
+        return HostPart(self.memory, _slices(region), self._within(region), account, region)
+
+    def shrink(self, region: Region) -> bool:
+        """Gives up the other elements of the box without a copy, if those of the region are rows in sequence."""
+        assert self.region is not None
+        (low, _), (first, last) = self.region[0], region[0]
+        if region[1:] != self.region[1:] or not self.values.flags.owndata:
+            return False
+        row = self.values.nbytes // len(self.values)
+        ctypes.memmove(self.values.ctypes.data, self.values.ctypes.data + (first - low) * row, (last - first) * row)
+        self.values.resize((last - first, *self.values.shape[1:]), refcheck=False)
+        self.where, self.region, self.size = _slices(region), region, self.values.size
+        self.hold.shrink(self.values.nbytes)
+        self.nbytes = self.values.nbytes
+        return True
 
     def absorb(self, part: HostPart) -> None:
         """Takes the values of a part whose elements are among those of this box."""
@@ -200,8 +218,12 @@ def part_of(memory: Memory, region: Region, account: Account) -> Part:
     if kind is DevicePart:
         assert isinstance(memory, HostMirrored)
         return DevicePart(memory, *span(memory.operand.shape, region), region, account)
-    where = tuple(slice(low, high) for low, high in region)
+    where = _slices(region)
     return HostPart(memory, where, memory.values()[where], account, region)
+
+
+def _slices(region: Region) -> tuple[slice, ...]:
+    return tuple([slice(low, high) for low, high in region])
 
 
 def part_at(memory: Memory, where: Any, values: npt.NDArray[Any], account: Account) -> HostPart:

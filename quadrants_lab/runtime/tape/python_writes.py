@@ -39,7 +39,7 @@ def _wrote(launches: Launches, tracked: Tracked) -> None:
     for _, part in written:
         if part is not None and tracked.reader:
             launches.keep(into, tracked, part, "Python", None)
-            step.cost += part.nbytes
+            step.cost += part.nbytes if part.region is not None else memory.operand.nbytes
     if not launches.paused:
         places = [where for where, _ in written]
         step.write = memory, [(where, None) for where in places]

@@ -78,7 +78,8 @@ class Launches(Keeper):
         self.initial: dict[int, tuple[Any, npt.NDArray[Any]]] = {}  # id -> memory or array, its copy before any step
         self.recomputed_times: Counter[int] = Counter()  # step number -> how often it was made again
         self.swept = False  # whether a backward pass ran
-        self.rows: Callable[[], Rows] = Rows  # for the report of the last one
+        self.rows: Callable[[], Rows] = lambda: ([], [])  # for the report of the last one
+        self.at_end = False  # whether all steps were made once more after it
         self.names: dict[int, str] = {}  # id of a memory -> its name in the first kernel that used it
         self.paused = 0
         self.dead_paths = DeadPaths("grad")

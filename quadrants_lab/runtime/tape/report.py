@@ -6,7 +6,7 @@ Its text counts steps and stretches from 1, as launches are counted everywhere; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -43,13 +43,15 @@ class Stretch:
 @dataclass(slots=True)
 class Report:
     """``budget``: in bytes, None if there was none. ``kept_bytes``: the most that was saved at a time. ``made_again``:
-    number of recomputed steps. In a notebook `widgets.timeline` shows it."""
+    number of recomputed steps. ``at_end``: whether all were made once more after the last gradient, because there was
+    no room for a copy of the memory that they leave. In a notebook `widgets.timeline` shows it."""
 
     budget: int | None = None
     kept_bytes: int = 0
     made_again: int = 0
     steps: list[StepRow] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
+    at_end: bool = False
 
     def why(self) -> str:
         """Says in a sentence why steps were recomputed, or why none were."""
@@ -60,6 +62,7 @@ class Report:
         if self.budget is None:
             return f"qd.ad.checkpoint marks {by_hand} stretches, which keep only where they begin"
         more = f", {by_hand} of them by qd.ad.checkpoint" if by_hand else ""
+        more += "; in the end all steps are, to leave memory as it was" if self.at_end else ""
         return f"to keep all would take more than the budget, so {len(self.stretches)} stretches are made again{more}"
 
     def kept(self) -> str:
@@ -89,34 +92,29 @@ def _steps(n: int) -> str:
     return f"{n} step{'s' * (n != 1)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """``steps``: of each step what it is, the bytes saved for it alone, the index of its stretch, and why."""
-
-    steps: list[tuple[str, int, int, str]] = field(default_factory=list)
-    stretches: list[Stretch] = field(default_factory=list)
+Rows = tuple[list[StepRow], list[Stretch]]
 
 
 def rows(launches: Launches) -> Callable[[], Rows]:
-    """Returns a function that lists the steps as they are now. Without a budget, it holds them until it is called."""
+    """Returns a function that lists the steps as they are now, as if none was made again. Without a budget, it holds
+    them until it is called."""
     items, tracked = list(launches.steps), launches.tracked
 
     @cache
     def listed() -> Rows:
-        found = Rows()
+        found: Rows = [], []
         for item in items:
-            stretch, why = -1, ""
+            stretch, why, leaves = -1, "", list(item.leaves())
             if isinstance(item, Segment):
-                stretch, size = len(found.stretches), item.nbytes
-                leaves = sum(1 for _ in item.leaves())
-                found.stretches.append(Stretch(len(found.steps), leaves, size, item.by_hand))
+                stretch, size = len(found[1]), item.nbytes
+                found[1].append(Stretch(len(found[0]), len(leaves), size, item.by_hand))
                 by = "qd.ad.checkpoint" if item.by_hand else "the budget"
                 why = f"in stretch {stretch + 1}, which {by} lets begin again from {size:,} bytes"
-            for leaf in item.leaves():
+            for leaf in leaves:
                 launch = leaf.launch or leaf.inner_launch
                 what = launch[0].kernel.name if launch is not None else leaf.what
                 alone = leaf.nbytes if stretch < 0 else 0
-                found.steps.append((what, alone, stretch, why or _why(leaf, tracked)))
+                found[0].append(StepRow(what, alone, stretch, 0, why or _why(leaf, tracked)))
         items.clear()
         return found
 
@@ -127,13 +125,13 @@ def rows(launches: Launches) -> Callable[[], Rows]:
 
 def report(launches: Launches) -> Callable[[], Report]:
     """Returns a function that makes the report of the last backward pass."""
-    most, again = launches.account.most, launches.made_again
-    budget, listed, times = launches.memory, launches.rows, dict(launches.recomputed_times)
+    numbers = launches.memory, launches.account.most, launches.made_again
+    at_end, listed, times = launches.at_end, launches.rows, dict(launches.recomputed_times)
 
     @cache
     def made() -> Report:
-        steps = [StepRow(*row[:3], times.get(n, 0), row[3]) for n, row in enumerate(listed().steps)]
-        return Report(budget, most, again, steps, listed().stretches)
+        steps, stretches = listed()
+        return Report(*numbers, [replace(row, times=times.get(n, 0)) for n, row in enumerate(steps)], stretches, at_end)
 
     return made
 

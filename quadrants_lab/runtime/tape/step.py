@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
@@ -166,7 +166,7 @@ class Segment:
         return minus(region, saved) if saved else [region]
 
     def keep(self, part: Part) -> None:
-        """Saves what one of the steps overwrote. If an earlier step overwrote some of it, the older values count."""
+        """Saves a part. If some of it is saved already, the older values count."""
         if part.region is not None:
             add(self.saved.setdefault(id(part.memory), []), part.region, most=MANY)
         self.changes.append(part)
@@ -182,23 +182,23 @@ class Segment:
         else:
             self.steps += item.steps
         while parts:
-            self._join_part(parts.pop(), account)
+            self.take(parts.pop(), account)
 
-    def _join_part(self, part: Part, account: Account) -> None:
+    def take(self, part: Part, account: Account) -> None:
         """Saves what it lacks of a part from before later steps. The account may have no room left for copies."""
         memory, region = part.memory, part.region
         missing = None if region is None else self.missing(memory, region)
         if missing == []:
             return
-        others = [p for p in self.changes if p.memory is memory]
-        if region is not None and missing != [region] and isinstance(part, HostPart):
-            assert missing is not None
-            meets = [p for p in others if p.region is None or overlap(p.region, region)]
-            inside = [p for p in meets if isinstance(p, HostPart) and p.region and contains(region, p.region)]
-            if len(inside) == len(meets):
+        if region is not None and missing is not None and missing != [region] and isinstance(part, HostPart):
+            others = [(p, p.region) for p in self.changes if p.memory is memory]
+            inside = [p for p, r in others if r is not None and isinstance(p, HostPart) and contains(region, r)]
+            if len(inside) == sum(r is None or overlap(r, region) for _, r in others):
                 for older in reversed(inside):  # those saved first are put back last
                     part.absorb(older)
                 self.changes = [p for p in self.changes if p not in inside]
+            elif len(missing) == 1 and part.shrink(missing[0]):
+                pass
             elif account.fits(sum(bytes_of(memory, piece, account) for piece in missing)):
                 for piece in missing:
                     self.keep(part.cut(piece, account))
@@ -224,7 +224,7 @@ class Reads:
     def add(self, places: Iterable[tuple[Memory, Region]]) -> None:
         for memory, region in places:
             boxes = self.boxes.setdefault(id(memory), [])
-            if not any(contains(box, region) for box in boxes):
+            if not any(contains(known, region) for known in boxes):
                 add(boxes, region)
                 self.grown += 1
 
@@ -265,21 +265,28 @@ def state(items: Iterable[Item]) -> Boxes:
     return [(memory, region) for memory, regions in found.values() for region in regions]
 
 
-def restored(items: Iterable[Item], gradients: AbstractSet[int] = frozenset()) -> tuple[list[Part], Boxes]:
+def restored(items: Sequence[Item], gradients: AbstractSet[int] = frozenset()) -> tuple[list[Part], Boxes]:
     """What a backward pass over the items changes: saved parts that are no boxes, and boxes around the other elements.
-    ``gradients``: ids of memory that is left out."""
+    What only one step overwrites is the same again when the step was made again. ``gradients``: ids of memory that is
+    left out."""
     found: dict[int, tuple[Memory, list[Region]]] = {}
+    once: dict[int, list[Region]] = {}
     others: list[Part] = []
+    known = all(item.recomputable for item in items)  # all that is written
     for item in items:
         for part in item.changes:
             if part.region is None:
                 others.append(part)
             else:
                 add(found.setdefault(id(part.memory), (part.memory, []))[1], part.region)
-        for step in item.leaves() if isinstance(item, Segment) else ():
+    for item in items if any(isinstance(item, Segment) for item in items) else ():
+        for step in item.leaves():
             for memory, region in step.overwrites():
-                if id(memory) not in gradients:
-                    add(found.setdefault(id(memory), (memory, []))[1], region)
+                before = once.setdefault(id(memory), [])
+                again = common(region, before) if known else region if isinstance(item, Segment) else None
+                if again is not None and id(memory) not in gradients:
+                    add(found.setdefault(id(memory), (memory, []))[1], again)
+                add(before, region)
     return others, [(memory, region) for memory, regions in found.values() for region in regions]
 
 

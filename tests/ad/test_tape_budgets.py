@@ -1,0 +1,245 @@
+"""A Tape's budget: a bound for what is kept, near the least number of repeated launches, and an error that says what
+is needed."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sessions import ended, sessions  # noqa: F401 - a fixture
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.tape.recomputation import repeats
+
+N = 64
+
+
+@qd.kernel
+def relax(x: qd.template(), y: qd.template()):
+    for i in x:
+        y[i] = 0.9 * qd.sin(x[i]) + 0.1 * y[i]
+
+
+@qd.kernel
+def in_place(x: qd.template()):
+    for i in x:
+        x[i] = 0.99 * x[i] + 0.01 * qd.sin(x[i])
+
+
+@qd.kernel
+def push(x: qd.template(), y: qd.template(), first: qd.i32, last: qd.i32):
+    for i in range(first, last):
+        y[i] = y[i] + 0.1 * qd.sin(x[i])
+
+
+@qd.kernel
+def pull(x: qd.template(), y: qd.template()):
+    for i in y:
+        y[i] = 0.9 * y[i] + 0.05 * qd.sin(x[2 * i] + x[2 * i + 1])
+
+
+@qd.kernel
+def follow(x: qd.template(), h: qd.template(), t: qd.i32):
+    for i in x:
+        h[t + 1, i] = 0.9 * h[t, i] + 0.1 * qd.sin(x[i])
+        x[i] = 0.9 * x[i] + 0.1 * h[t, i]
+
+
+@qd.kernel
+def draw(x: qd.template(), drawn: qd.template(), t: qd.i32):
+    for i in x:
+        w = 0.5 + qd.random(qd.f64)
+        drawn[t, i] = w
+        x[i] = x[i] * w
+
+
+@qd.kernel
+def total(x: qd.template(), loss: qd.template()):
+    for i in x:
+        loss[None] += x[i] * x[i]
+
+
+class World:
+    """``state``: bytes of the fields that the launches of ``step`` overwrite and read, and of the loss."""
+
+    def __init__(self, launches: int) -> None:
+        self.launches = launches
+        self.x, self.y, self.small = (qd.field(qd.f64, n, needs_grad=True) for n in (N, N, N // 2))
+        self.h = qd.field(qd.f64, (launches + 2, N), needs_grad=True)
+        self.loss = qd.field(qd.f64, (), needs_grad=True)
+        self.sizes = np.random.default_rng(1).integers(N // 8, N + 1, launches)
+
+    def start(self) -> None:
+        for a in (self.x, self.y, self.small, self.h):
+            a.from_numpy(np.linspace(0.1, 0.9, a.to_numpy().size).reshape(a.to_numpy().shape))
+
+    def run(self, step: Callable[[World, int], None], **options: Any) -> tuple[qd.ad.Tape, list[np.ndarray]]:
+        """The gradients and, behind them, the values that the launches left."""
+        self.start()
+        with qd.ad.Tape(self.loss, **options) as tape:
+            for t in range(self.launches - 1):
+                step(self, t)
+            total(self.x, self.loss)
+        fields = self.x, self.y, self.small, self.h, self.loss
+        return tape, [*(a.grad.to_numpy() for a in fields), *(a.to_numpy() for a in fields)]
+
+    def least(self, step: Callable[[World, int], None], memory: int = 0) -> int:
+        """What the error for a budget says."""
+        with pytest.raises(qd.QuadrantsRuntimeError, match="QL2091") as told:
+            self.run(step, memory=memory)
+        found = re.search(rf"memory={memory} needs at least (\d+) bytes", str(told.value))
+        assert found is not None
+        return int(found[1])
+
+
+def turns(w: World, t: int) -> None:
+    relax(*((w.x, w.y) if t % 2 else (w.y, w.x)))
+
+
+def unequal(w: World, t: int) -> None:
+    """Fields of two sizes."""
+    pull(w.x, w.small) if t % 3 else relax(w.y, w.x)
+
+
+def prefixes(w: World, t: int) -> None:
+    """Each launch writes another part."""
+    fields = (w.x, w.y) if t % 2 else (w.y, w.x)
+    push(*fields, 0, int(w.sizes[t]))
+
+
+def windows(w: World, t: int) -> None:
+    fields = (w.x, w.y) if t % 2 else (w.y, w.x)
+    push(*fields, 3 * t % (N - 16), 3 * t % (N - 16) + 16)
+
+
+def own(w: World, t: int) -> None:
+    """The kernel keeps what it overwrites for its own gradient."""
+    in_place(w.x)
+
+
+def indexed(w: World, t: int) -> None:
+    """One field in place, one with elements of its own for each step."""
+    follow(w.x, w.h, t)
+
+
+@dataclass
+class Row:
+    """``state``: fields whose bytes are a state; ``own``: bytes that a launch keeps itself, for which there must always
+    be room; ``launches``."""
+
+    step: Callable[[World, int], None]
+    state: Sequence[str]
+    launches: int = 120
+    own: int = 0
+
+
+ROWS = {
+    "turns": Row(turns, ("x", "y", "loss"), 301), "unequal": Row(unequal, ("x", "small", "loss"), 301),
+    "prefixes": Row(prefixes, ("x", "y", "loss")), "windows": Row(windows, ("x", "y", "loss")),
+    "own": Row(own, ("x", "loss"), own=8 * N), "indexed": Row(indexed, ("x", "loss"), own=8 * N),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_budgets_from_the_least_to_ample(name: str) -> None:
+    """The right gradients and values, at most the budget kept, at most 1.5 times as many launches as revolve makes."""
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    row = ROWS[name]
+    world = World(row.launches)
+    state = sum(getattr(world, field).to_numpy().nbytes for field in row.state)
+    ample, right = world.run(row.step)
+    least = world.least(row.step)
+    assert least <= state + row.own
+    assert world.least(row.step, least - 1) == least
+    for slots in (least / state, 1, 1.5, 2, 2.5, 3, 4, 5, 8, 13, 25, 60, 3 * row.launches):
+        memory = max(least, int(slots * state) + row.own)
+        tape, found = world.run(row.step, memory=memory)
+        best = repeats(row.launches, max(1, (memory - row.own) // state))
+        print(f"{name}: {memory} bytes, {tape.kept_bytes} kept, {tape.made_again} made again, revolve {best}")
+        assert tape.kept_bytes <= memory
+        assert tape.made_again <= 1.5 * best
+        assert tape.made_again == sum(step.times for step in tape.report.steps)
+        for a, b in zip(found, right, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert tape.made_again == ample.made_again == 0
+
+
+@pytest.mark.parametrize("name", ["turns", "prefixes"])
+def test_no_more_is_allocated_than_is_counted(name: str) -> None:
+    """The high-water mark of the process, except for the objects of Python."""
+    global N
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    step, size, objects = ROWS[name].step, N, 150_000
+    try:
+        N = 100_000
+        world = World(2)
+        world.launches, world.sizes = 30, np.random.default_rng(1).integers(N // 8, N + 1, 30)
+    finally:
+        N = size
+    world.run(step)
+    for states in (1, 2, 4):
+        memory = states * 16 * 100_000 + 8
+        tracemalloc.start()
+        try:
+            world.start()
+            before = tracemalloc.get_traced_memory()[0]
+            with qd.ad.Tape(world.loss, memory=memory) as tape:
+                tracemalloc.reset_peak()
+                for t in range(world.launches - 1):
+                    step(world, t)
+                total(world.x, world.loss)
+            most = tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+        assert tape.made_again > 0
+        assert tape.kept_bytes - objects < most < memory + objects
+
+
+@pytest.mark.parametrize("options", sessions("cpu", "c", "vulkan", "cuda"))
+def test_on_devices(options: dict[str, Any]) -> None:
+    qd.init(**options, default_fp=qd.f64)
+    world = World(25)
+    right = world.run(turns)[1]
+    least = world.least(turns)
+    for memory in (least, 2 * least, 3 * least + 100):
+        tape, found = world.run(turns, memory=memory)
+        assert tape.kept_bytes <= memory
+        assert tape.made_again > 0
+        np.testing.assert_allclose(np.concatenate(list(map(np.ravel, found))),
+                                   np.concatenate(list(map(np.ravel, right))), rtol=1e-12)  # fmt: skip
+
+
+def test_repeated_launches_draw_the_same() -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    world, drawn = World(30), qd.field(qd.f64, (30, N))
+    for memory in (2 * 8 * N, 5 * 8 * N, 9 * 8 * N + 4):
+        tape, (slope, *others) = world.run(lambda w, t: draw(w.x, drawn, t), memory=memory)
+        assert tape.kept_bytes <= memory
+        assert tape.made_again > 0
+        factors = drawn.to_numpy()[:29].prod(0)
+        start = np.linspace(0.1, 0.9, N)
+        np.testing.assert_allclose(others[4], factors * start, rtol=1e-12)  # what the last launch left
+        np.testing.assert_allclose(slope, 2 * factors**2 * start, rtol=1e-12)
+
+
+def test_programs_that_are_repeated_without_python() -> None:
+    qd.init(arch=qd.cpu, default_fp=qd.f64)
+    world = World(20)
+    right = world.run(turns)[1]
+
+    @qd.ad.program
+    def program() -> None:
+        for t in range(19):
+            turns(world, t)
+
+    for _ in range(3):
+        tape, found = world.run(lambda w, t: program() if t == 0 else None, memory=3 * 16 * N)
+        assert tape.made_again > 0
+        assert tape.kept_bytes <= 3 * 16 * N
+        for a, b in zip(found, right, strict=True):
+            np.testing.assert_array_equal(a, b)
