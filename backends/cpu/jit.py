@@ -14,11 +14,10 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from quadrants_lab.backends import disk_cache, forks
-from quadrants_lab.backends._llvm import binding
-from quadrants_lab.backends._llvm.binding import llvm
+from quadrants_lab.backends import disk_cache, forks, llvm_binding as binding
 from quadrants_lab.backends._objects import linker
 from quadrants_lab.backends.disk_cache import DiskCache
+from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.ir.deep_recursion import syntax_tree
 
 # The default limits of these searches make LLVM's time quadratic in the ifs of a kernel: how many blocks it considers

@@ -10,11 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from quadrants_lab.backends import forks
-from quadrants_lab.backends._llvm import binding
-from quadrants_lab.backends._llvm.binding import llvm
+from quadrants_lab.backends import forks, llvm_binding as binding
 from quadrants_lab.backends.cuda import toolkit
 from quadrants_lab.backends.disk_cache import DiskCache, default_path, key
+from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.prims import PRIMS
 

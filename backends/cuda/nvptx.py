@@ -6,16 +6,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.backends import forks
+from quadrants_lab.backends import forks, llvm_binding as binding
 from quadrants_lab.backends._gpu.programs import Program
-from quadrants_lab.backends._llvm import binding
-from quadrants_lab.backends._llvm.binding import llvm
 from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
+from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.backends.lower.devices import cuda_math
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
