@@ -13,7 +13,7 @@ _HERE, _PACKAGE = Path(__file__).resolve().parent, Path(errors.__file__).resolve
 # the folders of the package whose code handles a kernel before it gets to a backend
 _OF_IR = (
     "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
-    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
+    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments", "types",
 )  # fmt: skip
 
 
