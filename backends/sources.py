@@ -14,7 +14,7 @@ _LOWER = tuple(_HERE / "lower" / name for name in ("", "adstacks", "local_arrays
 # the folders of the package whose code handles a kernel before it gets to a backend
 _OF_IR = (
     "", "ir", "analysis", "passes", "pipelines", "autodiff", "adstack", "lang", "frontend", "frontend/library",
-    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments",
+    "frontend/ops", "frontend/syntax", "frontend/values", "runtime", "runtime/compile", "runtime/arguments", "types",
 )  # fmt: skip
 
 

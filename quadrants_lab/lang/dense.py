@@ -54,8 +54,7 @@ class Dense:
         "__weakref__", "_high", "_length", "_low", "_memory", "_offset", "_read", "_shape", "_tangent", "dtype",
         "element_shape", "layout", "name", "number", "recordings",
     )  # fmt: skip
-    grad: Any  # of the same class and shape, or false where there is none
-    dual: Any
+    grad, dual = Companion("grad"), Companion("dual")  # of the same class and shape, or false where there is none
     kind: ClassVar[str]
     copy_by_launch: ClassVar[Callable[[Dense, Dense], None]]  # set by `lang.copying`, which imports this module
 
@@ -377,7 +376,6 @@ class Field(Dense):
     """
 
     __slots__ = ("_dual", "_grad", "needs", "primal", "snode")
-    grad, dual = Companion("grad"), Companion("dual")
     __qd_field__ = True
     kind = "field"
 
@@ -466,7 +464,7 @@ class Field(Dense):
 class Ndarray(Dense):
     """Base of the ndarrays, which kernels take as arguments of `qd.types.ndarray()`."""
 
-    __slots__ = ("dual", "grad")
+    __slots__ = ("dual", "grad")  # None where there is none
     __qd_ndarray__ = True
     kind = "ndarray"
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from quadrants_lab.errors import QuadrantsAttributeError
-
-if TYPE_CHECKING:
-    from quadrants_lab.lang.dense import Field
 
 
 class NoDerivative:
@@ -49,10 +46,12 @@ class Companion:
     def __init__(self, which: str) -> None:
         self.which = which
 
-    def __get__(self, field: Field, owner: Any = None) -> Any:
+    def __get__(self, field: Any, owner: Any = None) -> Any:
+        if field is None:  # asked of the class
+            return self
         found = getattr(field, f"_{self.which}")
         could = found is None and field.dtype.is_float and field.primal is None
         return NoDerivative(field, self.which) if could else found
 
-    def __set__(self, field: Field, found: Any) -> None:
+    def __set__(self, field: Any, found: Any) -> None:
         setattr(field, f"_{self.which}", found)

@@ -70,7 +70,7 @@ def test_passes_are_timed_where_they_ran_and_not_again(launches, monkeypatch):
         wave()
     monkeypatch.setattr(compiling, "make_ir", None)  # a second compile would call it
     (kernel,) = cell_view("cell", recorder).kernels
-    assert [s.name for s in kernel.traces["forward"]][:2] == ["front end", "split blocks"]
+    assert [s.name for s in kernel.traces["forward"]][:2] == ["front end", "trust bounds"]
 
 
 def test_the_whole_is_read_off_the_same_clock(launches, monkeypatch):
