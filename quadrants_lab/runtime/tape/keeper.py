@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from quadrants_lab.adstack.report import kept_rows
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
@@ -127,7 +128,7 @@ class Keeper:
     def _track(self, memory: Memory, name: str, reader: str = "", span: Span | None = None) -> Tracked:
         found = self.tracked.get(id(memory))
         if found is None:
-            room = partial(self.room, what=lambda: (f"{name}, which Python or another library writes to", ()))
+            room = partial(_room, WeakMethod(self.room), name)
             found = self.tracked[id(memory)] = follow(memory, name, self.trusted, room)
         if reader and not found.reader:
             found.name, found.reader, found.span = name, reader, span
@@ -176,6 +177,15 @@ class Keeper:
         if known is not kept:
             known.elements += kept.elements
             known.bytes += kept.bytes
+
+
+def _room(room: WeakMethod[Any], name: str, nbytes: int) -> Account:
+    """`Keeper.room`, for memory whose watcher must not keep the Tape alive."""
+    make = room()
+    if make is None:
+        return Account()
+    found: Account = make(nbytes, lambda: (f"{name}, which Python or another library writes to", ()))
+    return found
 
 
 def _what(write: PendingWrite, writer: str) -> tuple[str, tuple[Label, ...]]:

@@ -348,11 +348,13 @@ class Launches(Keeper):
         """Whether launches that are recorded now may be recomputed."""
         return self.memory is not None or bool(self.open)
 
-    def add(self, item: Item) -> None:
-        """Adds a step that is in no segment of its own."""
-        self.under_way.append(item)
-        self.state = max(self.state, item.cost)
-        if self.account.short and not self.open:
+    def add(self, step: Step) -> None:
+        """Adds a step, to the segment that is open if there is one."""
+        self.under_way.append(step)
+        self.state = max(self.state, step.cost)
+        if self.open:
+            self.open[0].cost += step.cost
+        elif self.account.short:
             recomputation.join_last(self)
 
     def _before(self, summary: AccessSummary, args: Sequence[Any]) -> Pending:
