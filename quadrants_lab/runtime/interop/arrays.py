@@ -81,6 +81,7 @@ class Tensor:
     def _gone(self, _: Any) -> None:
         if _KNOWN.get(self.key) is self:
             del _KNOWN[self.key]
+        self.ndarray = self.grad = None  # whose memory refers to this object
 
     def written(self) -> None:
         """Tells torch's autograd that the memory has changed."""
