@@ -11,6 +11,7 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.lang.kernel import Kernel, Launchable
 from quadrants_lab.runtime.backend import names
+from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST
 from quadrants_lab.runtime.launch.observe import unwatched, watch
 
 
@@ -33,8 +34,10 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
     for name in arches:
         if name not in names():
             return _fail(f"no backend {name!r}: there are {', '.join(names())}")
+    token = KEEPS_LAST.set(True)  # even if the file's fields have ended
     with recording() if arches or page else nullcontext() as recorder:
         found = dict.fromkeys(v for v in _run(file).values() if isinstance(v, Kernel))
+    KEEPS_LAST.reset(token)
     kernels = [k for k in found if kernel in (None, k.name)]
     if not kernels:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"

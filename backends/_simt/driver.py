@@ -62,18 +62,20 @@ CALLS: dict[str, tuple[Any, ...]] = {  # argument types, by the function's name 
 class DriverError(QuadrantsRuntimeError):
     """A failed call of the driver; ``number``: its error code."""
 
-    number = 0
+    def __init__(self, *args: Any, number: int = 0, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.number = number
 
 
 def first_library(names: Iterable[str]) -> Any:
     """The first of these libraries that can be loaded; OSError where there is none."""
-    error = OSError("no candidates")
+    why = "no candidates"
     for name in names:
         try:
             return C.CDLL(name)
         except OSError as e:
-            error = e
-    raise error
+            why = str(e)  # an error in a local variable would keep all callers' variables alive
+    raise OSError(why)
 
 
 class _Here(threading.local):
@@ -184,15 +186,14 @@ class Driver(ABC):
         title, text = self.words(result)
         if result == OUT_OF_MEMORY:
             raise MemoryError(f"{what}: {text} ({title})")
-        error = DriverError(
+        raise DriverError(
             f"{what} on {getattr(self, 'name', self.api)}: {text or result} ({title})",
             code="QL3012",
             help="the process cannot use the device any more: restart it; qd.init(debug=True) checks indices"
             if result in self.lost
             else "",
+            number=result,
         )
-        error.number = result
-        raise error
 
     # --- memory -------------------------------------------------------------------------------------------------
 

@@ -125,7 +125,7 @@ class _LargeStackThread(threading.Thread):
         self.held = held
         self.context = copy_context()
         self.value: Any = None
-        self.error: BaseException | None = None
+        self.failed: list[BaseException] = []  # what the work raised
         self.done = threading.Event()
         self.stopped = False
 
@@ -141,7 +141,7 @@ class _LargeStackThread(threading.Thread):
                 if self.held is not None:
                     self.held.release()
         except BaseException as e:
-            self.error = e
+            self.failed.append(e)
         finally:
             self.done.set()
 
@@ -162,13 +162,13 @@ def _elsewhere(work: Callable[[], T], held: Any) -> T:
     finally:
         if held is not None:
             held._acquire_restore(state)
-    if isinstance(thread.error, RecursionError):
+    if any(isinstance(e, RecursionError) for e in thread.failed):
         raise QuadrantsCompilationError(
             "this program is nested too deeply to be compiled", code="QL1211",
             help="put a part of it into a loop, or write a long expression in several statements",
         ) from None  # fmt: skip
-    if thread.error is not None:
-        raise thread.error
+    if thread.failed:
+        raise thread.failed.pop()  # and no variable here keeps it, which keeps this one
     value: T = thread.value
     return value
 

@@ -43,5 +43,5 @@ def interruptible(work: Callable[[], T]) -> T:
         dropped.set()
         raise
     if failed:
-        raise failed[0]
+        raise failed.pop()  # and no variable here keeps it, which keeps this one
     return found[0]

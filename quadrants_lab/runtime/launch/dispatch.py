@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ class SharedByModes:
     launched: Launched
 
 
+# whether kernels keep the plan of their last launch when something that it was made for has ended
+KEEPS_LAST: ContextVar[bool] = ContextVar("quadrants_lab_keeps_last", default=False)
 MakePlan = Callable[["Dispatcher", S.Session, "Compiled", Launched], "Plan"]
 # attributes of a dispatcher
 _PER_SESSION = ("last_plan", "parameters", "plans", "shared", "slots", "summaries")
@@ -82,7 +85,7 @@ class Dispatcher:
         self.slots: Sequence[A.Slot] = ()  # the leaves of the parameters
         self.plans: Specialisations[Plan] = Specialisations(_ended)
         self.shared: Specialisations[SharedByModes] = Specialisations()  # of the kernel itself
-        self.last_plan: Callable[[], Plan | None] = _no_plan  # a weak reference: it goes with its specialisation
+        self.last_plan: Callable[[], Plan | None] = _no_plan  # a weak reference, unless `KEEPS_LAST`
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
         self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
@@ -392,7 +395,10 @@ def _no_plan() -> None:
 
 
 def _ended(plan: Plan) -> None:
-    """Counts the memory of fields that have ended, which Python frees when it next looks for unreachable plans."""
+    """To be called when something has ended that a plan was made for. Counts the memory of the fields among it, which
+    Python frees when it next looks for unreachable plans."""
+    if plan.owner.last_plan is plan.weak and not KEEPS_LAST.get():
+        plan.owner.last_plan = _no_plan
     lent = getattr(plan.compiled.lowered.bindings, "lent", ())
     plan.session.unreachable += sum(memory.operand.nbytes for name, memory in plan.fields.items() if name in lent)
 

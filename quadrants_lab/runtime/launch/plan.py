@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
@@ -27,7 +28,7 @@ from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
 from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled
-from quadrants_lab.runtime.launch.dispatch import Launched, refuse
+from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
 from quadrants_lab.runtime.launch.foreign import ForeignArguments
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
@@ -78,7 +79,7 @@ class Plan:
 
     def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
         self.owner = owner
-        self.weak = ref(self)
+        self.weak: Callable[[], Plan | None] = partial(_itself, self) if KEEPS_LAST.get() else ref(self)
         self.last_launched = launched
         # where launches of this plan are noted: those of a gradient are no launch of the kernel
         self.noted = launched if compiled.mode in (FORWARD, DUAL) else Launched()
@@ -399,6 +400,10 @@ class Plan:
     def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
         """The value of each scalar argument."""
         return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, A.ScalarSlot)}
+
+
+def _itself(plan: Plan) -> Plan:
+    return plan
 
 
 def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:

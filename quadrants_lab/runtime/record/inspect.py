@@ -80,9 +80,10 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
             return dispatcher.plan(now, [None] * len(dispatcher.slots))
     what = "its gradient" if dispatcher.mode == "reverse" else "it"
     raise QuadrantsRuntimeError(
-        f"kernel {dispatcher.name} has arrays or templates among its arguments and no call yet",
+        f"kernel {dispatcher.name} has arrays or templates among its arguments, and it was not called yet, or what its "
+        "last call was compiled for has ended",
         code="QL2065",
-        help=f"launch {what} once: its code depends on its arguments",
+        help=f"launch {what}, and keep its arguments: its code depends on them",
     )
 
 
@@ -151,7 +152,7 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
     plan = next((p for p in last if isinstance(p, GradientPlan) and p.session is S.current()), None)
     if plan is None:
         raise QuadrantsRuntimeError(
-            f"the gradient of kernel {dispatchers[0].name} was not launched yet",
+            f"the gradient of kernel {dispatchers[0].name} was not launched yet, or its arguments have ended",
             code="QL2066",
             help="stacks are sized at launch: call .grad(...) first",
         )
