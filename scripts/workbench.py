@@ -61,7 +61,7 @@ file = Path(tempfile.mkdtemp()) / "ifs.py"
 file.write_text({text!r})
 made = {{}}
 exec(compile(file.read_text(), str(file), "exec"), made)
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.notebook.collect import cell_view
 with recording() if {recorded} else nullcontext() as recorder:
     start = time.perf_counter()
@@ -235,7 +235,7 @@ def steps() -> Iterator[Figure]:
     """From the record of a gradient to a window of one of its iterations."""
     import quadrants_lab as qd
     from quadrants_lab.notebook.stepping import steps_view
-    from quadrants_lab.runtime.record.records import recording
+    from quadrants_lab.runtime.record.recorder import recording
     from quadrants_lab.widgets.model import KernelView
     from quadrants_lab.widgets.steps import pane
 

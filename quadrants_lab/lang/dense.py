@@ -172,8 +172,8 @@ class Dense:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
-        if memory.watchers:
-            memory.before_write(key)
+        if memory.watchers or memory.recorded:
+            memory.before_write(key, value)
         memory.array[key] = value
         memory.version = memory.python_wrote = memory.version + 1
 

@@ -149,8 +149,10 @@ class Entry:
     def fill(self, val: Any) -> None:
         memory, active = self.field._live(), self.field._active_mask()
         element = self.field._element(val, whole=True)
-        where: Any = (... if active is None else active.reshape(self.field.shape), *self.at)
-        memory.before_write((..., *self.at))
+        where: Any = (..., *self.at)
+        if active is not None:
+            element = np.where(active.reshape(self.field.shape), element, memory.values()[where])
+        memory.before_write(where, element)
         memory.array[where] = element
         memory.after_write()
 

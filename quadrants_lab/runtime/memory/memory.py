@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,14 @@ from quadrants_lab.runtime.session import Session
 
 TIMES = count(1)
 SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
+PUT: Any = object()  # in place of an index: a Tape puts back what it saved
+
+
+class Writes(Protocol):
+    """A function that is called before anything but a launch writes to the memory: Python writes values, and ``where``
+    is as for `Memory.before_write`; or (``PUT``) a Tape puts back a part that it saved, see `tape.parts`."""
+
+    def __call__(self, memory: Memory, where: Any, values: Any) -> None: ...
 
 
 class Memory:
@@ -29,7 +37,7 @@ class Memory:
     nothing; for memory of a torch tensor, its `Tensor`.
 
     ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
-    number of `TIMES`.
+    number of `TIMES`. ``recorded``: the recording that wants to know what is written to it, see `Writes`.
 
     ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
     may be cheaper.
@@ -37,7 +45,7 @@ class Memory:
 
     __slots__ = (
         "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
-        "python_filled", "python_wrote", "serial", "session", "unseen", "version", "watchers",
+        "python_filled", "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -56,6 +64,7 @@ class Memory:
         self.unseen = 0
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
+        self.recorded: Writes | None = None
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
         self._copied_at = -1
@@ -73,10 +82,12 @@ class Memory:
         made.foreign = foreign
         return made
 
-    def before_write(self, where: Any) -> None:
-        """To be called before Python writes; ``where``: the index, ... for the whole array, or `SHARED`."""
+    def before_write(self, where: Any, values: Any) -> None:
+        """To be called before Python writes the values; ``where``: the index, ... for the whole array, or `SHARED`."""
         for watcher in self.watchers:
             watcher(where)
+        if self.recorded is not None:
+            self.recorded(self, where, values)
 
     def after_write(self) -> None:
         """To be called after Python has written."""
@@ -84,7 +95,7 @@ class Memory:
 
     def write(self, where: Any, values: Any) -> None:
         """Writes from Python; ``where`` as for `before_write`; ``values`` are cast."""
-        self.before_write(where)
+        self.before_write(where, values)
         if where is ...:
             self.assign(values)
             self.python_filled = self.version + 1

@@ -2,12 +2,14 @@
 
 A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
 None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
-part of only those elements that differ by now, if that is smaller.
+part of only those elements that differ by now, if that is smaller. `lent` returns the values as they are now for a
+recording, as a function that writes them to an array of the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 
 from quadrants_lab.backends.host import empty
 from quadrants_lab.runtime.launch.regions import Region, volume, whole
-from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
+from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory
 
 
 class HostPart:
@@ -30,14 +32,23 @@ class HostPart:
         self.nbytes = values.nbytes
         if region is None and isinstance(where, tuple):
             self.nbytes += sum(at.nbytes for at in where if isinstance(at, np.ndarray))
+        self.is_lent = False
 
     def put(self) -> None:
+        if self.memory.recorded is not None:
+            self.memory.recorded(self.memory, PUT, self)
         self.memory.array[self.where] = self.values
         self.memory.flush()
         self.memory.version += 1
 
     def keep(self) -> None:
+        if self.is_lent:
+            self.values, self.is_lent = empty(self.values.shape, self.values.dtype), False
         self.values[...] = self.memory.values()[self.where]
+
+    def lent(self) -> Callable[[npt.NDArray[Any]], None]:
+        self.is_lent = True
+        return partial(_write, self.where, self.values)
 
     def again(self) -> HostPart:
         return HostPart(self.memory, self.where, np.array(self.memory.values()[self.where]), self.region)
@@ -64,15 +75,26 @@ class DevicePart:
         memory.upload()
         self.values = memory.on_device.save(at, size)
         self.nbytes = int(self.values.nbytes)
+        self.is_lent = False
 
     def put(self) -> None:
+        if self.memory.recorded is not None:
+            self.memory.recorded(self.memory, PUT, self)
         self.memory.upload()
         self.memory.on_device.restore(self.at, self.values)
         self.memory.version += 1
 
     def keep(self) -> None:
         self.memory.upload()
-        self.memory.on_device.save_into(self.at, self.values)
+        if self.is_lent:
+            self.values, self.is_lent = self.memory.on_device.save(self.at, self.size), False
+        else:
+            self.memory.on_device.save_into(self.at, self.values)
+
+    def lent(self) -> Callable[[npt.NDArray[Any]], None]:
+        self.is_lent = True
+        at, size, values = self.at, self.size, self.values
+        return lambda array: _write(slice(at, at + size), values.read(), array.reshape(-1))
 
     def again(self) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region)
@@ -87,14 +109,21 @@ class WholePart(HostPart):
     def __init__(self, memory: Memory) -> None:
         values = empty(memory.operand.shape, memory.dtype.numpy)
         super().__init__(memory, ..., values, whole(values.shape))
-        self.address: int = values.ctypes.data
         self.keep()
+
+    @property
+    def address(self) -> int:
+        return self.values.ctypes.data
 
     def again(self) -> WholePart:
         return WholePart(self.memory)
 
 
 Part = HostPart | DevicePart
+
+
+def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> None:
+    array[where] = values
 
 
 def part_of(memory: Memory, region: Region) -> Part:

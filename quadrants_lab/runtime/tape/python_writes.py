@@ -79,7 +79,9 @@ def write_again(launches: Launches, step: Step) -> None:
 
 def write_elements(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
     for where, values in elements:
+        if memory.recorded is not None:
+            memory.recorded(memory, where, values)
         memory.array[where] = values
     memory.flush()
     if counts:
-        memory.version += 1
+        memory.version += len(elements)

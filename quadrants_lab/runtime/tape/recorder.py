@@ -411,10 +411,12 @@ def _again(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number
     or without. ``quiet``: drop what the kernel prints."""
     with plan.session.lock, redirect_stdout(StringIO()) if quiet else nullcontext():
         plan.frame.replay(number)
+        plan.owner.replays = number
         try:
             return launch(plan, args)
         finally:
             plan.frame.replay(0)
+            plan.owner.replays = 0
 
 
 def _repeated(launch: Callable[..., Any], plan: Plan, args: tuple[Any, ...], number: int, quiet: bool = False) -> Any:

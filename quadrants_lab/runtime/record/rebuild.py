@@ -1,0 +1,284 @@
+"""Makes records of launches from what was noted of them.
+
+What a launch read and wrote is memory at some version. Many versions are known: those of the copies, and those that
+memory still has. For the others the launches from the checkpoint on are repeated, in a session of their own on copies of
+the memory, by the same code, with the same arguments, sizes of stacks and random draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quadrants_lab.adstack.report import kept_rows, report
+from quadrants_lab.backends.launch import Status
+from quadrants_lab.errors import QuadrantsError
+from quadrants_lab.runtime.arguments.signature import ScalarSlot
+from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.launch.closure import Noted
+from quadrants_lab.runtime.launch.faults import failure
+from quadrants_lab.runtime.launch.frames import make_frame
+from quadrants_lab.runtime.memory.memory import Memory, allocate
+from quadrants_lab.runtime.record.log import WROTE, Array, PastLaunch, Stretch, Version, Write, is_gradient
+from quadrants_lab.runtime.record.records import LaunchRecord
+from quadrants_lab.runtime.record.replay import add_scratch, shadow
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.launch.plan import Plan
+
+Names = dict[str, Version]  # by buffer
+Event = tuple[Noted, list[Any]] | PastLaunch
+
+
+class Contents:
+    """Memory at known versions. ``room``: how many bytes of copies may be added, beside those of the stretches."""
+
+    def __init__(self, stretches: Collection[Stretch], limit: int) -> None:
+        self.room = limit - sum(stretch.copied for stretch in stretches)
+        self.known: dict[Version, Array] = {}
+        for stretch in stretches:
+            for serial, copy in stretch.base.items():
+                if copy.array is not None:
+                    self.known[serial, copy.version] = copy.array
+            self.known |= stretch.left
+
+    def add(self, version: Version, memory: Memory) -> None:
+        if self.takes(memory.operand.nbytes):
+            self.known[version] = memory.copy()
+
+    def takes(self, nbytes: int) -> bool:
+        self.room -= nbytes
+        return self.room >= 0
+
+
+class _Versions:
+    """The versions of memory in the course of a stretch, by serial."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.stretch = stretch
+        self.now = {serial: copy.version for serial, copy in stretch.base.items()}
+        self.last = stretch.last() if stretch.apart else -1
+
+    def of(self, launch: PastLaunch) -> Names:
+        return {name: (m.serial, self.now[m.serial]) for name, m in launch.memories().items()}
+
+    def after(self, event: Event) -> list[int]:
+        """Counts the writes of an event; returns the serials of what it wrote."""
+        if isinstance(event, PastLaunch):
+            memories = event.memories()
+            found = [memories[name].serial for name in event.writes() if name in memories]
+            for serial in found:
+                self.now[serial] = self.stretch.ends[serial] if event.at == self.last else self.now[serial] + 1
+            return found
+        head, values = event
+        if head is WROTE:
+            self.now[values[0].serial] += 1
+            return [values[0].serial]
+        self.now |= values[0]
+        return [*values[0]]
+
+
+def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents, seconds: float) -> dict[int, LaunchRecord]:
+    """A record of each wanted launch of the stretch, by the index of its note. Launches are repeated only if the stretch
+    took at most so many ``seconds``."""
+    records = {launch.at: _record(stretch, launch) for launch in wanted}
+    if stretch.first_elements is not None:
+        return records
+    versions, uses = _Versions(stretch), dict[int, tuple[Names, Names]]()
+    for event in stretch.launches():
+        if not isinstance(event, PastLaunch) or event.at not in records:
+            versions.after(event)
+            continue
+        read, wrote = event.touched()
+        before = {name: version for name, version in versions.of(event).items() if name in read}
+        versions.after(event)
+        after = versions.of(event)
+        uses[event.at] = before, {name: version for name, version in after.items() if name in wrote}
+        memories = event.plan.memories(event.args).items()
+        records[event.at].memories = {n: (m, after[n][1] if n in after else m.version) for n, m in memories}
+    sound = versions.now == stretch.ends  # else something wrote to memory that nobody told of
+    missing = {version for both in uses.values() for names in both for version in names.values()}
+    for serial, version in sorted(missing - contents.known.keys()):
+        memory = stretch.base[serial].memory
+        if sound and memory.version == version:
+            contents.add((serial, version), memory)
+    missing -= contents.known.keys()
+    lacking = {launch.at: records[launch.at] for launch in wanted if _lacks_results(stretch, launch)}
+    if sound and (missing or lacking) and stretch.took <= seconds:
+        rounded = False
+        with suppress(QuadrantsError, MemoryError):
+            rounded = _repeat(stretch, missing, lacking, contents)
+        for record in records.values():
+            record.rounded = rounded
+    for launch in wanted:
+        _fill(records[launch.at], launch, *uses[launch.at], contents.known)
+    return records
+
+
+def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
+    """The record without the data of its memory."""
+    plan, values, at = launch.plan, launch.values, launch.at
+    copies, depths = values.get("copies") or {}, values.get("depths")
+    shapes = {name: memory.operand.shape for name, memory in launch.memories().items()}
+    shapes |= {name: array.shape for name, array in copies.items()}
+    record = LaunchRecord(plan, launch.args, launch.number, None, shapes, launch=launch.label)
+    record.failed = stretch.failed and at == stretch.last()
+    record.first, record.seconds = at in stretch.firsts, stretch.seconds.get(at, 0.0)
+    record.draws = values.get("number") or 0
+    if depths:
+        record.report = tuple(report(plan.kernel, depths, forced=bool(plan.compiled.options.ad_stack_size)))
+    if is_gradient(plan):
+        kept = values.get("kept") or {}
+        record.kept = tuple(kept_rows(plan.kernel, {name: memory.operand.shape for name, memory in kept.items()}))
+    if stretch.first_elements is not None:
+        record.first_elements = stretch.first_elements
+        record.memories = {name: (m, stretch.versions_left[name]) for name, m in plan.memories(launch.args).items()}
+    if not record.failed:
+        record.returned = dict(stretch.returned.get(at, {}))
+    return record
+
+
+def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
+    """Whether it returned something, or wrote to arrays of others, that only a repetition can tell."""
+    if stretch.apart and launch.at == stretch.last():
+        return False
+    wrote = launch.plan.writes & (launch.values.get("copies") or {}).keys()
+    returned = launch.plan.compiled.returns and launch.at not in stretch.returned
+    return bool(returned or wrote - (launch.values.get("left") or {}).keys())
+
+
+def _fill(record: LaunchRecord, launch: PastLaunch, before: Names, after: Names, known: dict[Version, Array]) -> None:
+    """Adds what the launch read and wrote, as far as that is known."""
+    plan, copies = launch.plan, launch.values.get("copies") or {}
+    if all(version in known for version in before.values()):
+        record.inputs = {name: known[version] for name, version in before.items()} | copies
+        for name, write in (launch.values.get("standing") or {}).items():
+            if name in record.inputs:
+                record.inputs[name] = _made_by(write, record.inputs[name])
+    left = (launch.values.get("left") or {}) | (record.outputs or {})
+    found = {name: known[version] for name, version in after.items() if version in known} | left
+    complete = plan.writes & record.shapes.keys() <= found.keys()
+    record.outputs = found if complete and record.inputs is not None else None
+
+
+def _made_by(write: Write, like: Array) -> Array:
+    array = np.empty_like(like)
+    write(array)
+    return array
+
+
+def _repeat(stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], contents: Contents) -> bool:
+    """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have what their
+    launches returned, and wrote to arrays of others, in ``outputs``. Returns whether memory that has not changed since
+    is now other than it was: where threads add to an element in any order."""
+    missing = set(missing)
+    versions, here = _Versions(stretch), _Repetition(stretch)
+    try:
+        for event in stretch.launches():
+            if not missing and not lacking:
+                break
+            if isinstance(event, PastLaunch):
+                if event.at == versions.last:
+                    break
+                here.launch(event, lacking.pop(event.at, None), contents)
+            elif event[0] is WROTE:
+                here.write(*event[1])
+            for serial in versions.after(event):
+                version = serial, versions.now[serial]
+                if version in missing:
+                    missing.remove(version)
+                    contents.add(version, here.memory(serial))
+        return any(here.differs(serial) for serial, version in versions.now.items() if serial in here.memories
+                   and stretch.base[serial].memory.version == version)  # fmt: skip
+    finally:
+        here.session.end()
+
+
+class _Repetition:
+    """Launches of a stretch in another session. Its memory is there when it is first used."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.stretch = stretch
+        self.session = shadow(stretch.session, stretch.session.settings.backend)
+        self.memories: dict[int, Memory] = {}
+        self.frames: dict[Plan, tuple[Frame, dict[str, tuple[int, tuple[int, ...]]]]] = {}
+
+    def memory(self, serial: int) -> Memory:
+        made = self.memories.get(serial)
+        if made is None:
+            memory, _, array = self.stretch.base[serial]
+            made = self.memories[serial] = allocate(self.session, memory.dtype, memory.operand.shape)
+            if array is not None:
+                made.assign(array)
+        return made
+
+    def differs(self, serial: int) -> bool:
+        """Whether the memory is not, bit by bit, what that of the stretch is now."""
+        now, then = (x.values().reshape(-1).view(np.uint8) for x in (self.memories[serial], self.stretch.base[serial].memory))
+        return not np.array_equal(now, then)
+
+    def write(self, memory: Memory, write: Any) -> None:
+        made = self.memory(memory.serial)
+        write(made.array)
+        made.after_write()
+
+    def launch(self, launch: PastLaunch, record: LaunchRecord | None, contents: Contents) -> None:
+        """Repeats the launch. ``record``: gets what it returned and wrote to arrays of others."""
+        plan, values = launch.plan, launch.values
+        memories = {name: self.memory(memory.serial) for name, memory in launch.memories().items()}
+        temporary: dict[int, Memory] = {}  # arrays that were given twice have one memory
+        for name, array in (values.get("copies") or {}).items():
+            made = temporary.get(id(array)) or self._temporary(plan, name, array)
+            memories[name] = temporary[id(array)] = made
+        for name, write in (values.get("standing") or {}).items():
+            memories[name] = self._temporary(plan, name, _made_by(write, memories[name].values()))
+        if plan.scratch:
+            add_scratch(plan.scalars(launch.args), plan.kernel, self.session, memories)
+        frame = self._bound(plan, memories)
+        args = {a.name: a.type for a in plan.kernel.args}
+        for name, value in plan.scalars(launch.args).items():
+            if name in args:
+                frame.set_arg(name, args[name].numpy(value).item())
+        frame.replay(values.get("number") or 0)
+        if values.get("depths") is not None:
+            frame.set_stacks(values["depths"], self.session.settings.ad_stack_budget)
+        status = frame.launch()
+        if status & Status.PRINTED:
+            frame.take_prints()
+        if status & ~Status.PRINTED:
+            raise failure(frame, plan.kernel.name, plan.compiled.options.ad_stack_size)
+        for name in plan.writes & memories.keys():
+            memories[name].after_write()
+        self.session.finish()  # before memory that only this launch needs is freed
+        if record is not None:
+            wrote = [name for name in values.get("copies") or {} if name in plan.writes]
+            if contents.takes(sum(memories[name].operand.nbytes for name in wrote)):
+                record.outputs = {name: memories[name].copy() for name in wrote}
+            record.returned = {name: frame.ret(name) for name in plan.compiled.returns}
+
+    def _temporary(self, plan: Plan, name: str, array: Array) -> Memory:
+        made = allocate(self.session, plan.kernel.buffers[name].dtype, array.shape)
+        made.assign(array)
+        return made
+
+    def _bound(self, plan: Plan, memories: dict[str, Memory]) -> Frame:
+        """The frame for launches of the plan, on these memories."""
+        if plan not in self.frames:
+            compiled = plan.compiled
+            executable = compiled.executable
+            if not self.session.backend.CAPABILITIES.on_host:
+                executable = load_cached(plan.kernel, compiled.options, self.session)
+            self.frames[plan] = make_frame(executable, {}, self.session), {}
+        frame, bound = self.frames[plan]
+        for name, memory in memories.items():
+            place = memory.address, memory.operand.shape
+            if bound.get(name) != place:
+                bound[name] = place
+                frame.set_buffer(name, memory.address)
+                if plan.kernel.buffers[name].shape is None:
+                    frame.set_extents(name, memory.operand.shape)
+        return frame

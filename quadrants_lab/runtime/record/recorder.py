@@ -1,0 +1,441 @@
+"""Records the launches of a context: in the end each kernel's last forward launch and last gradient launch have a
+record, and as many earlier launches as fit into little memory.
+
+    with recording() as recorder:
+        ...launches...
+    recorder.records()
+
+The program hardly takes longer, however long it is and however large its memory: launches are noted (`log`), and memory
+is copied at intervals that are `SHARE` times as long as such copies take. When records are asked for, they are made from
+the copies and notes (`rebuild`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from statistics import median
+from threading import Event, RLock, Thread
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from quadrants_lab.passes.pipeline import RECORDER, Trace
+from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.launch.closure import Launch, Noted
+from quadrants_lab.runtime.launch.dispatch import refuse
+from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
+from quadrants_lab.runtime.memory.memory import PUT, SHARED, Memory
+from quadrants_lab.runtime.record.log import BY_HAND, WROTE, Array, Copy, PastLaunch, Stretch, Version, frozen
+from quadrants_lab.runtime.record.rebuild import Contents, rebuild
+from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, shown, touched
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
+
+PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
+PAST_SECONDS = 0.5  # of launches that are repeated for them
+SHARE, LEAST_SECONDS = 20, 0.05  # a stretch is so many times as long as its copies take, and at least so long
+BY_HAND_FIRST = 4  # launches of a plan that are noted by hand and timed, before its closures note them
+SLOW = 2e-5  # seconds of a launch, from which on each is timed
+COPY_SECONDS = 5e-10  # a byte
+A_NOTE = 1.2e-7  # seconds that a closure takes to note a launch
+MOST_SPARE = 2  # arrays of one shape that are kept for the next copies
+MOST_LABELS = 200_000  # launches under a Tape whose gradients can be told whose they are
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds of launches of one compiled kernel: of the first one, if that was recorded, and of others."""
+
+    compiled: Compiled
+    first: float | None = None
+    warm: deque[float] = field(default_factory=lambda: deque(maxlen=10_000))
+
+
+class Recorder:
+    """A recording. ``tapes``: serial of the memory of a loss -> function that makes the report of the last Tape over
+    it. ``now``: what is noted now. ``times``: by the id of what was compiled. ``spent``: seconds that noting and copying took, ``repeated``: that
+    making the records took. ``snapshots``: how many arrays were copied, ``copied``: their bytes."""
+
+    def __init__(self, limit: int = COPY_BYTES) -> None:
+        self.limit = limit
+        self.tapes: dict[int, Callable[[], Any]] = {}
+        self.times: dict[int, Times] = {}
+        self.spent = self.repeated = 0.0
+        self.snapshots = self.copied = 0
+        self.over = False
+        self._lock = RLock()
+        self.now: Stretch | None = None
+        self._last: dict[Dispatcher, Stretch] = {}  # the stretch with the last launch
+        self._recent: deque[Stretch] = deque()
+        self._closed: Stretch | None = None  # the last that ended
+        self._ended = 0, 0  # how many launches are in stretches that have ended, and of these no gradients
+        self._labels: dict[Version, int] = {}  # see `Stretch.end`
+        self._heads: dict[Plan, Noted] = {}
+        self._by_hand: dict[Plan, int] = {}  # how many launches were noted by hand
+        self._copies: dict[Version, Array] = {}
+        self._spare: dict[Any, list[Array]] = {}  # arrays that are not used any more, by shape and dtype
+        self._watched: dict[int, Memory] = {}
+        self._made: dict[Stretch, dict[int, LaunchRecord]] = {}
+        self._made_for = 0, 0  # `_ended` then
+
+    # --- launches --------------------------------------------------------------------------------------------------
+
+    def launch(self, plan: Plan, how: Launch, *args: Any) -> Any:
+        """A launch that no closure has noted."""
+        with plan.session.lock, self._lock:
+            if not HIDDEN.get():
+                return self._launch(plan, how, args)
+            memories = plan.memories(args)
+            for name in plan.writes & memories.keys():
+                self._keep(memories[name])
+            return how(*args)
+
+    def _launch(self, plan: Plan, how: Launch, args: tuple[Any, ...]) -> Any:
+        start = perf_counter()
+        stretch = self._note(self._stretch(plan, start), plan, args)
+        begun = perf_counter()
+        try:
+            value = how(*args)
+            if value is NotImplemented:
+                stretch.missed()
+                return value
+            plan.session.finish()  # a launch may return before it is done
+        except BaseException:
+            self._failed(args)
+            raise
+        seconds = perf_counter() - begun
+        self._noted(stretch, plan, args, seconds)
+        cost = perf_counter() - start - seconds
+        stretch.cost += cost
+        self.spent += cost
+        stretch.due = stretch.began + max(LEAST_SECONDS, SHARE * stretch.cost)
+        return value
+
+    def _stretch(self, plan: Plan, now: float) -> Stretch:
+        """The stretch for a launch of the plan, a new one where it is time for it."""
+        stretch = self.now
+        if stretch is not None and (now > stretch.due or stretch.session is not plan.session):
+            self.pause()
+        if self.now is None:
+            self.now = Stretch(plan.session, now)
+        return self.now
+
+    def _note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...]) -> Stretch:
+        """Copies what the stretch lacks, and notes the launch; where there is no room, in a stretch of its own."""
+        used, given, names = plan.memories(args), plan.given(), touched(plan)
+        foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
+        foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
+        own = {m.serial: m for name, m in (*used.items(), *given.items()) if name not in foreign}
+        new = [m for serial, m in own.items() if serial not in stretch.base]
+        needs = sum(m.operand.nbytes for m in new if (m.serial, m.version) not in self._copies)
+        needs += sum(a.nbytes for name, a in foreign.items() if name in names)
+        if needs and not self._room(needs):
+            self.pause()
+            stretch = self.now = Stretch(plan.session, perf_counter())
+            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys())
+            new, foreign = [], {}
+        for memory in new:
+            stretch.base[memory.serial] = Copy(memory, memory.version, self._copy(stretch, memory))
+            memory.recorded = self._wrote
+            self._watched[memory.serial] = memory
+        copies: dict[str, Array] = {}
+        same: dict[tuple[Any, ...], Array] = {}  # an array that is given twice is copied once
+        for name in foreign.keys() & names:
+            place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
+            if place not in same:
+                same[place] = self._counted(stretch, foreign[name].copy())
+            copies[name] = same[place]
+        stretch.taped |= bool(OBSERVERS.get() or plan.owner.replays)
+        head = self._heads.setdefault(plan, Noted(plan, BY_HAND))
+        stretch.heads[head] = shown(args)
+        stretch.note(head, stretch.heads[head], None, plan.standing, plan.owner.replays, 0, copies, {}, given)
+        return stretch
+
+    def _noted(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], seconds: float) -> None:
+        """Completes the note of a launch."""
+        at = stretch.last()
+        values = dict(zip(BY_HAND, stretch.events[at + 1 :], strict=True))
+        kept = {name: plan.scratch.memories[name] for name in plan.scratch.keeps} if plan.owner.mode != "reverse" else {}
+        for memory in kept.values():
+            stretch.base.setdefault(memory.serial, Copy(memory, memory.version, None))
+            memory.version += 1  # nobody else does
+        values |= {"depths": plan.depths, "number": plan.frame.launch_number, "kept": values["kept"] | kept}
+        nbytes = sum(a.nbytes for a in values["copies"].values())
+        if seconds > SHARE * COPY_SECONDS * nbytes and stretch.copied + nbytes <= self.limit:
+            values["left"] = self._left(stretch, plan, args, values["copies"])
+        stretch.events[at + 1 :] = values.values()
+        stretch.seconds[at] = seconds
+        times = self._times(plan)
+        if plan.compiled.trace is not None and not plan.compiled.clock.launched:
+            stretch.firsts.add(at)
+            times.first = seconds
+        else:
+            times.warm.append(seconds)
+        plan.compiled.clock.launched = True
+        memories = plan.memories(args)
+        if stretch.first_elements is not None or any(memories.get(name) is not m for name, m in plan.bound.items()):
+            self._apart(args)
+            return
+        self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
+        arrays = [a for slot, a in zip(plan.slots, args, strict=True) if isinstance(slot, ArraySlot)]
+        ours = not hiding() and not any(isinstance(a, np.ndarray) for a in arrays) and not any(m.foreign for m in memories.values())
+        if ours and self._by_hand[plan] >= BY_HAND_FIRST and not plan.scratch and plan.closures[0] is not refuse:
+            stretch.known.update(map(id, arrays))
+            stretch.arrays += arrays  # whose ids stay theirs while they live
+            names = {
+                "late": stretch.late, "known": stretch.known, "note": stretch.events.append,
+                "notes": stretch.events.extend, "slowly": partial(self.launch, plan, plan.closures[0]),
+                "missed": stretch.missed, "failed": self._failed, "borrowed_back": self._apart, "took": times.warm.append,
+            }  # fmt: skip
+            timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
+            ways = ["fast"] if plan not in stretch.by_closure and not stretch.taped else ["call", "fast"]
+            stretch.by_closure.add(plan)
+            stretch.heads |= {plan.note(way, timed, **names): args for way in ways}
+            _timer.watch(self)
+
+    def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
+        """Copies of what the launch left in arrays that others may write to."""
+        arrays = plan.arrays(args)
+        return {name: self._counted(stretch, arrays[name].copy()) for name in names if name in plan.writes}
+
+    def _times(self, plan: Plan) -> Times:
+        return self.times.setdefault(id(plan.compiled), Times(plan.compiled))
+
+    def _copy(self, stretch: Stretch, memory: Memory) -> Array:
+        """A copy of the memory, or the one that was made at this version."""
+        version = memory.serial, memory.version
+        known = self._copies.get(version)
+        if known is None:
+            spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
+            if spare:  # new pages take ten times as long as copying does
+                np.copyto(known := spare.pop(), memory.values())
+            else:
+                known = memory.copy()
+            self._copies[version] = self._counted(stretch, known)
+        return known
+
+    def _counted(self, stretch: Stretch, array: Array) -> Array:
+        stretch.copied += array.nbytes
+        self.snapshots += 1
+        self.copied += array.nbytes
+        return array
+
+    def _room(self, needs: int) -> bool:
+        """Whether there is room for so many bytes of copies, if need be without earlier launches."""
+        while True:
+            if sum(array.nbytes for array in self._copies.values()) + needs <= self.limit:
+                return True
+            if not self._recent:
+                return False
+            self._recent.popleft()
+            self._free()
+
+    def _wrote(self, memory: Memory, where: Any, values: Any) -> None:
+        """Called before Python or a Tape writes to memory."""
+        stretch = self.now
+        if stretch is None or where is SHARED or perf_counter() > stretch.due:
+            self._keep(memory)
+            return
+        if memory.serial not in stretch.base:
+            return
+        write, nbytes = (values.lent(), values.nbytes) if where is PUT else frozen(where, values)
+        stretch.note(WROTE, memory, write)
+        stretch.copied += nbytes
+        if stretch.copied > self.limit // 4:
+            stretch.due = 0.0
+
+    def _keep(self, memory: Memory) -> None:
+        """Ends a stretch that uses the memory, for something is about to write to it that is not noted. Copies what
+        the last launches of a stretch left there, which may have taken long."""
+        if self.now is not None and memory.serial in self.now.base:
+            self.pause()
+        stretch = self._closed if self.now is None else None
+        version = memory.serial, memory.version
+        if stretch is not None and stretch.ends.get(memory.serial) == memory.version and version not in self._copies:
+            stretch.left[version] = self._copy(stretch, memory)
+
+    def _failed(self, args: tuple[Any, ...] = ()) -> None:
+        """An error ended the last launch."""
+        if self.now is not None:
+            self.now.failed = True
+            self._apart(args)
+
+    def _apart(self, args: tuple[Any, ...] = ()) -> None:
+        """The last launch left memory as cannot be made again. ``args``: its arguments, where some are numpy arrays."""
+        stretch = self.now
+        if stretch is not None and stretch.last() >= 0:
+            stretch.apart = True
+            last = stretch.last_launch()
+            memories = last.plan.memories(last.args)
+            if stretch.first_elements is not None:
+                stretch.versions_left = {name: memory.version for name, memory in memories.items()}
+            else:
+                for name in last.plan.writes & memories.keys():
+                    stretch.left[memories[name].serial, memories[name].version] = memories[name].copy()
+            if args and last.values["copies"]:
+                at = stretch.last() + BY_HAND.index("left") + 1
+                stretch.events[at] = self._left(stretch, last.plan, args, last.values["copies"])
+        self.pause()
+
+    def pause(self) -> None:
+        """Ends the stretch."""
+        stretch, self.now = self.now, None
+        if stretch is None:
+            return
+        stretch.late.append(True)
+        stretch.took = perf_counter() - stretch.began
+        stretch.end(self._ended, self._labels, self._last)
+        self._ended, self._closed = stretch.next, stretch
+        self._last |= dict.fromkeys(stretch.owners, stretch)
+        self._recent.append(stretch)
+        recent, later = self._recent, [s.wrote for s in self._recent][1:]
+        while recent and (sum(s.copied for s in recent) > PAST_BYTES or sum(later) > PAST_BYTES
+                          or stretch.next[0] - recent[0].next[0] > MOST_PAST):  # fmt: skip
+            recent.popleft()
+            del later[:1]
+        self._free()
+        while len(self._labels) > MOST_LABELS:
+            self._labels.pop(next(iter(self._labels)))
+
+    def _free(self) -> None:
+        """Frees the copies of stretches that no record will be made from."""
+        alive = {*self._recent, *self._last.values(), *(s for s in (self.now, self._closed) if s is not None)}
+        used = {id(a) for s in alive for a in (*(copy.array for copy in s.base.values()), *s.left.values())}
+        for version in [version for version, array in self._copies.items() if id(array) not in used]:
+            array = self._copies.pop(version)
+            spare = self._spare.setdefault((array.shape, array.dtype), [])
+            if len(spare) < MOST_SPARE and not self._made:  # else a record may have it
+                spare.append(array)
+
+    def end(self) -> None:
+        """Called when no more launches come."""
+        self.pause()
+        self.over = True
+        for memory in self._watched.values():
+            if memory.recorded == self._wrote:
+                memory.recorded = None
+        self._watched.clear()
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    @property
+    def launches(self) -> int:
+        """How many there were."""
+        self.pause()
+        return self._ended[0]
+
+    @property
+    def last(self) -> dict[Dispatcher, LaunchRecord]:
+        """The last record by the kernel's dispatcher, which knows its mode."""
+        return {record.plan.owner: record for record in self.records()}
+
+    @property
+    def past(self) -> list[LaunchRecord]:
+        """Records of the latest superseded launches, in order."""
+        last = {record.number for record in self.records()}
+        made = (record for of_stretch in self._made.values() for record in of_stretch.values())
+        return sorted((r for r in made if r.number not in last and r.inputs is not None), key=lambda r: r.number)
+
+    def records(self) -> list[LaunchRecord]:
+        """The record of each kernel's last launch in each mode, in the order of the launches."""
+        self.pause()
+        if self._made_for != self._ended:
+            start = perf_counter()
+            self._make()
+            self._made_for = self._ended
+            self.repeated += perf_counter() - start
+        last: dict[Dispatcher, LaunchRecord] = {}
+        for record in sorted((r for s in self._made.values() for r in s.values()), key=lambda r: r.number):
+            last[record.plan.owner] = record
+        return sorted(last.values(), key=lambda r: r.number)
+
+    def _make(self) -> None:
+        """Makes the records, those of the last launches first, for which there may be no room left."""
+        stretches = sorted({*self._recent, *self._last.values()}, key=lambda s: s.next, reverse=True)
+        contents, room = Contents(stretches, self.limit), Room(MOST_PAST, PAST_BYTES, PAST_SECONDS)
+        made = self._made
+        self._made = {}
+        for stretch in stretches:
+            launches = [x for x in stretch.launches() if isinstance(x, PastLaunch) and x.label]
+            last = {x.plan.owner: x.at for x in launches if self._last[x.plan.owner] is stretch}
+            keeps = stretch.first_elements is None
+            wanted = [x for x in reversed(launches) if last.get(x.plan.owner) == x.at or (keeps and room.takes(x))]
+            seconds = inf if last else room.seconds
+            room.seconds -= 0 if last or stretch.took > seconds else stretch.took
+            self._made[stretch] = rebuild(stretch, wanted, contents, seconds) | made.get(stretch, {})
+        for record in (r for of_stretch in self._made.values() for r in of_stretch.values()):
+            times = self._times(record.plan).warm
+            record.seconds = record.seconds or (median(times) if times else 0.0)
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left for records of superseded launches: their number, bytes of what they wrote, and seconds of launches
+    that are repeated for them."""
+
+    number: int
+    nbytes: int
+    seconds: float
+
+    def takes(self, launch: PastLaunch) -> bool:
+        """Whether there is room for this launch, and for all that were asked for before it."""
+        self.number -= 1
+        self.nbytes -= sum(a.nbytes for a in (launch.values.get("copies") or {}).values())
+        self.nbytes -= sum(m.operand.nbytes for name, m in launch.memories().items() if name in launch.plan.writes)
+        return self.number >= 0 and self.nbytes >= 0
+
+
+class _Timer:
+    """Tells the closures of plans when a stretch should end, from a thread: a look at the clock in each launch would
+    take as long as all the rest of noting it. The thread is started once, and sleeps while nothing is recorded."""
+
+    def __init__(self) -> None:
+        self.recorder: ref[Recorder] | None = None
+        self.wanted = Event()
+        self.thread: Thread | None = None
+
+    def watch(self, recorder: Recorder) -> None:
+        if self.recorder is None or self.recorder() is not recorder:
+            self.recorder = ref(recorder)
+            self.wanted.set()
+            if self.thread is None or not self.thread.is_alive():  # as in the child of a fork
+                self.thread = Thread(target=self._run, daemon=True)
+                self.thread.start()
+
+    def _run(self) -> None:
+        while self.wanted.wait():
+            sleep(LEAST_SECONDS)
+            recorder = self.recorder and self.recorder()
+            if recorder is None or recorder.over:
+                self.recorder = None
+                self.wanted.clear()
+            elif (stretch := recorder.now) is not None and perf_counter() > stretch.due:
+                stretch.late.append(True)
+            stretch = recorder = None
+
+
+_timer = _Timer()
+
+
+@contextmanager
+def recording(limit: int = COPY_BYTES, compiling: Trace | None = None) -> Iterator[Recorder]:
+    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling.now`` tells what is being
+    compiled."""
+    recorder = Recorder(limit)
+    token = RECORDER.set(compiling or Trace())
+    try:
+        with recorded(recorder):
+            yield recorder
+    finally:
+        RECORDER.reset(token)
+        recorder.end()
