@@ -44,7 +44,7 @@ EXTRAS = {
 
 
 # what the caller of `closure` sets in its globals, beside ``late`` and ``slowly``
-NAMES = ("known", "note", "notes", "missed", "failed", "borrowed_back", "took")
+NAMES = ("known", "note", "notes", "missed", "failed", "borrowed_back", "took", "mark", "find")
 
 
 def noted(plan: Plan, under_tape: bool) -> Noted:
@@ -52,6 +52,7 @@ def noted(plan: Plan, under_tape: bool) -> Noted:
     draws, back = any(isinstance(s, N.Random) for s in walk(plan.kernel.body)), plan.compiled.mode == REVERSE
     names = [f"a{n}" for n, slot in enumerate(plan.slots) if not isinstance(slot, A.TemplateSlot)]
     names += ["depths", "standing"] * (plan.depths is not None) + ["replays"] * (under_tape or back)
+    names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
     return Noted(plan, names + ["number"] * (draws or (under_tape and not back)))
 
 
@@ -64,7 +65,8 @@ def closure(
     ndarrays that the recording has copied; ``slowly`` launches with other arrays, and when ``late``, a list, is not
     empty any more. ``note`` and ``notes`` are called with what is noted, one thing or several, ``missed`` if there was
     no launch after all, ``failed`` if an error ended it, ``borrowed_back`` if gradients were added up behind it, and
-    with ``timed`` also ``took`` with its seconds.
+    with ``timed`` also ``took`` with its seconds. Memory of values that are kept for a gradient gets the ``mark``; if it
+    has another one when the gradient finds it, ``find`` is called.
     """
     names = [f"a{n}" for n in range(len(plan.slots))]
     given = ", ".join(names)
@@ -83,11 +85,18 @@ def closure(
             checks.append(f"if {' or '.join(strange)}: return miss({given})")
     lost = f"return {'' if head is None else 'missed() or '}miss({given})"
     lines = [f"if not prepare({given}): {lost}"] if prepare is not None else []
-    first = [] if head is None else ["me", *(EXTRAS.get(x, x) for x in head.names if x != "number")]
-    if plan.depths is not None and head is not None:  # `prepare` sets them
-        at = first.index(EXTRAS["depths"])
-        lines.append(f"notes(({', '.join(first[at:])}))")
-        del first[at:]
+    first = [] if head is None else ["me", *(x for x in head.names if x in names)]
+    if head is not None and prepare is not None:  # which sets the others
+        keeps = sorted(plan.scratch.keeps)
+        lines += [f"k{n} = memories[{name!r}]" for n, name in enumerate(keeps)]
+        marked = "if k{0}.recorded is not mark: find(k{0})" if plan.compiled.mode == REVERSE else "k{0}.recorded = mark"
+        lines += [marked.format(n) for n in range(len(keeps))]
+        others = [EXTRAS[x] for x in head.names if x in EXTRAS and x != "number"]
+        others += [f"k{n}" for n in range(len(keeps))]
+        lines += [f"notes(({', '.join([*others, ''])}))"] * bool(others)
+        space["memories"] = plan.scratch.memories
+    elif head is not None:
+        first += [EXTRAS[x] for x in head.names if x in EXTRAS and x != "number"]
     passed = []
     for slot, name, spec in zip(plan.slots, names, specs, strict=True):
         if isinstance(slot, A.ArraySlot) and isinstance(spec, NdarraySpec):

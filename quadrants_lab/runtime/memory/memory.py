@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +22,6 @@ SHARED: Any = object()  # in place of an index: from now on other code may write
 PUT: Any = object()  # in place of an index: a Tape puts back what it saved
 
 
-class Writes(Protocol):
-    """A function that is called before anything but a launch writes to the memory: Python writes values, and ``where``
-    is as for `Memory.before_write`; or (``PUT``) a Tape puts back a part that it saved, see `tape.parts`."""
-
-    def __call__(self, memory: Memory, where: Any, values: Any) -> None: ...
-
-
 class Memory:
     """The array of one field or ndarray. ``version`` grows with every write by Python or a kernel. ``address`` never
     changes. ``serial`` is unique: unlike an id or an address, it is not reused after the memory is freed.
@@ -37,7 +30,10 @@ class Memory:
     nothing; for memory of a torch tensor, its `Tensor`.
 
     ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
-    number of `TIMES`. ``recorded``: the recording that wants to know what is written to it, see `Writes`.
+    number of `TIMES`.
+
+    ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the memory,
+    the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
 
     ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
     may be cheaper.
@@ -64,7 +60,7 @@ class Memory:
         self.unseen = 0
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
-        self.recorded: Writes | None = None
+        self.recorded: Any = None
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
         self._copied_at = -1

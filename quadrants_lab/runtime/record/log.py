@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,13 +40,13 @@ class Mark(Noted):
 WROTE = Mark("memory", "write")  # Python or a Tape wrote to the memory
 MISSED = Mark("versions")  # a launch was not made after all, and left these versions, by serial
 # Of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may write to
-# unnoticed, ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that the launch
-# keeps for its gradient, or finds.
+# unnoticed, ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that it keeps for
+# its gradient, or finds.
 BY_HAND = ("args", "depths", "standing", "replays", "number", "copies", "left", "kept")
 
 
 class Copy(NamedTuple):
-    """Memory as it was at a version. ``array``: None where nothing reads what was there."""
+    """Memory as it was at a version. ``array``: None where it still is so."""
 
     memory: Memory
     version: int
@@ -64,26 +65,22 @@ class PastLaunch(NamedTuple):
     label: int = 0
 
     def memories(self) -> dict[str, Memory]:
-        """Of all its buffers but those that others may write to."""
-        used: dict[str, Memory] = self.plan.memories(self.args) | (self.values.get("kept") or {})
-        copies = self.values.get("copies") or {}
-        return {name: memory for name, memory in used.items() if name not in copies}
+        """Of all its buffers but `kept`, and those that others may write to."""
+        copies, used = self.values.get("copies"), self.plan.memories(self.args)
+        return {name: memory for name, memory in used.items() if name not in copies} if copies else used
 
-    def touched(self) -> tuple[AbstractSet[str], AbstractSet[str]]:
-        """The buffers that a record has of it, from before and from after it."""
-        plan, kept = self.plan, (self.values.get("kept") or {}).keys() if is_gradient(self.plan) else set()
-        return plan.reads | plan.writes | plan.primal_reads | kept, plan.writes
-
-    def writes(self) -> list[str]:
-        """The buffers whose versions it makes greater, in `memories`."""
-        kept = () if is_gradient(self.plan) else self.values.get("kept") or ()
-        return [*self.plan.writes, *kept]
+    @property
+    def kept(self) -> dict[str, Memory]:
+        """The memory of values that it keeps for its gradient, or finds."""
+        kept: dict[str, Memory] | None = self.values.get("kept")
+        return {name: self.values[f"kept {name}"] for name in self.plan.scratch.keeps} if kept is None else kept
 
 
 @dataclass(slots=True, eq=False)
 class Stretch:
     """``due``: the time when it should end; then ``late`` gets an item, and the closures of plans, which look at it, note
-    no more launches. ``known``: the ids of ``arrays``, which they may be given. ``heads``: of the notes, with all arguments of one
+    no more launches. ``kept``: the memory of values that launches before it kept for gradients, which have no versions:
+    what is kept in the stretch has its ``mark``, and `kept_at`. ``known``: the ids of ``arrays``, which they may be given. ``heads``: of the notes, with all arguments of one
     launch. ``by_closure``: the plans whose closures note launches. ``seconds``: of launches that were timed, by the index of their note. ``cost``: seconds that the recording
     took, ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
 
@@ -99,6 +96,9 @@ class Stretch:
     began: float
     events: list[Any] = field(default_factory=list)
     base: dict[int, Copy] = field(default_factory=dict)
+    kept: dict[int, Copy] = field(default_factory=dict)
+    mark: object = field(default_factory=object)
+    serial: int = field(default_factory=count(1).__next__)
     due: float = inf
     late: list[bool] = field(default_factory=list)
     known: set[int] = field(default_factory=set)
@@ -124,6 +124,10 @@ class Stretch:
     returned: dict[int, dict[str, Any]] = field(default_factory=dict)
     first_elements: dict[str, Array] | None = None
     versions_left: dict[str, int] = field(default_factory=dict)
+
+    def kept_at(self, at: int = -1) -> int:
+        """In place of a version, for the values that a launch kept. ``at``: the index of its note; -1 before all."""
+        return -((self.serial << 32) + at + 1)
 
     def note(self, head: Noted, *values: Any) -> None:
         self.events.extend((head, *values))

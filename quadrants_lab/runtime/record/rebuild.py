@@ -41,9 +41,8 @@ class Contents:
         self.room = limit - sum(stretch.copied for stretch in stretches)
         self.known: dict[Version, Array] = {}
         for stretch in stretches:
-            for serial, copy in stretch.base.items():
-                if copy.array is not None:
-                    self.known[serial, copy.version] = copy.array
+            for copy in (*stretch.base.values(), *stretch.kept.values()):
+                self.known[copy.memory.serial, copy.version] = copy.memory.values() if copy.array is None else copy.array
             self.known |= stretch.left
 
     def add(self, version: Version, memory: Memory) -> None:
@@ -61,25 +60,32 @@ class _Versions:
     def __init__(self, stretch: Stretch) -> None:
         self.stretch = stretch
         self.now = {serial: copy.version for serial, copy in stretch.base.items()}
+        self.kept: dict[int, int] = {}
         self.last = stretch.last() if stretch.apart else -1
 
     def of(self, launch: PastLaunch) -> Names:
-        return {name: (m.serial, self.now[m.serial]) for name, m in launch.memories().items()}
+        found = {name: (m.serial, self.now[m.serial]) for name, m in launch.memories().items()}
+        before = self.stretch.kept_at()
+        return found | {name: (m.serial, self.kept.get(m.serial, before)) for name, m in launch.kept.items()}
 
-    def after(self, event: Event) -> list[int]:
-        """Counts the writes of an event; returns the serials of what it wrote."""
+    def after(self, event: Event) -> list[tuple[Memory, int]]:
+        """Counts the writes of an event; returns what it wrote, with the new versions."""
         if isinstance(event, PastLaunch):
             memories = event.memories()
-            found = [memories[name].serial for name in event.writes() if name in memories]
-            for serial in found:
-                self.now[serial] = self.stretch.ends[serial] if event.at == self.last else self.now[serial] + 1
-            return found
+            found = [memories[name] for name in event.plan.writes if name in memories]
+            for memory in found:
+                last = event.at == self.last
+                self.now[memory.serial] = self.stretch.ends[memory.serial] if last else self.now[memory.serial] + 1
+            kept = [] if is_gradient(event.plan) else [*event.kept.values()]
+            self.kept |= {memory.serial: self.stretch.kept_at(event.at) for memory in kept}
+            return [(m, self.now[m.serial]) for m in found] + [(m, self.kept[m.serial]) for m in kept]
         head, values = event
         if head is WROTE:
-            self.now[values[0].serial] += 1
-            return [values[0].serial]
+            memory = values[0]
+            self.now[memory.serial] += 1
+            return [(memory, self.now[memory.serial])]
         self.now |= values[0]
-        return [*values[0]]
+        return [(self.stretch.base[serial].memory, version) for serial, version in values[0].items()]
 
 
 def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents, seconds: float) -> dict[int, LaunchRecord]:
@@ -93,18 +99,18 @@ def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents
         if not isinstance(event, PastLaunch) or event.at not in records:
             versions.after(event)
             continue
-        read, wrote = event.touched()
-        before = {name: version for name, version in versions.of(event).items() if name in read}
+        plan, kept = event.plan, event.kept.keys() if is_gradient(event.plan) else set()
+        names = plan.reads | plan.writes | plan.primal_reads | kept
+        before = {name: version for name, version in versions.of(event).items() if name in names}
         versions.after(event)
         after = versions.of(event)
-        uses[event.at] = before, {name: version for name, version in after.items() if name in wrote}
-        memories = event.plan.memories(event.args).items()
+        uses[event.at] = before, {name: version for name, version in after.items() if name in plan.writes}
+        memories = plan.memories(event.args).items()
         records[event.at].memories = {n: (m, after[n][1] if n in after else m.version) for n, m in memories}
     sound = versions.now == stretch.ends  # else something wrote to memory that nobody told of
     missing = {version for both in uses.values() for names in both for version in names.values()}
     for serial, version in sorted(missing - contents.known.keys()):
-        memory = stretch.base[serial].memory
-        if sound and memory.version == version:
+        if sound and version >= 0 and (memory := stretch.base[serial].memory).version == version:
             contents.add((serial, version), memory)
     missing -= contents.known.keys()
     lacking = {launch.at: records[launch.at] for launch in wanted if _lacks_results(stretch, launch)}
@@ -132,8 +138,9 @@ def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
     if depths:
         record.report = tuple(report(plan.kernel, depths, forced=bool(plan.compiled.options.ad_stack_size)))
     if is_gradient(plan):
-        kept = values.get("kept") or {}
-        record.kept = tuple(kept_rows(plan.kernel, {name: memory.operand.shape for name, memory in kept.items()}))
+        kept = {name: memory.operand.shape for name, memory in launch.kept.items()}
+        shapes |= kept
+        record.kept = tuple(kept_rows(plan.kernel, kept))
     if stretch.first_elements is not None:
         record.first_elements = stretch.first_elements
         record.memories = {name: (m, stretch.versions_left[name]) for name, m in plan.memories(launch.args).items()}
@@ -187,11 +194,10 @@ def _repeat(stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRe
                 here.launch(event, lacking.pop(event.at, None), contents)
             elif event[0] is WROTE:
                 here.write(*event[1])
-            for serial in versions.after(event):
-                version = serial, versions.now[serial]
-                if version in missing:
-                    missing.remove(version)
-                    contents.add(version, here.memory(serial))
+            for memory, version in versions.after(event):
+                if (memory.serial, version) in missing:
+                    missing.remove((memory.serial, version))
+                    contents.add((memory.serial, version), here.memory(memory))
         return any(here.differs(serial) for serial, version in versions.now.items() if serial in here.memories
                    and stretch.base[serial].memory.version == version)  # fmt: skip
     finally:
@@ -207,13 +213,13 @@ class _Repetition:
         self.memories: dict[int, Memory] = {}
         self.frames: dict[Plan, tuple[Frame, dict[str, tuple[int, tuple[int, ...]]]]] = {}
 
-    def memory(self, serial: int) -> Memory:
-        made = self.memories.get(serial)
+    def memory(self, of: Memory) -> Memory:
+        made = self.memories.get(of.serial)
         if made is None:
-            memory, _, array = self.stretch.base[serial]
-            made = self.memories[serial] = allocate(self.session, memory.dtype, memory.operand.shape)
-            if array is not None:
-                made.assign(array)
+            made = self.memories[of.serial] = allocate(self.session, of.dtype, of.operand.shape)
+            copy = self.stretch.base.get(of.serial) or self.stretch.kept.get(of.serial)
+            if copy is not None:  # else the launch keeps something there
+                made.assign(of.values() if copy.array is None else copy.array)
         return made
 
     def differs(self, serial: int) -> bool:
@@ -222,14 +228,14 @@ class _Repetition:
         return not np.array_equal(now, then)
 
     def write(self, memory: Memory, write: Any) -> None:
-        made = self.memory(memory.serial)
+        made = self.memory(memory)
         write(made.array)
         made.after_write()
 
     def launch(self, launch: PastLaunch, record: LaunchRecord | None, contents: Contents) -> None:
         """Repeats the launch. ``record``: gets what it returned and wrote to arrays of others."""
         plan, values = launch.plan, launch.values
-        memories = {name: self.memory(memory.serial) for name, memory in launch.memories().items()}
+        memories = {name: self.memory(memory) for name, memory in (launch.memories() | launch.kept).items()}
         temporary: dict[int, Memory] = {}  # arrays that were given twice have one memory
         for name, array in (values.get("copies") or {}).items():
             made = temporary.get(id(array)) or self._temporary(plan, name, array)

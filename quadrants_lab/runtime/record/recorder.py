@@ -32,7 +32,7 @@ from quadrants_lab.runtime.launch.closure import Launch, Noted
 from quadrants_lab.runtime.launch.dispatch import refuse
 from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, Memory
-from quadrants_lab.runtime.record.log import BY_HAND, WROTE, Array, Copy, PastLaunch, Stretch, Version, frozen
+from quadrants_lab.runtime.record.log import BY_HAND, WROTE, Array, Copy, PastLaunch, Stretch, Version, frozen, is_gradient
 from quadrants_lab.runtime.record.rebuild import Contents, rebuild
 from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, shown, touched
 
@@ -135,7 +135,7 @@ class Recorder:
         used, given, names = plan.memories(args), plan.given(), touched(plan)
         foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
         foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
-        own = {m.serial: m for name, m in (*used.items(), *given.items()) if name not in foreign}
+        own = {m.serial: m for name, m in used.items() if name not in foreign}
         new = [m for serial, m in own.items() if serial not in stretch.base]
         needs = sum(m.operand.nbytes for m in new if (m.serial, m.version) not in self._copies)
         needs += sum(a.nbytes for name, a in foreign.items() if name in names)
@@ -148,9 +148,11 @@ class Recorder:
             stretch.base[memory.serial] = Copy(memory, memory.version, self._copy(stretch, memory))
             memory.recorded = self._wrote
             self._watched[memory.serial] = memory
+        for memory in given.values():
+            self._find(plan, memory)
         copies: dict[str, Array] = {}
         same: dict[tuple[Any, ...], Array] = {}  # an array that is given twice is copied once
-        for name in foreign.keys() & names:
+        for name in (name for name in foreign if name in names):
             place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
             if place not in same:
                 same[place] = self._counted(stretch, foreign[name].copy())
@@ -165,11 +167,10 @@ class Recorder:
         """Completes the note of a launch."""
         at = stretch.last()
         values = dict(zip(BY_HAND, stretch.events[at + 1 :], strict=True))
-        kept = {name: plan.scratch.memories[name] for name in plan.scratch.keeps} if plan.owner.mode != "reverse" else {}
-        for memory in kept.values():
-            stretch.base.setdefault(memory.serial, Copy(memory, memory.version, None))
-            memory.version += 1  # nobody else does
-        values |= {"depths": plan.depths, "number": plan.frame.launch_number, "kept": values["kept"] | kept}
+        kept = {name: plan.scratch.memories[name] for name in plan.scratch.keeps}
+        for memory in () if is_gradient(plan) else kept.values():
+            memory.recorded = stretch.mark
+        values |= {"depths": plan.depths, "number": plan.frame.launch_number, "kept": kept}
         nbytes = sum(a.nbytes for a in values["copies"].values())
         if seconds > SHARE * COPY_SECONDS * nbytes and stretch.copied + nbytes <= self.limit:
             values["left"] = self._left(stretch, plan, args, values["copies"])
@@ -189,19 +190,29 @@ class Recorder:
         self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
         arrays = [a for slot, a in zip(plan.slots, args, strict=True) if isinstance(slot, ArraySlot)]
         ours = not hiding() and not any(isinstance(a, np.ndarray) for a in arrays) and not any(m.foreign for m in memories.values())
-        if ours and self._by_hand[plan] >= BY_HAND_FIRST and not plan.scratch and plan.closures[0] is not refuse:
+        plain = plan.closures[0] is not refuse and not plan.scratch.marks and not plan.scratch.changes_memory
+        if ours and plain and self._by_hand[plan] >= BY_HAND_FIRST:
             stretch.known.update(map(id, arrays))
             stretch.arrays += arrays  # whose ids stay theirs while they live
             names = {
                 "late": stretch.late, "known": stretch.known, "note": stretch.events.append,
                 "notes": stretch.events.extend, "slowly": partial(self.launch, plan, plan.closures[0]),
                 "missed": stretch.missed, "failed": self._failed, "borrowed_back": self._apart, "took": times.warm.append,
+                "mark": stretch.mark, "find": partial(self._find, plan),
             }  # fmt: skip
             timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
             ways = ["fast"] if plan not in stretch.by_closure and not stretch.taped else ["call", "fast"]
             stretch.by_closure.add(plan)
             stretch.heads |= {plan.note(way, timed, **names): args for way in ways}
             _timer.watch(self)
+
+    def _find(self, plan: Plan, memory: Memory) -> None:
+        """A gradient finds values that were kept before the stretch. What a Tape has taken is not written to again."""
+        stretch = self.now
+        if stretch is not None and memory.recorded is not stretch.mark:
+            array = None if plan.owner.kept is not None else self._counted(stretch, memory.copy())
+            stretch.kept[memory.serial] = Copy(memory, stretch.kept_at(), array)
+            memory.recorded = stretch.mark
 
     def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
         """Copies of what the launch left in arrays that others may write to."""
