@@ -22,7 +22,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
-from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
+from quadrants_lab.runtime.memory.memory import SHARED, WROTE, Memory, allocate
 
 
 class _Unplaced:
@@ -172,8 +172,12 @@ class Dense:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
-        if memory.watchers or memory.recorded:
+        if memory.watchers:
             memory.before_write(key, value)
+        elif memory.noted is not None:
+            memory.noted((WROTE, memory, (key, value)))
+        elif memory.recorded is not None:
+            memory.recorded(memory, key, value)
         memory.array[key] = value
         memory.version = memory.python_wrote = memory.version + 1
 

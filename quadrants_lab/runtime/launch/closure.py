@@ -12,6 +12,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.compile.compiled import BOTH, REVERSE
+from quadrants_lab.runtime.memory.memory import Head
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
 Launch = Callable[..., Any]
 
 
-class Noted:
+class Noted(Head):
     """Heads what a launch of the plan notes for a recording: this object, and a value for each of ``names``; ``step``
-    items in all. These are ``a0``, ``a1``, ... for arguments, and of `EXTRAS`."""
+    items in all. These are ``a0``, ``a1``, ... for arguments, those of `EXTRAS`, and ``kept`` with the name of a
+    buffer. ``under_tape``: whether launches of a Tape are noted so, too."""
 
-    __slots__ = ("names", "plan", "step")
+    __slots__ = ("names", "plan", "step", "under_tape")
 
-    def __init__(self, plan: Plan, names: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, names: Sequence[str], under_tape: bool = False) -> None:
         self.plan = plan
+        self.under_tape = under_tape
         self.names = tuple(names)
         self.step = 1 + len(self.names)
 
@@ -44,16 +47,20 @@ EXTRAS = {
 
 
 # what the caller of `closure` sets in its globals, beside ``late`` and ``slowly``
-NAMES = ("known", "note", "notes", "missed", "failed", "borrowed_back", "took", "mark", "find")
+NAMES = ("hook", "copied", "note", "notes", "missed", "failed", "borrowed_back", "took", "mark", "find")
+
+
+class Miss(Exception):
+    """Raised within a closure that notes launches, where there was none after all."""
 
 
 def noted(plan: Plan, under_tape: bool) -> Noted:
-    """For a closure. ``under_tape``: it also serves the launches of a Tape."""
+    """The head of what a closure notes."""
     draws, back = any(isinstance(s, N.Random) for s in walk(plan.kernel.body)), plan.compiled.mode == REVERSE
     names = [f"a{n}" for n, slot in enumerate(plan.slots) if not isinstance(slot, A.TemplateSlot)]
     names += ["depths", "standing"] * (plan.depths is not None) + ["replays"] * (under_tape or back)
     names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
-    return Noted(plan, names + ["number"] * (draws or (under_tape and not back)))
+    return Noted(plan, names + ["number"] * (draws or (under_tape and not back)), under_tape)
 
 
 def closure(
@@ -61,12 +68,12 @@ def closure(
 ) -> Launch:
     """The function that launches ``plan``, as Python source for its arguments; ``miss`` gets calls that do not match.
 
-    With ``head``, it also notes its launches. The caller sets these names in its globals: ``known`` are the ids of
-    ndarrays that the recording has copied; ``slowly`` launches with other arrays, and when ``late``, a list, is not
-    empty any more. ``note`` and ``notes`` are called with what is noted, one thing or several, ``missed`` if there was
-    no launch after all, ``failed`` if an error ended it, ``borrowed_back`` if gradients were added up behind it, and
-    with ``timed`` also ``took`` with its seconds. Memory of values that are kept for a gradient gets the ``mark``; if it
-    has another one when the gradient finds it, ``find`` is called.
+    With ``head``, it also notes its launches. The caller sets these names in its globals: ``slowly`` launches instead when
+    ``late``, a list, is not empty any more, and for an array whose memory is not ``recorded`` by ``hook``, unless
+    ``copied`` returns what to note for it. ``note`` and ``notes`` are called with what is noted, one thing or several,
+    ``missed`` if there was no launch after all, ``failed`` if an error ended it, ``borrowed_back`` if gradients were
+    added up behind it, and with ``timed`` also ``took`` with its seconds. Memory of values that are kept for a gradient
+    gets the ``mark``; if it has another one when the gradient finds it, ``find`` is called.
     """
     names = [f"a{n}" for n in range(len(plan.slots))]
     given = ", ".join(names)
@@ -74,29 +81,17 @@ def closure(
         "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": prepare,
         "returned": plan.returned, "owner": plan.owner, "plan": plan, "session": plan.session,
         "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "unbind_gradients": plan.unbind_gradients,
+        "plain": plan.owner.plain,
     }  # fmt: skip
     specs = [*flat_specs(plan.compiled.specs)]
     checks = _checks(plan, names, space)
     if prepare is not None:
-        space["plain"] = plan.owner.plain
         slots = zip(plan.slots, names, strict=True)
         strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, A.ArraySlot)]
         if strange:  # `adopt` looks at their .grad
             checks.append(f"if {' or '.join(strange)}: return miss({given})")
-    lost = f"return {'' if head is None else 'missed() or '}miss({given})"
+    lost = f"return miss({given})" if head is None else "raise Miss"
     lines = [f"if not prepare({given}): {lost}"] if prepare is not None else []
-    first = [] if head is None else ["me", *(x for x in head.names if x in names)]
-    if head is not None and prepare is not None:  # which sets the others
-        keeps = sorted(plan.scratch.keeps)
-        lines += [f"k{n} = memories[{name!r}]" for n, name in enumerate(keeps)]
-        marked = "if k{0}.recorded is not mark: find(k{0})" if plan.compiled.mode == REVERSE else "k{0}.recorded = mark"
-        lines += [marked.format(n) for n in range(len(keeps))]
-        others = [EXTRAS[x] for x in head.names if x in EXTRAS and x != "number"]
-        others += [f"k{n}" for n in range(len(keeps))]
-        lines += [f"notes(({', '.join([*others, ''])}))"] * bool(others)
-        space["memories"] = plan.scratch.memories
-    elif head is not None:
-        first += [EXTRAS[x] for x in head.names if x in EXTRAS and x != "number"]
     passed = []
     for slot, name, spec in zip(plan.slots, names, specs, strict=True):
         if isinstance(slot, A.ArraySlot) and isinstance(spec, NdarraySpec):
@@ -131,26 +126,64 @@ def closure(
         lines.append(launch)
     if prepare is not None and plan.gradient_args:
         lines.append("if borrowed: unbind_gradients()" + ("; borrowed_back()" if head is not None else ""))
-    if head is not None and (timed or "number" in head.names):
-        number, took = f"note({EXTRAS['number']})", "took(clock() - now)"
-        done = [number] * ("number" in head.names) + [took] * timed
-        lines.append(f"if r is not NotImplemented: {'; '.join(done)}")
+    if head is not None:
+        done = [f"note({EXTRAS['number']})"] * ("number" in head.names) + ["took(clock() - now)"] * timed
+        lines += [f"if r is not NotImplemented: {'; '.join(done)}"] * bool(done)
     if plan.single_return():
         lines.append("if r is not NotImplemented and r is not Ellipsis: return r")
     else:
         lines.append(f"if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
-    lines += ["if r is not NotImplemented: return finish()", lost]
+    lines += [f"if r is NotImplemented: {lost}", "return finish()"]
     text = [f"def launch({given}):"]
     if head is not None:
-        strange = [f"id({n}) not in known" for n, s in zip(names, plan.slots, strict=True) if isinstance(s, A.ArraySlot)]
-        text += [f"    if {' or '.join(['late', *strange])}:", f"        r = slowly({given})"]
-        text += [f"        return miss({given}) if r is NotImplemented else r", *["    now = clock()"] * timed]
-        space |= {"clock": perf_counter, "me": head}
-        lines = ["try:", *(f"    {line}" for line in lines), "except BaseException:", "    failed()", "    raise"]
-        checks.append(f"notes(({', '.join(first)}))" if len(first) > 1 else "note(me)")
+        text += _elsewhere(plan, names, space)
+        text += ["    now = clock()"] * timed
+        first, second = _notes(head, names, prepare is not None)
+        lines = [*first, *lines[:1], *second, *lines[1:]] if prepare is not None else first + lines
+        lines = ["try:", *(f"    {line}" for line in lines), "except Miss:", "    missed()"]
+        lines += ["except BaseException:", "    failed()", "    raise"]
+        space |= {"clock": perf_counter, "me": head, "Miss": Miss, "memories": plan.scratch.memories}
     text += ["    with lock:", *(f"        {line}" for line in (*checks, *lines))]
+    text += [f"    return miss({given})"] * (head is not None)
     exec("\n".join(text), space)
     return cast("Launch", space["launch"])
+
+
+def _elsewhere(plan: Plan, names: list[str], space: dict[str, Any]) -> list[str]:
+    """The lines for launches that the closure does not note. ``a0n`` is what it notes of an array ``a0``."""
+    given, strange, lines = ", ".join(names), ["late"], []
+    for n, (slot, name, spec) in enumerate(zip(plan.slots, names, flat_specs(plan.compiled.specs), strict=True)):
+        if not isinstance(slot, A.ArraySlot):
+            continue
+        ours = f"ndarray{len(getattr(spec, 'element_shape', ()))}"
+        space[ours] = plan.owner.ndarray_classes[len(getattr(spec, "element_shape", ()))]
+        known = [f"{name}.__class__ is {ours}", f"{name}._memory.recorded is hook"]
+        known += [f"{name}.{of}._memory.recorded is hook" for at, of, _ in plan.gradient_args if at == n]
+        lines += [f"if {' and '.join(known)}: {name}n = {name}", f"elif {name}.__class__ not in plain: return miss({given})"]
+        lines.append(f"else: {name}n = copied({name})")
+        strange.append(f"{name}n is None")
+    lines += [f"if {' or '.join(strange)}:", f"    r = slowly({given})"]
+    lines.append(f"    return miss({given}) if r is NotImplemented else r")
+    return [f"    {line}" for line in lines]
+
+
+def _notes(head: Noted, names: list[str], prepared: bool) -> tuple[list[str], list[str]]:
+    """The lines that note a launch, before and after it is prepared."""
+    plan, keeps = head.plan, sorted(head.plan.scratch.keeps)
+    arrays = {name for name, slot in zip(names, plan.slots, strict=True) if isinstance(slot, A.ArraySlot)}
+    first = ["me", *(f"{name}n" if name in arrays else name for name in head.names if name in names)]
+    second = [EXTRAS[name] for name in head.names if name in EXTRAS and name != "number"]
+    second += [f"k{n}" for n in range(len(keeps))]
+    if not prepared:
+        first, second = first + second, []
+    lines = [f"k{n} = memories[{name!r}]" for n, name in enumerate(keeps)]
+    marked = "if k{0}.recorded is not mark: find(k{0})" if plan.compiled.mode == REVERSE else "k{0}.recorded = mark"
+    lines += [marked.format(n) for n in range(len(keeps))]
+    return _noting(first), lines + _noting(second)
+
+
+def _noting(what: list[str]) -> list[str]:
+    return [f"notes(({', '.join(what)}))"] if len(what) > 2 else [f"note({x})" for x in what]
 
 
 def _checks(plan: Plan, names: list[str], space: dict[str, Any]) -> list[str]:

@@ -18,6 +18,19 @@ from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
 TIMES = count(1)
+
+
+class Head:
+    """Heads a note of a recording: ``step`` items, of which it is the first."""
+
+    step: int
+
+
+class _Wrote(Head):
+    step = 3
+
+
+WROTE = _Wrote()  # heads a note that something wrote to memory: the memory follows, and an index and the values
 SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
 PUT: Any = object()  # in place of an index: a Tape puts back what it saved
 
@@ -33,14 +46,15 @@ class Memory:
     number of `TIMES`.
 
     ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the memory,
-    the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
+    the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`). ``noted``: a
+    function for the note that a number was written, which may be called instead.
 
     ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
     may be cheaper.
     """
 
     __slots__ = (
-        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "on_device", "operand",
+        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "noted", "on_device", "operand",
         "python_filled", "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
@@ -61,6 +75,7 @@ class Memory:
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
         self.recorded: Any = None
+        self.noted: Callable[[tuple[Any, ...]], None] | None = None
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
         self._copied_at = -1

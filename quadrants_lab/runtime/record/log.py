@@ -16,29 +16,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.launch.closure import Noted
+from quadrants_lab.runtime.memory.memory import Head
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.closure import Noted
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.session import Session
 
 Array = npt.NDArray[Any]
-Write = Callable[[Array], None]  # writes to an array of the memory's shape
+Write = tuple[Any, Any] | Callable[[Array], None]  # an index and values, or a function that writes to an array
 Version = tuple[int, int]  # of memory: its serial and its version
 
 
-class Mark(Noted):
-    """Heads a note of something else than a launch."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-        self.step = 1 + len(names)
+class _Missed(Head):
+    step = 2
 
 
-WROTE = Mark("memory", "write")  # Python or a Tape wrote to the memory
-MISSED = Mark("versions")  # a launch was not made after all, and left these versions, by serial
+MISSED = _Missed()  # heads a note that a launch was not made after all; the versions that it left follow, by serial
 # Of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may write to
 # unnoticed, ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that it keeps for
 # its gradient, or finds.
@@ -66,8 +62,17 @@ class PastLaunch(NamedTuple):
 
     def memories(self) -> dict[str, Memory]:
         """Of all its buffers but `kept`, and those that others may write to."""
-        copies, used = self.values.get("copies"), self.plan.memories(self.args)
+        copies, used = self.copies, self.plan.memories(self.args)
         return {name: memory for name, memory in used.items() if name not in copies} if copies else used
+
+    @property
+    def copies(self) -> dict[str, Array]:
+        """By buffer, the arrays that others may write to unnoticed, as they were before it."""
+        copies: dict[str, Array] | None = self.values.get("copies")
+        if copies is not None or not self.plan.takes_arrays:
+            return copies or {}
+        slots = zip(self.plan.slots, map(self.values.get, (f"a{n}" for n in range(len(self.args)))), strict=True)
+        return {slot.name: value[0] for slot, value in slots if isinstance(value, tuple)}
 
     @property
     def kept(self) -> dict[str, Memory]:
@@ -101,8 +106,7 @@ class Stretch:
     serial: int = field(default_factory=count(1).__next__)
     due: float = inf
     late: list[bool] = field(default_factory=list)
-    known: set[int] = field(default_factory=set)
-    arrays: list[Any] = field(default_factory=list)
+    hook: Any = None
     heads: dict[Noted, tuple[Any, ...]] = field(default_factory=dict)
     by_closure: set[Plan] = field(default_factory=set)
     seconds: dict[int, float] = field(default_factory=dict)
@@ -116,7 +120,7 @@ class Stretch:
     next: tuple[int, int] = 0, 0
     owners: set[Dispatcher] = field(default_factory=set)
     labels: list[int] = field(default_factory=list)
-    before: dict[Dispatcher, int] = field(default_factory=dict)
+    before: dict[Dispatcher | None, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     apart: bool = False
     failed: bool = False
@@ -135,51 +139,60 @@ class Stretch:
     def last(self) -> int:
         """The index of the last note, which need not be complete; -1 without any."""
         at = len(self.events) - 1
-        while at >= 0 and not isinstance(self.events[at], Noted):
+        while at >= 0 and not isinstance(self.events[at], Head):
             at -= 1
         return at
 
     def missed(self) -> None:
         """Replaces the last note: there was no such launch, though versions may have grown."""
         del self.events[self.last() :]
-        self.note(MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
+        self.events += (MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
 
     def last_launch(self) -> PastLaunch:
         """The last note, filled up if its launch was broken off."""
         at = self.last()
-        head = self.events[at]
-        self.events += [None] * (at + head.step - len(self.events))
-        return self._launch(at, head)
+        self.events += [None] * (at + self.events[at].step - len(self.events))
+        return self.launch(at)
 
-    def _launch(self, at: int, head: Noted) -> PastLaunch:
+    def notes(self) -> Iterator[tuple[int, Any]]:
+        """The index and the head of each note."""
+        at, end = 0, len(self.events)
+        while at < end:
+            head = self.events[at]
+            yield at, head
+            at += head.step
+
+    def launch(self, at: int, number: int = 0, label: int = 0) -> PastLaunch:
+        """What is noted of a launch."""
+        head = self.events[at]
         values = dict(zip(head.names, self.events[at + 1 : at + head.step], strict=True))
         args = values.get("args")
         if args is None:
-            args = tuple(values.get(f"a{n}", arg) for n, arg in enumerate(self.heads[head]))
-        return PastLaunch(head.plan, args, values, at)
+            found = (values.get(f"a{n}", arg) for n, arg in enumerate(self.heads[head]))
+            args = tuple(shown(arg[0]) if isinstance(arg, tuple) else arg for arg in found)
+        return PastLaunch(head.plan, args, values, at, number, label)
 
-    def launches(self) -> Iterator[tuple[Noted, list[Any]] | PastLaunch]:
-        """What happened, in order. A launch that a Tape repeats has the number of the next launch, and label 0."""
-        events, at = self.events, 0
+    def launches(self) -> list[tuple[int, int, int]]:
+        """The index of the note, the number and the label of each launch that is not repeated by a Tape."""
+        found: list[tuple[int, int, int]] = []
         number, label = self.first
         labels, latest = iter(self.labels), dict(self.before)
-        while at < len(events):
-            head = events[at]
-            if isinstance(head, Mark):
-                yield head, events[at + 1 : at + head.step]
+        backs = {head: head.plan.owner.forward if is_gradient(head.plan) else None for head in self.heads}
+        for at, head in self.notes():
+            if head not in backs:
+                continue
+            if self.taped:
+                here = next(labels)
+            elif (forward := backs[head]) is not None:
+                here = latest.get(forward, label + 1)
             else:
-                made = self._launch(at, head)
-                if self.taped:
-                    here = next(labels)
-                elif is_gradient(head.plan):
-                    here = latest.get(head.plan.owner.forward, label + 1)
-                else:
-                    here = label = latest[head.plan.owner] = label + 1
-                yield made._replace(number=number, label=here)
-                number += here > 0
-            at += head.step
+                here = label = latest[head.plan.owner] = label + 1
+            if here:
+                found.append((at, number, here))
+                number += 1
+        return found
 
-    def end(self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher, Stretch]) -> None:
+    def end(self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher | None, Stretch]) -> None:
         """Counts the launches. ``labels``: by session and number of launches under a Tape, which grow; ``last``: the
         stretches with each kernel's last launch before this one."""
         self.first = first
@@ -190,7 +203,7 @@ class Stretch:
         self.heads = {head: args for head, args in self.heads.items() if counts[head]}
         for plan in {head.plan for head in self.heads if head.plan.compiled.returns}:
             self.returned[self._last_of(plan)] = {name: plan.frame.ret(name) for name in plan.compiled.returns}
-        self.taped |= any({"replays", "number"} <= set(h.names) and "args" not in h.names for h in self.heads)
+        self.taped |= any(head.under_tape for head in self.heads)
         for head in self.heads:
             forward = head.plan.owner.forward
             if is_gradient(head.plan) and forward in last:
@@ -204,34 +217,29 @@ class Stretch:
 
     def _count(self, known: dict[Version, int]) -> None:
         """Finds the labels of launches that a Tape made."""
-        events, latest, session = self.events, self.before, self.session.serial
-        (number, label), at, end = self.first, 0, len(self.events)
-        places = {head: (head.step, is_gradient(head.plan), head.plan.owner, head.place("replays"), head.place("number"))
+        (number, label), latest, session = self.first, self.before, self.session.serial
+        places = {head: (is_gradient(head.plan), head.plan.owner, head.place("replays"), head.place("number"))
                   for head in self.heads}  # fmt: skip
-        while at < end:
-            place = places.get(events[at])
-            if place is None:
-                at += events[at].step
+        for at, head in self.notes():
+            if head not in places:
                 continue
-            step, back, owner, replays, drew = place
-            of = events[at + replays] if replays else 0
+            back, owner, replays, drew = places[head]
+            of = self.events[at + replays] if replays else 0
             if back:
-                here = known.get((session, of), 0) if of else latest.get(owner.forward, 0)
-                here = here or label + 1
+                here = (known.get((session, of), 0) if of else latest.get(owner.forward, 0)) or label + 1
             elif of:
                 here = 0
             else:
                 here = label = latest[owner] = label + 1
                 if drew:
-                    known[session, events[at + drew]] = here
+                    known[session, self.events[at + drew]] = here
             if here:
                 number += 1
                 self.owners.add(owner)
             self.labels.append(here)
-            at += step
         self.next = number, label
 
-    def label_of_last(self, owner: Dispatcher) -> int:
+    def label_of_last(self, owner: Dispatcher | None) -> int:
         """The label of the last launch of a kernel."""
         if self.taped:
             return self.before[owner]
@@ -256,18 +264,13 @@ def is_gradient(plan: Plan) -> bool:
     return plan.owner.mode == "reverse"
 
 
-def frozen(where: Any, values: Any) -> tuple[Write, int]:
-    """A write of Python, which does not change with the arrays that it came from, and the bytes that it holds."""
-    if isinstance(where, tuple):
-        where = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in where)
-    elif isinstance(where, np.ndarray):
-        where = where.copy()
-    nbytes = 0
-    if isinstance(values, np.ndarray):
-        values = values.copy()
-        nbytes = values.nbytes
+def shown(arg: Any) -> Any:
+    """An argument for a record. The arrays of others are among its inputs."""
+    return f"<numpy {arg.dtype} {arg.shape}>" if isinstance(arg, np.ndarray) else arg
 
-    def write(array: Array) -> None:
-        array[where] = values
 
-    return write, nbytes
+def write(how: Write, array: Array) -> None:
+    if isinstance(how, tuple):
+        array[how[0]] = how[1]
+    else:
+        how(array)

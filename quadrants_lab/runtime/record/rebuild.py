@@ -7,7 +7,7 @@ the memory, by the same code, with the same arguments, sizes of stacks and rando
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,17 @@ import numpy as np
 from quadrants_lab.adstack.report import kept_rows, report
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.errors import QuadrantsError
-from quadrants_lab.runtime.arguments.signature import ScalarSlot
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.compile.compiled import load_cached
-from quadrants_lab.runtime.launch.closure import Noted
 from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.frames import make_frame
-from quadrants_lab.runtime.memory.memory import Memory, allocate
-from quadrants_lab.runtime.record.log import WROTE, Array, PastLaunch, Stretch, Version, Write, is_gradient
+from quadrants_lab.runtime.launch.frames import entry_params, make_frame
+from quadrants_lab.runtime.memory.memory import WROTE, Memory, allocate
+from quadrants_lab.runtime.launch.closure import Noted
+from quadrants_lab.runtime.record.log import (
+    MISSED, Array, PastLaunch, Stretch, Version, Write, is_gradient, write,
+)  # fmt: skip
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import add_scratch, shadow
 
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
 
 Names = dict[str, Version]  # by buffer
-Event = tuple[Noted, list[Any]] | PastLaunch
 
 
 class Contents:
@@ -62,30 +65,45 @@ class _Versions:
         self.now = {serial: copy.version for serial, copy in stretch.base.items()}
         self.kept: dict[int, int] = {}
         self.last = stretch.last() if stretch.apart else -1
+        # of what closures noted: the fields that a launch writes, and how far behind the head its arrays are noted
+        self.known = {head: ([m for name, m in head.plan.fields.items() if name in head.plan.writes],
+                             [at for n in head.plan.written_args if (at := head.place(f"a{n}"))])
+                      for head in stretch.heads if is_plain(head)}  # fmt: skip
 
     def of(self, launch: PastLaunch) -> Names:
         found = {name: (m.serial, self.now[m.serial]) for name, m in launch.memories().items()}
         before = self.stretch.kept_at()
         return found | {name: (m.serial, self.kept.get(m.serial, before)) for name, m in launch.kept.items()}
 
-    def after(self, event: Event) -> list[tuple[Memory, int]]:
-        """Counts the writes of an event; returns what it wrote, with the new versions."""
-        if isinstance(event, PastLaunch):
-            memories = event.memories()
-            found = [memories[name] for name in event.plan.writes if name in memories]
-            for memory in found:
-                last = event.at == self.last
-                self.now[memory.serial] = self.stretch.ends[memory.serial] if last else self.now[memory.serial] + 1
-            kept = [] if is_gradient(event.plan) else [*event.kept.values()]
-            self.kept |= {memory.serial: self.stretch.kept_at(event.at) for memory in kept}
-            return [(m, self.now[m.serial]) for m in found] + [(m, self.kept[m.serial]) for m in kept]
-        head, values = event
+    def after(self, at: int, head: Noted) -> list[tuple[Memory, int]]:
+        """Counts the writes of a note; returns what it wrote, with the new versions."""
+        kept: list[Memory] = []
         if head is WROTE:
-            memory = values[0]
-            self.now[memory.serial] += 1
-            return [(memory, self.now[memory.serial])]
-        self.now |= values[0]
-        return [(self.stretch.base[serial].memory, version) for serial, version in values[0].items()]
+            found = [self.stretch.events[at + 1]]
+        elif head is MISSED:
+            self.now |= self.stretch.events[at + 1]
+            return [(self.stretch.base[serial].memory, version) for serial, version in self.now.items()]
+        elif at == self.last or (known := self.known.get(head)) is None:
+            launch = self.stretch.launch(at)
+            memories = launch.memories()
+            found = [memories[name] for name in launch.plan.writes if name in memories]
+            kept = [] if is_gradient(launch.plan) else [*launch.kept.values()]
+        else:
+            found = known[0]
+            if known[1]:
+                given = (self.stretch.events[at + n] for n in known[1])
+                found = found + [a._memory for a in given if not isinstance(a, tuple)]
+        for memory in found:
+            serial = memory.serial
+            self.now[serial] = self.stretch.ends[serial] if at == self.last else self.now[serial] + 1
+        for memory in kept:
+            self.kept[memory.serial] = self.stretch.kept_at(at)
+        return [(m, self.now[m.serial]) for m in found] + [(m, self.kept[m.serial]) for m in kept]
+
+
+def is_plain(head: Noted) -> bool:
+    """Whether a closure noted it, of a kernel that has no memory but fields and array arguments."""
+    return "args" not in head.names and not head.plan.gradient_args and not head.plan.scratch
 
 
 def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents, seconds: float) -> dict[int, LaunchRecord]:
@@ -94,19 +112,21 @@ def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents
     records = {launch.at: _record(stretch, launch) for launch in wanted}
     if stretch.first_elements is not None:
         return records
+    launches = {launch.at: launch for launch in wanted}
     versions, uses = _Versions(stretch), dict[int, tuple[Names, Names]]()
-    for event in stretch.launches():
-        if not isinstance(event, PastLaunch) or event.at not in records:
-            versions.after(event)
+    for at, head in stretch.notes():
+        launch = launches.get(at)
+        if launch is None:
+            versions.after(at, head)
             continue
-        plan, kept = event.plan, event.kept.keys() if is_gradient(event.plan) else set()
+        plan, kept = launch.plan, launch.kept.keys() if is_gradient(launch.plan) else set()
         names = plan.reads | plan.writes | plan.primal_reads | kept
-        before = {name: version for name, version in versions.of(event).items() if name in names}
-        versions.after(event)
-        after = versions.of(event)
-        uses[event.at] = before, {name: version for name, version in after.items() if name in plan.writes}
-        memories = plan.memories(event.args).items()
-        records[event.at].memories = {n: (m, after[n][1] if n in after else m.version) for n, m in memories}
+        before = {name: version for name, version in versions.of(launch).items() if name in names}
+        versions.after(at, head)
+        after = versions.of(launch)
+        uses[at] = before, {name: version for name, version in after.items() if name in plan.writes}
+        memories = plan.memories(launch.args).items()
+        records[at].memories = {n: (m, after[n][1] if n in after else m.version) for n, m in memories}
     sound = versions.now == stretch.ends  # else something wrote to memory that nobody told of
     missing = {version for both in uses.values() for names in both for version in names.values()}
     for serial, version in sorted(missing - contents.known.keys()):
@@ -127,8 +147,8 @@ def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents
 
 def _record(stretch: Stretch, launch: PastLaunch) -> LaunchRecord:
     """The record without the data of its memory."""
-    plan, values, at = launch.plan, launch.values, launch.at
-    copies, depths = values.get("copies") or {}, values.get("depths")
+    plan, values, at, copies = launch.plan, launch.values, launch.at, launch.copies
+    depths = values.get("depths")
     shapes = {name: memory.operand.shape for name, memory in launch.memories().items()}
     shapes |= {name: array.shape for name, array in copies.items()}
     record = LaunchRecord(plan, launch.args, launch.number, None, shapes, launch=launch.label)
@@ -153,28 +173,28 @@ def _lacks_results(stretch: Stretch, launch: PastLaunch) -> bool:
     """Whether it returned something, or wrote to arrays of others, that only a repetition can tell."""
     if stretch.apart and launch.at == stretch.last():
         return False
-    wrote = launch.plan.writes & (launch.values.get("copies") or {}).keys()
+    wrote = launch.plan.writes & launch.copies.keys()
     returned = launch.plan.compiled.returns and launch.at not in stretch.returned
     return bool(returned or wrote - (launch.values.get("left") or {}).keys())
 
 
 def _fill(record: LaunchRecord, launch: PastLaunch, before: Names, after: Names, known: dict[Version, Array]) -> None:
     """Adds what the launch read and wrote, as far as that is known."""
-    plan, copies = launch.plan, launch.values.get("copies") or {}
+    plan = launch.plan
     if all(version in known for version in before.values()):
-        record.inputs = {name: known[version] for name, version in before.items()} | copies
-        for name, write in (launch.values.get("standing") or {}).items():
+        record.inputs = {name: known[version] for name, version in before.items()} | launch.copies
+        for name, how in (launch.values.get("standing") or {}).items():
             if name in record.inputs:
-                record.inputs[name] = _made_by(write, record.inputs[name])
+                record.inputs[name] = _made_by(how, record.inputs[name])
     left = (launch.values.get("left") or {}) | (record.outputs or {})
     found = {name: known[version] for name, version in after.items() if version in known} | left
     complete = plan.writes & record.shapes.keys() <= found.keys()
     record.outputs = found if complete and record.inputs is not None else None
 
 
-def _made_by(write: Write, like: Array) -> Array:
+def _made_by(how: Write, like: Array) -> Array:
     array = np.empty_like(like)
-    write(array)
+    write(how, array)
     return array
 
 
@@ -182,22 +202,20 @@ def _repeat(stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRe
     """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have what their
     launches returned, and wrote to arrays of others, in ``outputs``. Returns whether memory that has not changed since
     is now other than it was: where threads add to an element in any order."""
-    missing = set(missing)
-    versions, here = _Versions(stretch), _Repetition(stretch)
+    missing, versions, here = set(missing), _Versions(stretch), _Repetition(stretch)
     try:
-        for event in stretch.launches():
-            if not missing and not lacking:
+        for at, head in stretch.notes():
+            if (not missing and not lacking) or at == versions.last:
                 break
-            if isinstance(event, PastLaunch):
-                if event.at == versions.last:
-                    break
-                here.launch(event, lacking.pop(event.at, None), contents)
-            elif event[0] is WROTE:
-                here.write(*event[1])
-            for memory, version in versions.after(event):
+            if head is WROTE:
+                here.write(*stretch.events[at + 1 : at + 3])
+            elif head is not MISSED:
+                here.launch(at, head, lacking.pop(at, None), contents)
+            for memory, version in versions.after(at, head):
                 if (memory.serial, version) in missing:
                     missing.remove((memory.serial, version))
                     contents.add((memory.serial, version), here.memory(memory))
+        here.session.finish()
         return any(here.differs(serial) for serial, version in versions.now.items() if serial in here.memories
                    and stretch.base[serial].memory.version == version)  # fmt: skip
     finally:
@@ -212,6 +230,7 @@ class _Repetition:
         self.session = shadow(stretch.session, stretch.session.settings.backend)
         self.memories: dict[int, Memory] = {}
         self.frames: dict[Plan, tuple[Frame, dict[str, tuple[int, tuple[int, ...]]]]] = {}
+        self.quick: dict[Noted, Callable[[int], bool]] = {}
 
     def memory(self, of: Memory) -> Memory:
         made = self.memories.get(of.serial)
@@ -224,24 +243,28 @@ class _Repetition:
 
     def differs(self, serial: int) -> bool:
         """Whether the memory is not, bit by bit, what that of the stretch is now."""
-        now, then = (x.values().reshape(-1).view(np.uint8) for x in (self.memories[serial], self.stretch.base[serial].memory))
+        both = self.memories[serial], self.stretch.base[serial].memory
+        now, then = (memory.values().reshape(-1).view(np.uint8) for memory in both)
         return not np.array_equal(now, then)
 
-    def write(self, memory: Memory, write: Any) -> None:
+    def write(self, memory: Memory, how: Write) -> None:
         made = self.memory(memory)
-        write(made.array)
+        write(how, made.array)
         made.after_write()
 
-    def launch(self, launch: PastLaunch, record: LaunchRecord | None, contents: Contents) -> None:
-        """Repeats the launch. ``record``: gets what it returned and wrote to arrays of others."""
+    def launch(self, at: int, head: Noted, record: LaunchRecord | None, contents: Contents) -> None:
+        """Repeats a launch. ``record``: gets what it returned and wrote to arrays of others."""
+        if record is None and head in self.quick and self.quick[head](at):
+            return
+        launch = self.stretch.launch(at)
         plan, values = launch.plan, launch.values
         memories = {name: self.memory(memory) for name, memory in (launch.memories() | launch.kept).items()}
         temporary: dict[int, Memory] = {}  # arrays that were given twice have one memory
-        for name, array in (values.get("copies") or {}).items():
+        for name, array in launch.copies.items():
             made = temporary.get(id(array)) or self._temporary(plan, name, array)
             memories[name] = temporary[id(array)] = made
-        for name, write in (values.get("standing") or {}).items():
-            memories[name] = self._temporary(plan, name, _made_by(write, memories[name].values()))
+        for name, how in (values.get("standing") or {}).items():
+            memories[name] = self._temporary(plan, name, _made_by(how, memories[name].values()))
         if plan.scratch:
             add_scratch(plan.scalars(launch.args), plan.kernel, self.session, memories)
         frame = self._bound(plan, memories)
@@ -252,19 +275,60 @@ class _Repetition:
         frame.replay(values.get("number") or 0)
         if values.get("depths") is not None:
             frame.set_stacks(values["depths"], self.session.settings.ad_stack_budget)
-        status = frame.launch()
-        if status & Status.PRINTED:
-            frame.take_prints()
-        if status & ~Status.PRINTED:
-            raise failure(frame, plan.kernel.name, plan.compiled.options.ad_stack_size)
+        self._check(plan, frame, frame.launch())
         for name in plan.writes & memories.keys():
             memories[name].after_write()
         self.session.finish()  # before memory that only this launch needs is freed
         if record is not None:
-            wrote = [name for name in values.get("copies") or {} if name in plan.writes]
+            wrote = [name for name in launch.copies if name in plan.writes]
             if contents.takes(sum(memories[name].operand.nbytes for name in wrote)):
                 record.outputs = {name: memories[name].copy() for name in wrote}
             record.returned = {name: frame.ret(name) for name in plan.compiled.returns}
+        if is_plain(head) and not values.get("standing"):
+            self.quick[head] = self._quickly(head, frame, [memories[n] for n in plan.writes & plan.fields.keys()])
+
+    def _quickly(self, head: Noted, frame: Frame, fields: list[Memory]) -> Callable[[int], bool]:
+        """A function that repeats another launch that the closure of the plan noted; False if it is not like that one.
+        ``at``: the index of its note. ``fields``: those that it writes."""
+        plan, events = head.plan, self.stretch.events
+        entry = frame.entry(entry_params(plan.slots))
+        given = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if not isinstance(slot, TemplateSlot)]
+        arrays = [head.place(f"a{n}") for n, slot in enumerate(plan.slots) if isinstance(slot, ArraySlot)]
+        number, depths, standing = map(head.place, ("number", "depths", "standing"))
+        draws = number and any(isinstance(s, N.Random) for s in walk(plan.kernel.body))
+
+        def launch(at: int) -> bool:
+            if standing and events[at + standing]:
+                return False
+            if draws:
+                frame.replay(events[at + number])
+            if depths:
+                frame.set_stacks(events[at + depths], self.session.settings.ad_stack_budget)
+            args = [events[at + n] for n in given]
+            wrote = fields
+            if arrays:
+                if any(isinstance(events[at + n], tuple) for n in arrays):
+                    return False
+                operands = {n: self.memory(events[at + n]._memory) for n in arrays}
+                args = [operands[n].operand if n in operands else events[at + n] for n in given]
+                wrote = [*fields, *operands.values()]
+            result = entry(*args)
+            if result is NotImplemented:
+                return False
+            if result is Ellipsis:
+                self._check(plan, frame, frame.status)
+            for memory in wrote:
+                memory.version += 1
+            return True
+
+        return launch
+
+    def _check(self, plan: Plan, frame: Frame, status: int) -> None:
+        """Drops what a launch printed; raises its failure."""
+        if status & Status.PRINTED:
+            frame.take_prints()
+        if status & ~Status.PRINTED:
+            raise failure(frame, plan.kernel.name, plan.compiled.options.ad_stack_size)
 
     def _temporary(self, plan: Plan, name: str, array: Array) -> Memory:
         made = allocate(self.session, plan.kernel.buffers[name].dtype, array.shape)

@@ -27,29 +27,34 @@ from weakref import ref
 import numpy as np
 
 from quadrants_lab.passes.pipeline import RECORDER, Trace
-from quadrants_lab.runtime.arguments.signature import ArraySlot
+from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
 from quadrants_lab.runtime.launch.closure import Launch, Noted
 from quadrants_lab.runtime.launch.dispatch import refuse
 from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
-from quadrants_lab.runtime.memory.memory import PUT, SHARED, Memory
-from quadrants_lab.runtime.record.log import BY_HAND, WROTE, Array, Copy, PastLaunch, Stretch, Version, frozen, is_gradient
+from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
+from quadrants_lab.runtime.record.log import BY_HAND, Array, Copy, PastLaunch, Stretch, Version, is_gradient, shown
 from quadrants_lab.runtime.record.rebuild import Contents, rebuild
-from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, shown, touched
+from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
 
 PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
 PAST_SECONDS = 0.5  # of launches that are repeated for them
-SHARE, LEAST_SECONDS = 20, 0.05  # a stretch is so many times as long as its copies take, and at least so long
+SHARE, LEAST_SECONDS = 20, 0.02  # a stretch is so many times as long as its copies take, and at least so long
 BY_HAND_FIRST = 4  # launches of a plan that are noted by hand and timed, before its closures note them
-SLOW = 2e-5  # seconds of a launch, from which on each is timed
+SLOW = 2e-5  # seconds of a launch, from which on a closure times it
+LONG = 1e-3  # and from which on it is noted by hand
 COPY_SECONDS = 5e-10  # a byte
 A_NOTE = 1.2e-7  # seconds that a closure takes to note a launch
 MOST_SPARE = 2  # arrays of one shape that are kept for the next copies
 MOST_LABELS = 200_000  # launches under a Tape whose gradients can be told whose they are
+
+
+_NUMBERS = (int, float, bool)
 
 
 @dataclass(slots=True)
@@ -127,8 +132,26 @@ class Recorder:
         if stretch is not None and (now > stretch.due or stretch.session is not plan.session):
             self.pause()
         if self.now is None:
-            self.now = Stretch(plan.session, now)
+            self.now = self._begin(plan.session, now)
         return self.now
+
+    def _begin(self, session: Session, now: float) -> Stretch:
+        stretch = Stretch(session, now)
+        late, by_closure, note = stretch.late, stretch.by_closure, stretch.events.extend
+
+        def wrote(memory: Memory, where: Any, values: Any) -> None:
+            """Called before Python or a Tape writes to memory that launches of the stretch use."""
+            if late or where is SHARED or (not by_closure and perf_counter() > stretch.due):
+                self._keep(memory)
+            elif values.__class__ in _NUMBERS:
+                note((WROTE, memory, (where, values)))
+            else:
+                copy = values.copy() if isinstance(values, np.ndarray) else values
+                note((WROTE, memory, values.lent() if where is PUT else (where, copy)))
+                self._holds(stretch, getattr(values, "nbytes", 0))
+
+        stretch.hook = wrote
+        return stretch
 
     def _note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...]) -> Stretch:
         """Copies what the stretch lacks, and notes the launch; where there is no room, in a stretch of its own."""
@@ -141,12 +164,13 @@ class Recorder:
         needs += sum(a.nbytes for name, a in foreign.items() if name in names)
         if needs and not self._room(needs):
             self.pause()
-            stretch = self.now = Stretch(plan.session, perf_counter())
+            stretch = self.now = self._begin(plan.session, perf_counter())
             stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys())
             new, foreign = [], {}
         for memory in new:
             stretch.base[memory.serial] = Copy(memory, memory.version, self._copy(stretch, memory))
-            memory.recorded = self._wrote
+            memory.recorded = stretch.hook
+            memory.noted = stretch.events.extend if stretch.by_closure else None
             self._watched[memory.serial] = memory
         for memory in given.values():
             self._find(plan, memory)
@@ -159,7 +183,7 @@ class Recorder:
             copies[name] = same[place]
         stretch.taped |= bool(OBSERVERS.get() or plan.owner.replays)
         head = self._heads.setdefault(plan, Noted(plan, BY_HAND))
-        stretch.heads[head] = shown(args)
+        stretch.heads[head] = tuple(map(shown, args))
         stretch.note(head, stretch.heads[head], None, plan.standing, plan.owner.replays, 0, copies, {}, given)
         return stretch
 
@@ -188,19 +212,17 @@ class Recorder:
             self._apart(args)
             return
         self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
-        arrays = [a for slot, a in zip(plan.slots, args, strict=True) if isinstance(slot, ArraySlot)]
-        ours = not hiding() and not any(isinstance(a, np.ndarray) for a in arrays) and not any(m.foreign for m in memories.values())
-        plain = plan.closures[0] is not refuse and not plan.scratch.marks and not plan.scratch.changes_memory
-        if ours and plain and self._by_hand[plan] >= BY_HAND_FIRST:
-            stretch.known.update(map(id, arrays))
-            stretch.arrays += arrays  # whose ids stay theirs while they live
+        if self._by_hand[plan] >= BY_HAND_FIRST and seconds < LONG and _can_note(plan, args, memories):
             names = {
-                "late": stretch.late, "known": stretch.known, "note": stretch.events.append,
+                "late": stretch.late, "hook": stretch.hook, "copied": partial(self._copied, stretch), "note": stretch.events.append,
                 "notes": stretch.events.extend, "slowly": partial(self.launch, plan, plan.closures[0]),
                 "missed": stretch.missed, "failed": self._failed, "borrowed_back": self._apart, "took": times.warm.append,
                 "mark": stretch.mark, "find": partial(self._find, plan),
             }  # fmt: skip
             timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
+            if not stretch.by_closure:
+                for copy in stretch.base.values():
+                    copy.memory.noted = stretch.events.extend
             ways = ["fast"] if plan not in stretch.by_closure and not stretch.taped else ["call", "fast"]
             stretch.by_closure.add(plan)
             stretch.heads |= {plan.note(way, timed, **names): args for way in ways}
@@ -251,19 +273,21 @@ class Recorder:
             self._recent.popleft()
             self._free()
 
-    def _wrote(self, memory: Memory, where: Any, values: Any) -> None:
-        """Called before Python or a Tape writes to memory."""
-        stretch = self.now
-        if stretch is None or where is SHARED or perf_counter() > stretch.due:
-            self._keep(memory)
-            return
-        if memory.serial not in stretch.base:
-            return
-        write, nbytes = (values.lent(), values.nbytes) if where is PUT else frozen(where, values)
-        stretch.note(WROTE, memory, write)
+    def _holds(self, stretch: Stretch, nbytes: int) -> None:
+        """Counts what notes of the stretch hold; it ends when that is much."""
         stretch.copied += nbytes
         if stretch.copied > self.limit // 4:
             stretch.due = 0.0
+            stretch.late.append(True)
+
+    def _copied(self, stretch: Stretch, array: Any) -> tuple[Array] | None:
+        """What a closure notes in place of an array that others may write to: a copy, in a tuple. None for others."""
+        memory = memory_of(array)
+        if memory is not None and not memory.foreign:
+            return None
+        copy: Array = (array if memory is None else memory).copy()
+        self._holds(stretch, copy.nbytes)
+        return (copy,)
 
     def _keep(self, memory: Memory) -> None:
         """Ends a stretch that uses the memory, for something is about to write to it that is not noted. Copies what
@@ -304,6 +328,8 @@ class Recorder:
         if stretch is None:
             return
         stretch.late.append(True)
+        for copy in stretch.base.values():
+            copy.memory.noted = None
         stretch.took = perf_counter() - stretch.began
         stretch.end(self._ended, self._labels, self._last)
         self._ended, self._closed = stretch.next, stretch
@@ -333,8 +359,7 @@ class Recorder:
         self.pause()
         self.over = True
         for memory in self._watched.values():
-            if memory.recorded == self._wrote:
-                memory.recorded = None
+            memory.recorded = None
         self._watched.clear()
 
     # --- records -----------------------------------------------------------------------------------------------------
@@ -377,16 +402,32 @@ class Recorder:
         made = self._made
         self._made = {}
         for stretch in stretches:
-            launches = [x for x in stretch.launches() if isinstance(x, PastLaunch) and x.label]
-            last = {x.plan.owner: x.at for x in launches if self._last[x.plan.owner] is stretch}
-            keeps = stretch.first_elements is None
-            wanted = [x for x in reversed(launches) if last.get(x.plan.owner) == x.at or (keeps and room.takes(x))]
+            last = {owner for owner in stretch.owners if self._last[owner] is stretch}
             seconds = inf if last else room.seconds
             room.seconds -= 0 if last or stretch.took > seconds else stretch.took
+            wanted: list[PastLaunch] = []
+            for at, number, label in reversed(stretch.launches()):
+                if not last and (room.full or stretch.first_elements is not None):
+                    break
+                launch = stretch.launch(at, number, label)
+                if launch.plan.owner in last or (stretch.first_elements is None and room.takes(launch)):
+                    last.discard(launch.plan.owner)
+                    wanted.append(launch)
             self._made[stretch] = rebuild(stretch, wanted, contents, seconds) | made.get(stretch, {})
         for record in (r for of_stretch in self._made.values() for r in of_stretch.values()):
             times = self._times(record.plan).warm
             record.seconds = record.seconds or (median(times) if times else 0.0)
+
+
+def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> bool:
+    """Whether the closure of a plan can note such launches."""
+    if hiding() or plan.closures[0] is refuse or plan.scratch.marks:
+        return False
+    of_args = {slot.name for slot in plan.slots if isinstance(slot, ArraySlot)}
+    foreign = {name for name, memory in memories.items() if memory.foreign}
+    foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
+    distinct = not plan.compiled.options.aliases  # else copies would be, where arrays overlap
+    return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
 
 
 @dataclass(slots=True)
@@ -398,10 +439,14 @@ class Room:
     nbytes: int
     seconds: float
 
+    @property
+    def full(self) -> bool:
+        return self.number <= 0 or self.nbytes <= 0
+
     def takes(self, launch: PastLaunch) -> bool:
         """Whether there is room for this launch, and for all that were asked for before it."""
         self.number -= 1
-        self.nbytes -= sum(a.nbytes for a in (launch.values.get("copies") or {}).values())
+        self.nbytes -= sum(a.nbytes for a in launch.copies.values())
         self.nbytes -= sum(m.operand.nbytes for name, m in launch.memories().items() if name in launch.plan.writes)
         return self.number >= 0 and self.nbytes >= 0
 

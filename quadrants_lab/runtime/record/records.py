@@ -87,7 +87,8 @@ class Copier(Observer):
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> LaunchRecord:
         arrays = plan.arrays(args) | {name: memory.values() for name, memory in plan.given().items()}
-        self.record = LaunchRecord(plan, shown(args), self.launches, None, {name: a.shape for name, a in arrays.items()})
+        shapes = {name: a.shape for name, a in arrays.items()}
+        self.record = LaunchRecord(plan, args, self.launches, None, shapes)
         read = {name: a for name, a in arrays.items() if name in touched(plan)}
         if sum(a.nbytes for a in read.values()) <= COPY_BYTES:
             self.record.inputs = {name: a.copy() for name, a in read.items()}
@@ -107,11 +108,6 @@ class Copier(Observer):
 def touched(plan: Plan) -> AbstractSet[str]:
     """The names of what a record has of a launch."""
     return plan.reads | plan.writes | plan.primal_reads | plan.given().keys()
-
-
-def shown(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments for a record. Numpy arrays are among its inputs."""
-    return tuple(f"<numpy {a.dtype} {a.shape}>" if isinstance(a, np.ndarray) else a for a in args)
 
 
 def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str]) -> Arrays:
