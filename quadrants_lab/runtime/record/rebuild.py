@@ -284,7 +284,9 @@ class _Repetition:
             if contents.takes(sum(memories[name].operand.nbytes for name in wrote)):
                 record.outputs = {name: memories[name].copy() for name in wrote}
             record.returned = {name: frame.ret(name) for name in plan.compiled.returns}
-        if is_plain(head) and not values.get("standing"):
+        if values.get("standing"):  # the frame has another memory now
+            self.quick = {head: quick for head, quick in self.quick.items() if head.plan is not plan}
+        elif is_plain(head):
             self.quick[head] = self._quickly(head, frame, [memories[n] for n in plan.writes & plan.fields.keys()])
 
     def _quickly(self, head: Noted, frame: Frame, fields: list[Memory]) -> Callable[[int], bool]:
