@@ -172,12 +172,10 @@ class Dense:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
-        if memory.watchers:
-            memory.before_write(key, value)
-        elif memory.noted is not None:
+        if memory.noted is not None and not memory.watchers:
             memory.noted((WROTE, memory, (key, value)))
-        elif memory.recorded is not None:
-            memory.recorded(memory, key, value)
+        elif memory.watchers or memory.recorded is not None:
+            memory.before_write(key, value)
         memory.array[key] = value
         memory.version = memory.python_wrote = memory.version + 1
 
@@ -253,12 +251,11 @@ class Dense:
         if not isinstance(other, Dense):
             what = f"copy_from takes a field or an ndarray, not {type(other).__name__}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012")
-        values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
         else:
-            self.from_numpy(values)
+            self.from_numpy(other._live().values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         array = self._live().array

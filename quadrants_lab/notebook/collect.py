@@ -127,7 +127,8 @@ def kernel_view(
         view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
             record = records[mode]
-            view.launches.append(launch_view(record, compared.get(record.number, []), times.get(id(record.plan.compiled))))
+            timed = times.get(id(record.plan.compiled))
+            view.launches.append(launch_view(record, compared.get(record.number, []), timed))
     view.steps = steps_view(records, file, past)
     gradient = plans.get("reverse") or plans.get("both")
     if isinstance(gradient, GradientPlan):

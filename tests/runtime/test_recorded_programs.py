@@ -3,432 +3,25 @@ launch; and it copies no more for many launches than for few."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from gc import collect
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
-from sessions import EVERYWHERE, sessions
+from child import together
+from launching_programs import PROGRAMS, N, Program, World
+from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
-from quadrants_lab.runtime.launch.observe import unwatched, watch
+from quadrants_lab.runtime.launch.observe import watch
 from quadrants_lab.runtime.record import recorder as module
 from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import Copier, LaunchRecord
 from quadrants_lab.runtime.record.replay import replay, shadow
-
-N = 6
-ON_HOST = [p for p in EVERYWHERE if p.id in ("cpu", "c")]
-Program = Callable[["World"], Any]
-PROGRAMS: dict[str, Program] = {}
-
-
-class World:
-    """The fields and kernels of the programs, in a session of their own."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        qd.init(**options, random_seed=7)
-        make = {"dtype": qd.f32, "needs_grad": True}
-        self.x, self.z, self.w = (qd.field(shape=N, name=name, **make) for name in "xzw")
-        self.u = qd.field(shape=(9, N), name="u", **make)
-        self.y = qd.field(shape=(), name="y", needs_dual=True, **make)
-        self.k = qd.field(qd.i32, N, name="k")
-        self.x.from_numpy(np.linspace(0.1, 0.9, N).astype(np.float32))
-        self.u.from_numpy(np.linspace(-1, 1, 9 * N).astype(np.float32).reshape(9, N))
-        self.k.from_numpy(np.arange(N)[::-1].astype(np.int32))
-        x, z, u, w, y, k = self.x, self.z, self.u, self.w, self.y, self.k
-
-        @qd.kernel
-        def there():
-            for i in x:
-                z[i] = qd.sin(x[i]) + 0.01
-
-        @qd.kernel
-        def back(by: qd.f32):
-            for i in x:
-                x[i] = z[i] * by
-
-        @qd.kernel
-        def in_place(by: qd.f32):
-            for i in x:
-                x[i] = qd.sin(x[i]) * by
-
-        @qd.kernel
-        def turned():
-            for i in x:
-                w[i] = x[k[i]] * 2.0
-
-        @qd.kernel
-        def step(t: qd.i32):
-            for i in range(N):
-                u[t + 1, i] = qd.cos(u[t, i]) + 0.1 * u[t, (i + 1) % N]
-
-        @qd.kernel
-        def total():
-            for i in x:
-                y[None] += x[i] ** 2
-
-        @qd.kernel
-        def last():
-            for i in range(N):
-                y[None] += u[8, i] ** 2
-
-        @qd.kernel
-        def looped(n: qd.i32):
-            for i in x:
-                v = x[i]
-                for _ in range(n + k[i]):
-                    v = qd.sin(v) + 0.1
-                y[None] += v
-
-        @qd.kernel
-        def of(f: qd.template(), g: qd.template(), by: qd.f32):
-            for i in f:
-                g[i] = f[i] * by + g[i]
-
-        @qd.kernel
-        def arrays(a: qd.types.ndarray(dtype=qd.f32, ndim=1), b: qd.types.ndarray(dtype=qd.f32, ndim=1)):
-            for i in a:
-                a[i] = b[i] * 0.5 + a[i]
-
-        @qd.kernel
-        def noise():
-            for i in z:
-                z[i] = qd.random(qd.f32) + x[i]
-
-        @qd.kernel
-        def sums() -> qd.f32:
-            s = 0.0
-            for i in range(N):
-                s += x[i]
-            return s
-
-        @qd.kernel
-        def checked(limit: qd.f32):
-            for i in x:
-                assert x[i] < limit
-            for i in x:
-                z[i] = x[i] + limit
-
-        @qd.kernel
-        def says(by: qd.i32):
-            for i in range(2):
-                print("said", by + i)
-            for i in x:
-                x[i] += by
-
-        @qd.kernel
-        def half(a: qd.f16):
-            for i in x:
-                x[i] = x[i] * a
-
-        self.there, self.back, self.in_place, self.turned, self.step, self.total = there, back, in_place, turned, step, total
-        self.last, self.looped, self.of, self.arrays, self.noise, self.sums = last, looped, of, arrays, noise, sums
-        self.checked, self.says, self.half = checked, says, half
-
-
-def program(name: str) -> Callable[[Program], Program]:
-    def add(fn: Program) -> Program:
-        PROGRAMS[name] = fn
-        return fn
-    return add
-
-
-@program("ping-pong")
-def _(o: World) -> None:
-    for n in range(30):
-        o.there()
-        o.back(1.0 + n / 100)
-
-@program("in place")
-def _(o: World) -> None:
-    for n in range(30):
-        o.in_place(1.0 + n / 100)
-
-@program("indexed by time")
-def _(o: World) -> None:
-    for _ in range(4):
-        for t in range(8):
-            o.step(t)
-        o.last()
-
-@program("several kernels in turns")
-def _(o: World) -> None:
-    for n in range(12):
-        o.there()
-        if n % 3 == 0:
-            o.turned()
-        o.back(0.9)
-        if n % 5 == 0:
-            o.total()
-    for _ in range(20):
-        o.in_place(1.01)
-
-@program("Python writes in between")
-def _(o: World) -> None:
-    for n in range(12):
-        o.x[n % N] = n / 10
-        o.in_place(1.0)
-        o.y[None] = 0
-        o.total()
-        if n % 4 == 1:
-            o.x.fill(0.3)
-        if n % 4 == 2:
-            o.x.from_numpy(np.full(N, n / 20, np.float32))
-        if n % 4 == 3:
-            o.k[n % N] = n % N
-    o.x.fill(7)
-    o.y[None] = 3
-
-@program("numpy arrays changed in place")
-def _(o: World) -> None:
-    a, b = np.zeros(N, np.float32), np.ones(N, np.float32)
-    for n in range(12):
-        a[n % N] = n
-        o.arrays(a, b)
-        b += 1
-    a[:] = b[:] = -1
-
-@program("tensors changed in place")
-def _(o: World) -> None:
-    torch = pytest.importorskip("torch")
-    a, b = torch.zeros(N), torch.ones(N)
-    for n in range(12):
-        a[n % N] = n
-        o.arrays(a, b)
-        b += 1
-    a.fill_(-1)
-
-@program("ndarrays")
-def _(o: World) -> None:
-    a, b, c = (qd.ndarray(qd.f32, N) for _ in range(3))
-    a.fill(1)
-    for n in range(12):
-        o.arrays(b, a)
-        o.arrays(a, c if n % 3 == 0 else b)
-        c[n % N] = n
-
-@program("ndarrays with gradients")
-def _(o: World) -> None:
-    a, b = (qd.ndarray(qd.f32, N, needs_grad=True) for _ in range(2))
-    a.fill(1)
-    for _ in range(9):
-        o.arrays(b, a)
-        b.grad.fill(1)
-        o.arrays.grad(b, a)
-
-@program("a field that others write to")
-def _(o: World) -> None:
-    o.there()
-    if o.x._memory.session.backend.CAPABILITIES.on_host:
-        seen = o.x.to_numpy(copy=False)
-        for n in range(7):
-            seen[n % N] = n
-            o.there()
-            o.in_place(1.0)
-
-@program("templates")
-def _(o: World) -> None:
-    for n in range(9):
-        o.of(o.x, o.z, n / 10)
-        o.of(o.z, o.w, 0.5)
-
-@program("random numbers")
-def _(o: World) -> None:
-    for _ in range(9):
-        o.noise()
-        o.back(0.5)
-
-@program("random numbers under a Tape")
-def _(o: World) -> None:
-    for _ in range(3):
-        with qd.ad.Tape(o.y):
-            for _ in range(5):
-                o.noise()
-                o.back(0.5)
-            o.total()
-
-@program("values")
-def _(o: World) -> float:
-    return sum(o.sums() + (o.in_place(1.0) or 0) for _ in range(9))
-
-@program("gradients by hand")
-def _(o: World) -> None:
-    for n in range(9):
-        o.total()
-        o.y.grad[None] = n
-        o.total.grad()
-        o.looped(n)
-        o.looped.grad(n)
-    o.total()
-
-@program("value and gradient")
-def _(o: World) -> None:
-    for n in range(9):
-        o.y.grad[None] = 1
-        o.looped.value_and_grad(n % 3)
-
-@program("a gradient alone")
-def _(o: World) -> None:
-    for _ in range(3):
-        o.y.grad[None] = 1
-        o.total.grad()
-
-@program("Tape")
-def _(o: World) -> None:
-    for n in range(4):
-        with qd.ad.Tape(o.y):
-            for t in range(8):
-                o.step(t)
-            o.last()
-        if n == 1:
-            o.x[1] = 5
-
-@program("Tape over launches in place")
-def _(o: World) -> None:
-    for _ in range(4):
-        with qd.ad.Tape(o.y):
-            for n in range(8):
-                o.in_place(1.0 + n / 50)
-                o.there()
-                o.back(1.0)
-            o.total()
-            o.looped(3)
-
-@program("Tape with a budget")
-def _(o: World) -> None:
-    for _ in range(2):
-        with qd.ad.Tape(o.y, memory=400):
-            for n in range(9):
-                o.in_place(1.0 + n / 50)
-                o.there()
-                o.back(1.0)
-            o.total()
-
-@program("Tape with a checkpoint")
-def _(o: World) -> None:
-    @qd.ad.checkpoint
-    def part(n: int) -> None:
-        o.in_place(1.0 + n / 50)
-        o.there()
-        o.back(1.0)
-    for _ in range(2):
-        with qd.ad.Tape(o.y):
-            for n in range(4):
-                part(n)
-            o.total()
-
-@program("a program that is repeated")
-def _(o: World) -> None:
-    @qd.ad.program
-    def run() -> None:
-        o.in_place(1.1)
-        o.total()
-    for _ in range(6):
-        run()
-
-@program("forward mode")
-def _(o: World) -> None:
-    a, b = (qd.field(qd.f32, N, needs_dual=True) for _ in "ab")
-    @qd.kernel
-    def squares():
-        for i in a:
-            o.y[None] += b[i] ** 2
-    for n in range(6):
-        with qd.ad.FwdMode(loss=o.y, param=a, seed=[1.0] * N):
-            o.of(a, b, 2.0 + n)
-            squares()
-
-@program("a custom gradient")
-def _(o: World) -> None:
-    @qd.ad.grad_replaced
-    def doubled(by: float) -> None:
-        o.there()
-        o.back(by)
-    @qd.ad.grad_for(doubled)
-    def doubled_back(by: float) -> None:
-        o.turned()
-    for _ in range(3):
-        with qd.ad.Tape(o.y):
-            o.in_place(1.0)
-            doubled(0.5)
-            o.total()
-
-@program("sparse")
-def _(o: World) -> None:
-    s = qd.field(qd.f32, name="s")
-    qd.root.pointer(qd.i, 4).dense(qd.i, 4).place(s)
-    @qd.kernel
-    def more(at: qd.i32):
-        s[at] = 1.0 * at
-        for i in s:
-            s[i] = s[i] + 1.0
-    for n in range(9):
-        more(3 * n % 16)
-        if n == 5:
-            s[15] = 4.0
-
-@program("numbers of numpy")
-def _(o: World) -> None:
-    for n in range(9):
-        o.in_place(np.float32(1 + n / 20))
-
-@program("half floats")
-def _(o: World) -> None:
-    for n in range(9):
-        o.half(1 - n / 50)
-
-@program("prints")
-def _(o: World) -> None:
-    for n in range(9):
-        o.says(n)
-
-@program("errors in the middle")
-def _(o: World) -> None:
-    for n in range(9):
-        o.in_place(1.0)
-        with suppress(AssertionError):
-            o.checked(0.5 if n % 4 == 3 else 9.0)
-        with suppress(Exception):
-            o.back("not a number")
-        o.total()
-
-@program("an error at the end")
-def _(o: World) -> None:
-    for _ in range(9):
-        o.in_place(1.0)
-    o.checked(9.0)
-    with suppress(AssertionError):
-        o.checked(0.1)
-    o.z.fill(1)
-
-@program("an interrupt")
-def _(o: World) -> None:
-    for n in range(9):
-        o.in_place(1.0)
-        if n == 7:
-            raise KeyboardInterrupt
-        o.total()
-
-@program("launches that nobody watches")
-def _(o: World) -> None:
-    for n in range(9):
-        o.in_place(1.0)
-        o.total()
-        if n % 3 == 1:
-            with unwatched():
-                o.in_place(2.0)
-                o.there()
-    with unwatched():
-        o.total()
-
-@program("another session")
-def _(o: World) -> None:
-    for _ in range(6):
-        o.in_place(1.0)
-    World({"arch": qd.cpu, "offline_cache": False}).total()
 
 
 class Eager(Copier):
@@ -486,7 +79,9 @@ def content(record: LaunchRecord) -> dict[str, Any]:
     found |= {"launch": record.launch, "failed": record.failed, "report": record.report, "kept": record.kept}
     found |= {"returned": record.returned, "shapes": record.shapes}
     for which in ("inputs", "outputs"):
-        found |= {f"{which} {name}": a.tobytes() for name, a in (getattr(record, which) or {"lost": np.ones(1)}).items()}
+        arrays = getattr(record, which)
+        assert arrays is not None
+        found |= {f"{which} {name}": a.tobytes() for name, a in arrays.items()}
     return found
 
 
@@ -498,16 +93,121 @@ def compare(eager: Eager, recorder: Recorder) -> None:
         assert content(mine) == content(of_all[mine.number])
 
 
-# how long stretches are, and after how many launches closures note
-WAYS = {"one stretch": (1000.0, 20, 4), "by closures": (1000.0, 20, 1), "by hand": (1000.0, 20, 1000), "each apart": (0.0, 0, 4)}
+# the least seconds of a stretch, how many times as long as copies it is, and after how many launches closures note them
+WAYS = {"one stretch": (1000.0, 20, 4), "closures": (1000.0, 20, 1), "by hand": (1000.0, 20, 999), "apart": (0.0, 0, 4)}
+
+
+def set_way(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in zip(("LEAST_SECONDS", "SHARE", "BY_HAND_FIRST"), WAYS[how], strict=True):
+        monkeypatch.setattr(module, name, value)
 
 
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_last_launches_are_those_of_an_observer_that_copies(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    least, share, by_hand = WAYS[how]
-    monkeypatch.setattr(module, "LEAST_SECONDS", least)
-    monkeypatch.setattr(module, "SHARE", share)
-    monkeypatch.setattr(module, "BY_HAND_FIRST", by_hand)
+def test_a_record_has_what_an_observer_copies(name: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_way(how, monkeypatch)
     options = {"arch": qd.cpu, "offline_cache": False, "debug": "error" in name}
     compare(eagerly(options, PROGRAMS[name]), recorded(options, PROGRAMS[name]))
+
+
+ON_DEVICES = ("in place", "Python writes in between", "ndarrays", "several kernels in turns", "errors in the middle",
+              "random numbers under a Tape", "Tape over launches in place", "gradients by hand")  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [p for p in EVERYWHERE if p.id != "cpu"])
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_on_every_device(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    set_way("closures", monkeypatch)
+    options = options | {"debug": "error" in name}
+    compare(eagerly(options, PROGRAMS[name]), recorded(options, PROGRAMS[name]))
+
+
+@pytest.mark.parametrize("name", ["in place", "several kernels in turns", "ndarrays", "random numbers", "Tape",
+                                  "Tape over launches in place", "gradients by hand"])  # fmt: skip
+def test_records_are_repeated_and_stepped_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another device of the same kind, and by the interpreter."""
+    set_way("closures", monkeypatch)
+    recorder = recorded({"arch": qd.cpu, "offline_cache": False}, PROGRAMS[name])
+    for record in recorder.records():
+        session = shadow(record.plan.session, "cpu")
+        made = replay(record, session)
+        session.end()
+        for array, value in made.outputs.items():
+            np.testing.assert_array_equal(value, record.outputs[array])
+        for kernel in cell_view("cell", recorder).kernels:
+            assert kernel.steps.placed(kernel.steps.at, "0").trace().events
+
+
+@pytest.mark.parametrize("name", ["ping-pong", "in place", "Python writes in between", "Tape", "gradients by hand",
+                                  "Tape over launches in place"])  # fmt: skip
+def test_many_launches_take_no_more_copies_than_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_way("one stretch", monkeypatch)
+    world, made = World({"arch": qd.cpu, "offline_cache": False}), []
+    for times in (1, 40):
+        with recording() as recorder:
+            for _ in range(times):
+                PROGRAMS[name](world)
+            copies = recorder.copies
+            made.append((copies.made, copies.nbytes, copies.held))
+        assert recorder.launches > 20 * times
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize(("room", "held", "past"), [(1 << 20, 4, range(39)), (30, 1, range(30, 39))])
+def test_copies_are_made_again_when_it_is_time(
+    room: int, held: int, past: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into the memory of those that no record needs."""
+    set_way("one stretch", monkeypatch)
+    monkeypatch.setattr(module, "PAST_BYTES", room)
+    world = World({"arch": qd.cpu, "offline_cache": False})
+    with recording() as recorder:
+        for n in range(40):
+            world.in_place(1.0)
+            if n % 10 == 9:
+                assert recorder.now is not None
+                recorder.now.due = 0.0
+                module._timer.look()
+    assert recorder.copies.made == 4
+    assert recorder.copies.held == held * 4 * N
+    (record,) = recorder.records()
+    assert record.number == 39
+    assert [r.number for r in recorder.past] == [*past]
+
+
+def test_nothing_of_a_recording_is_left_behind() -> None:
+    world = World({"arch": qd.cpu, "offline_cache": False})
+    world.in_place(1.0)
+    fast = world.in_place._dispatch.call
+    with recording() as recorder:
+        for _ in range(20):
+            world.in_place(1.0)
+            world.there()
+            world.x[0] = 0.5
+        assert world.in_place._dispatch.call is not fast
+    assert world.in_place._dispatch.call is fast
+    world.there()
+    assert world.there._dispatch.call is world.there._dispatch.last.closures[1]
+    assert world.x._memory.recorded is world.x._memory.noted is None
+    gone = ref(recorder)
+    del recorder
+    collect()
+    assert gone() is None
+
+
+def test_a_launch_in_another_thread_is_recorded_too() -> None:
+    """Memory has its results, so the launches after it have them."""
+    world = World({"arch": qd.cpu, "offline_cache": False})
+    with recording() as recorder:
+        for _ in range(6):
+            world.in_place(1.0)
+            together(lambda: world.back(0.5))
+            world.there()
+    expected = World({"arch": qd.cpu, "offline_cache": False})
+    for _ in range(6):
+        expected.in_place(1.0)
+        expected.back(0.5)
+        expected.there()
+    found = {r.kernel: r for r in recorder.records()}
+    assert [r.number for r in found.values()] == [15, 16, 17]
+    np.testing.assert_array_equal(found["there"].outputs["z"], expected.z.to_numpy())

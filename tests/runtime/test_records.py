@@ -5,7 +5,7 @@ import pytest
 from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.record import recorder as module
+from quadrants_lab.runtime.record import rebuild, recorder as module
 from quadrants_lab.runtime.record.recorder import recording
 
 session = session_of(EVERYWHERE)
@@ -93,7 +93,7 @@ def test_earlier_launches_are_kept_while_there_is_room(monkeypatch: pytest.Monke
     back = [r for r in (*records.past, *records.records()) if r.mode == "reverse" and r.kernel == "scaled"]
     assert [r.launch for r in forward] == [1, 2, 3]
     assert [r.launch for r in back] == [3, 2, 1]
-    monkeypatch.setattr(module, "PAST_BYTES", 30)
+    monkeypatch.setattr(rebuild, "PAST_BYTES", 30)
     monkeypatch.setattr(module, "LEAST_SECONDS", 10.0)
     with recording() as records:
         for by in (2.0, 3.0, 4.0, 5.0, 6.0):

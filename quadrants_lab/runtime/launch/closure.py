@@ -68,8 +68,8 @@ def closure(
 ) -> Launch:
     """The function that launches ``plan``, as Python source for its arguments; ``miss`` gets calls that do not match.
 
-    With ``head``, it also notes its launches. The caller sets these names in its globals: ``slowly`` launches instead when
-    ``late``, a list, is not empty any more, and for an array whose memory is not ``recorded`` by ``hook``, unless
+    With ``head``, it also notes its launches. The caller sets these names in its globals: ``slowly`` launches instead
+    when ``late``, a list, is not empty any more, and for an array whose memory is not ``recorded`` by ``hook``, unless
     ``copied`` returns what to note for it. ``note`` and ``notes`` are called with what is noted, one thing or several,
     ``missed`` if there was no launch after all, ``failed`` if an error ended it, ``borrowed_back`` if gradients were
     added up behind it, and with ``timed`` also ``took`` with its seconds. Memory of values that are kept for a gradient
@@ -159,8 +159,8 @@ def _elsewhere(plan: Plan, names: list[str], space: dict[str, Any]) -> list[str]
         space[ours] = plan.owner.ndarray_classes[len(getattr(spec, "element_shape", ()))]
         known = [f"{name}.__class__ is {ours}", f"{name}._memory.recorded is hook"]
         known += [f"{name}.{of}._memory.recorded is hook" for at, of, _ in plan.gradient_args if at == n]
-        lines += [f"if {' and '.join(known)}: {name}n = {name}", f"elif {name}.__class__ not in plain: return miss({given})"]
-        lines.append(f"else: {name}n = copied({name})")
+        lines += [f"if {' and '.join(known)}: {name}n = {name}", f"elif {name}.__class__ not in plain:"]
+        lines += [f"    return miss({given})", f"else: {name}n = copied({name})"]
         strange.append(f"{name}n is None")
     lines += [f"if {' or '.join(strange)}:", f"    r = slowly({given})"]
     lines.append(f"    return miss({given}) if r is NotImplemented else r")

@@ -23,8 +23,8 @@ class GraphCapture:
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
         """Starts the launches of ``ready()()``; False, with nothing done, where they have not been repeated often
-        enough with equal arguments, the device cannot capture them, or they are recorded. ``ready`` itself allocates memory,
-        uncaptured."""
+        enough with equal arguments, the device cannot capture them, or they are recorded. ``ready`` itself allocates
+        memory, uncaptured."""
         if self.capture is None or open_recording() is not None:
             return False
         self.times += 1

@@ -143,8 +143,8 @@ class Plan:
         return self.call(*args)
 
     def note(self, way: str, timed: bool, **names: Any) -> Noted:
-        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `closure`); returns the
-        head of its notes."""
+        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `closure`); returns
+        the head of its notes."""
         function = self.noting.get((way, timed))
         if function is None:
             miss = refuse if way == "call" else self.owner.retry(self)

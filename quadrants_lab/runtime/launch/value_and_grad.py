@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 class ValueAndGrad(Dispatcher):
     """Launches a kernel and its gradient as one kernel. It launches them one after the other where one kernel is not
-    possible, while launches are observed or recorded, and in checked modes. ``forward``: the kernel's own dispatcher."""
+    possible, while launches are observed or recorded, and in checked modes. ``forward``: the kernel's own
+    dispatcher."""
 
     __slots__ = ("two_launches",)
 

@@ -45,17 +45,17 @@ class Memory:
     ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
     number of `TIMES`.
 
-    ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the memory,
-    the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`). ``noted``: a
-    function for the note that a number was written, which may be called instead.
+    ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the
+    memory, the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
+    ``noted``: a function for the note that a number was written, which may be called instead.
 
     ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
     may be cheaper.
     """
 
     __slots__ = (
-        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "noted", "on_device", "operand",
-        "python_filled", "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
+        "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "noted", "on_device",
+        "operand", "python_filled", "python_wrote", "recorded", "serial", "session", "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]

@@ -7,7 +7,7 @@ the stretch can be made again (`rebuild`). So a launch costs no copy, and no obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from math import inf
@@ -35,10 +35,13 @@ class _Missed(Head):
 
 
 MISSED = _Missed()  # heads a note that a launch was not made after all; the versions that it left follow, by serial
-# Of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may write to
-# unnoticed, ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that it keeps for
-# its gradient, or finds.
+# The names of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may
+# write to unnoticed; ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that it
+# keeps for its gradient, or finds.
 BY_HAND = ("args", "depths", "standing", "replays", "number", "copies", "left", "kept")
+
+
+MOST_SPARE = 2  # arrays of one shape and dtype that wait for later copies
 
 
 class Copy(NamedTuple):
@@ -47,6 +50,52 @@ class Copy(NamedTuple):
     memory: Memory
     version: int
     array: Array | None
+
+
+class Copies:
+    """Copies of memory, by its version: what did not change is copied once, and arrays that are free are used again.
+    ``held``: bytes of the copies. ``made``: how many copies were made so far, ``nbytes``: their bytes."""
+
+    def __init__(self) -> None:
+        self.held = self.made = self.nbytes = 0
+        self._known: dict[Version, Array] = {}
+        self._spare: dict[Any, list[Array]] = {}
+
+    def __contains__(self, version: Version) -> bool:
+        return version in self._known
+
+    def of(self, memory: Memory) -> tuple[Array, bool]:
+        """A copy of the memory as it is now, and whether it is new."""
+        version = memory.serial, memory.version
+        known = self._known.get(version)
+        if known is not None:
+            return known, False
+        spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
+        if spare:  # new pages take ten times as long as copying does
+            array = spare.pop()
+            np.copyto(array, memory.values())
+        else:
+            array = memory.copy()
+        self.held += array.nbytes
+        self._known[version] = self.counted(array)
+        return array, True
+
+    def counted(self, array: Array) -> Array:
+        """Counts an array that was copied."""
+        self.made += 1
+        self.nbytes += array.nbytes
+        return array
+
+    def free(self, used: Iterable[Array | None], again: bool) -> None:
+        """Forgets all copies but those that are ``used``. ``again``: nobody else has them, so that they may be written
+        to."""
+        kept = {id(array) for array in used}
+        for version in [version for version, array in self._known.items() if id(array) not in kept]:
+            array = self._known.pop(version)
+            self.held -= array.nbytes
+            spare = self._spare.setdefault((array.shape, array.dtype), [])
+            if again and len(spare) < MOST_SPARE:
+                spare.append(array)
 
 
 class PastLaunch(NamedTuple):
@@ -83,19 +132,20 @@ class PastLaunch(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stretch:
-    """``due``: the time when it should end; then ``late`` gets an item, and the closures of plans, which look at it, note
-    no more launches. ``kept``: the memory of values that launches before it kept for gradients, which have no versions:
-    what is kept in the stretch has its ``mark``, and `kept_at`. ``known``: the ids of ``arrays``, which they may be given. ``heads``: of the notes, with all arguments of one
-    launch. ``by_closure``: the plans whose closures note launches. ``seconds``: of launches that were timed, by the index of their note. ``cost``: seconds that the recording
-    took, ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
+    """``events``: the notes. ``base``: copies of memory, by serial. ``kept``: of values that launches before it kept
+    for gradients, whose memory has no versions; memory of what is kept in the stretch has its ``mark``. ``hook``: see
+    `Memory.recorded`. ``heads``: of the notes, with all arguments of one launch. ``by_closure``: the plans whose
+    closures note launches, until ``late`` has an item, which is when it should end: it is ``due`` then. ``seconds``: of
+    launches that were timed, by the index of their note; ``firsts``: the first launches of their plans. ``cost``:
+    seconds that the recording took, ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
 
-    When it has ended: ``took``: its seconds, ``wrote``: bytes of the memory that its launches wrote. ``first``: the number of its first launch, and how many launches that are no gradients were
-    before it; ``next``: the same for the stretch after it. ``owners``: of its launches. ``labels``: those of its
-    launches, where it is ``taped``. ``before``: of kernels whose gradients are launched by hand, the label of the last
-    launch before it (where it is ``taped``, before its end). ``ends``: the versions of memory. ``returned``: by the
-    index of its note, what the last launch of a plan returned. ``apart``: the last launch cannot be made again, and left
-    memory as in ``left``; ``failed``: because it failed. ``first_elements``: in place of copies for which there was no
-    room; ``versions_left`` is then what the launch left, by buffer."""
+    When it has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote. ``first``: number
+    of its first launch, and how many launches that are no gradients were before it; ``next``: the same for the stretch
+    after it. ``owners``: the kernels of its launches. ``labels``: of its launches, where it is ``taped``. ``before``:
+    of kernels whose gradients are launched by hand, the label of the last launch before it, or before its end where it
+    is ``taped``. ``ends``: the versions of memory. ``returned``: what the last launch of a plan returned, by the index
+    of its note. ``apart``: the last launch cannot be made again, and left memory as in ``left``; ``failed``: because it
+    failed. ``first_elements``: in place of copies, for which there was no room; the launch left ``versions_left``."""
 
     session: Session
     began: float
@@ -192,7 +242,9 @@ class Stretch:
                 number += 1
         return found
 
-    def end(self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher | None, Stretch]) -> None:
+    def end(
+        self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher | None, Stretch]
+    ) -> None:
         """Counts the launches. ``labels``: by session and number of launches under a Tape, which grow; ``last``: the
         stretches with each kernel's last launch before this one."""
         self.first = first

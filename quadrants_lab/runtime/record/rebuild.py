@@ -1,14 +1,16 @@
 """Makes records of launches from what was noted of them.
 
 What a launch read and wrote is memory at some version. Many versions are known: those of the copies, and those that
-memory still has. For the others the launches from the checkpoint on are repeated, in a session of their own on copies of
-the memory, by the same code, with the same arguments, sizes of stacks and random draws.
+memory still has. For the others the launches from the checkpoint on are repeated, in a session of their own on copies
+of the memory, by the same code, with the same arguments, sizes of stacks and random draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,32 +22,34 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot
 from quadrants_lab.runtime.compile.compiled import load_cached
+from quadrants_lab.runtime.launch.closure import Noted
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import entry_params, make_frame
 from quadrants_lab.runtime.memory.memory import WROTE, Memory, allocate
-from quadrants_lab.runtime.launch.closure import Noted
-from quadrants_lab.runtime.record.log import (
-    MISSED, Array, PastLaunch, Stretch, Version, Write, is_gradient, write,
-)  # fmt: skip
+from quadrants_lab.runtime.record.log import MISSED, Array, PastLaunch, Stretch, Version, is_gradient, write
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.replay import add_scratch, shadow
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
 
+PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
+PAST_SECONDS = 0.5  # of launches that are repeated for them
 Names = dict[str, Version]  # by buffer
+Made = dict[Stretch, dict[int, LaunchRecord]]  # by the index of the note
 
 
-class Contents:
+class _Contents:
     """Memory at known versions. ``room``: how many bytes of copies may be added, beside those of the stretches."""
 
     def __init__(self, stretches: Collection[Stretch], limit: int) -> None:
         self.room = limit - sum(stretch.copied for stretch in stretches)
         self.known: dict[Version, Array] = {}
         for stretch in stretches:
-            for copy in (*stretch.base.values(), *stretch.kept.values()):
-                self.known[copy.memory.serial, copy.version] = copy.memory.values() if copy.array is None else copy.array
+            for memory, version, array in (*stretch.base.values(), *stretch.kept.values()):
+                self.known[memory.serial, version] = memory.values() if array is None else array
             self.known |= stretch.left
 
     def add(self, version: Version, memory: Memory) -> None:
@@ -75,7 +79,7 @@ class _Versions:
         before = self.stretch.kept_at()
         return found | {name: (m.serial, self.kept.get(m.serial, before)) for name, m in launch.kept.items()}
 
-    def after(self, at: int, head: Noted) -> list[tuple[Memory, int]]:
+    def after(self, at: int, head: Any) -> list[tuple[Memory, int]]:
         """Counts the writes of a note; returns what it wrote, with the new versions."""
         kept: list[Memory] = []
         if head is WROTE:
@@ -106,9 +110,54 @@ def is_plain(head: Noted) -> bool:
     return "args" not in head.names and not head.plan.gradient_args and not head.plan.scratch
 
 
-def rebuild(stretch: Stretch, wanted: Collection[PastLaunch], contents: Contents, seconds: float) -> dict[int, LaunchRecord]:
-    """A record of each wanted launch of the stretch, by the index of its note. Launches are repeated only if the stretch
-    took at most so many ``seconds``."""
+@dataclass(slots=True)
+class _Room:
+    """What is left for records of superseded launches: their number, bytes of what they wrote, and seconds of launches
+    that are repeated for them."""
+
+    number: int
+    nbytes: int
+    seconds: float
+
+    @property
+    def full(self) -> bool:
+        return self.number <= 0 or self.nbytes <= 0
+
+    def takes(self, launch: PastLaunch) -> bool:
+        """Whether there is room for this launch, and for all that were asked for before it."""
+        self.number -= 1
+        self.nbytes -= sum(a.nbytes for a in launch.copies.values())
+        self.nbytes -= sum(m.operand.nbytes for name, m in launch.memories().items() if name in launch.plan.writes)
+        return self.number >= 0 and self.nbytes >= 0
+
+
+def rebuild(last: Mapping[Stretch, set[Dispatcher]], limit: int, made: Made) -> Made:
+    """Records of the launches of these stretches: of each one the last launch of the given kernels, and the latest
+    others for which there is room. Copies take at most ``limit`` bytes. ``made``: records that were made before."""
+    order = sorted(last, key=lambda stretch: stretch.next, reverse=True)
+    contents, room = _Contents(order, limit), _Room(MOST_PAST, PAST_BYTES, PAST_SECONDS)
+    found: Made = {}
+    for stretch in order:
+        owners = set(last[stretch])
+        seconds = inf if owners else room.seconds
+        room.seconds -= 0 if owners or stretch.took > seconds else stretch.took
+        wanted: list[PastLaunch] = []
+        for at, number, label in reversed(stretch.launches()):
+            if not owners and (room.full or stretch.first_elements is not None):
+                break
+            launch = stretch.launch(at, number, label)
+            if launch.plan.owner in owners or (stretch.first_elements is None and room.takes(launch)):
+                owners.discard(launch.plan.owner)
+                wanted.append(launch)
+        found[stretch] = _records(stretch, wanted, contents, seconds) | made.get(stretch, {})
+    return found
+
+
+def _records(
+    stretch: Stretch, wanted: Collection[PastLaunch], contents: _Contents, seconds: float
+) -> dict[int, LaunchRecord]:
+    """A record of each wanted launch of the stretch, by the index of its note. Launches are repeated only if the
+    stretch took at most so many ``seconds``."""
     records = {launch.at: _record(stretch, launch) for launch in wanted}
     if stretch.first_elements is not None:
         return records
@@ -192,13 +241,13 @@ def _fill(record: LaunchRecord, launch: PastLaunch, before: Names, after: Names,
     record.outputs = found if complete and record.inputs is not None else None
 
 
-def _made_by(how: Write, like: Array) -> Array:
+def _made_by(how: Any, like: Array) -> Array:
     array = np.empty_like(like)
     write(how, array)
     return array
 
 
-def _repeat(stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], contents: Contents) -> bool:
+def _repeat(stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], contents: _Contents) -> bool:
     """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have what their
     launches returned, and wrote to arrays of others, in ``outputs``. Returns whether memory that has not changed since
     is now other than it was: where threads add to an element in any order."""
@@ -247,12 +296,12 @@ class _Repetition:
         now, then = (memory.values().reshape(-1).view(np.uint8) for memory in both)
         return not np.array_equal(now, then)
 
-    def write(self, memory: Memory, how: Write) -> None:
+    def write(self, memory: Memory, how: Any) -> None:
         made = self.memory(memory)
         write(how, made.array)
         made.after_write()
 
-    def launch(self, at: int, head: Noted, record: LaunchRecord | None, contents: Contents) -> None:
+    def launch(self, at: int, head: Noted, record: LaunchRecord | None, contents: _Contents) -> None:
         """Repeats a launch. ``record``: gets what it returned and wrote to arrays of others."""
         if record is None and head in self.quick and self.quick[head](at):
             return

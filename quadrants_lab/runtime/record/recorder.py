@@ -1,13 +1,13 @@
-"""Records the launches of a context: in the end each kernel's last forward launch and last gradient launch have a
-record, and as many earlier launches as fit into little memory.
+"""Records launches: in the end each kernel's last forward launch and last gradient launch have a record, and as many
+earlier launches as fit into little memory.
 
     with recording() as recorder:
         ...launches...
     recorder.records()
 
-The program hardly takes longer, however long it is and however large its memory: launches are noted (`log`), and memory
-is copied at intervals that are `SHARE` times as long as such copies take. When records are asked for, they are made from
-the copies and notes (`rebuild`).
+The program hardly takes longer, however long it is and however large its memory: launches are noted (`log`), and
+memory is copied at intervals that are `SHARE` times as long as such copies take. When records are asked for, they are
+made from the copies and notes (`rebuild`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 from statistics import median
-from threading import Event, RLock, Thread
+from threading import Event, Lock, RLock, Thread
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -32,9 +31,18 @@ from quadrants_lab.runtime.launch.closure import Launch, Noted
 from quadrants_lab.runtime.launch.dispatch import refuse
 from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
 from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
-from quadrants_lab.runtime.record.log import BY_HAND, Array, Copy, PastLaunch, Stretch, Version, is_gradient, shown
-from quadrants_lab.runtime.record.rebuild import Contents, rebuild
-from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
+from quadrants_lab.runtime.record.log import (
+    BY_HAND,
+    Array,
+    Copies,
+    Copy,
+    Stretch,
+    Version,
+    is_gradient,
+    shown,
+)
+from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
+from quadrants_lab.runtime.record.records import COPY_BYTES, HEAD_BYTES, LaunchRecord, first_elements, touched
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
@@ -42,24 +50,17 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.session import Session
 
-PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
-PAST_SECONDS = 0.5  # of launches that are repeated for them
 SHARE, LEAST_SECONDS = 20, 0.02  # a stretch is so many times as long as its copies take, and at least so long
 BY_HAND_FIRST = 4  # launches of a plan that are noted by hand and timed, before its closures note them
-SLOW = 2e-5  # seconds of a launch, from which on a closure times it
-LONG = 1e-3  # and from which on it is noted by hand
-COPY_SECONDS = 5e-10  # a byte
-A_NOTE = 1.2e-7  # seconds that a closure takes to note a launch
-MOST_SPARE = 2  # arrays of one shape that are kept for the next copies
+SLOW, LONG = 2e-5, 1e-3  # seconds of a launch from which on closures time it, and from which on it is noted by hand
+A_COPY, A_NOTE = 5e-10, 1e-7  # seconds that a byte takes to copy, and a closure to note a launch
 MOST_LABELS = 200_000  # launches under a Tape whose gradients can be told whose they are
-
-
 _NUMBERS = (int, float, bool)
 
 
 @dataclass(slots=True)
 class Times:
-    """Seconds of launches of one compiled kernel: of the first one, if that was recorded, and of others."""
+    """Seconds of launches of what was ``compiled``: of the first one, if that was recorded, and of others."""
 
     compiled: Compiled
     first: float | None = None
@@ -68,27 +69,27 @@ class Times:
 
 class Recorder:
     """A recording. ``tapes``: serial of the memory of a loss -> function that makes the report of the last Tape over
-    it. ``now``: what is noted now. ``times``: by the id of what was compiled. ``spent``: seconds that noting and copying took, ``repeated``: that
-    making the records took. ``snapshots``: how many arrays were copied, ``copied``: their bytes."""
+    it. ``now``: the stretch to which launches are noted. ``times``: by the id of what was compiled. ``copies``: of
+    memory. ``spent``: seconds that noting by hand and copying took, ``repeated``: that making the records took; of
+    ``took``, those of the whole with block."""
 
     def __init__(self, limit: int = COPY_BYTES) -> None:
         self.limit = limit
         self.tapes: dict[int, Callable[[], Any]] = {}
-        self.times: dict[int, Times] = {}
-        self.spent = self.repeated = 0.0
-        self.snapshots = self.copied = 0
-        self.over = False
-        self._lock = RLock()
         self.now: Stretch | None = None
-        self._last: dict[Dispatcher, Stretch] = {}  # the stretch with the last launch
+        self.times: dict[int, Times] = {}
+        self.copies = Copies()
+        self.spent = self.repeated = self.took = 0.0
+        self._began = perf_counter()
+        self._lock = RLock()
+        self._last: dict[Dispatcher | None, Stretch] = {}  # the stretch with the last launch
         self._recent: deque[Stretch] = deque()
         self._closed: Stretch | None = None  # the last that ended
         self._ended = 0, 0  # how many launches are in stretches that have ended, and of these no gradients
         self._labels: dict[Version, int] = {}  # see `Stretch.end`
         self._heads: dict[Plan, Noted] = {}
         self._by_hand: dict[Plan, int] = {}  # how many launches were noted by hand
-        self._copies: dict[Version, Array] = {}
-        self._spare: dict[Any, list[Array]] = {}  # arrays that are not used any more, by shape and dtype
+        self._too_large: dict[Plan, float] = {}  # until when no elements of arrays are copied that do not fit
         self._watched: dict[int, Memory] = {}
         self._made: dict[Stretch, dict[int, LaunchRecord]] = {}
         self._made_for = 0, 0  # `_ended` then
@@ -96,7 +97,7 @@ class Recorder:
     # --- launches --------------------------------------------------------------------------------------------------
 
     def launch(self, plan: Plan, how: Launch, *args: Any) -> Any:
-        """A launch that no closure has noted."""
+        """A launch that no closure notes."""
         with plan.session.lock, self._lock:
             if not HIDDEN.get():
                 return self._launch(plan, how, args)
@@ -120,10 +121,13 @@ class Recorder:
             raise
         seconds = perf_counter() - begun
         self._noted(stretch, plan, args, seconds)
-        cost = perf_counter() - start - seconds
+        end = perf_counter()
+        cost = end - start - seconds
         stretch.cost += cost
         self.spent += cost
         stretch.due = stretch.began + max(LEAST_SECONDS, SHARE * stretch.cost)
+        if stretch.first_elements is not None:
+            self._too_large[plan] = end + SHARE * cost - SHARE * seconds
         return value
 
     def _stretch(self, plan: Plan, now: float) -> Stretch:
@@ -158,29 +162,23 @@ class Recorder:
         used, given, names = plan.memories(args), plan.given(), touched(plan)
         foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
         foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
-        own = {m.serial: m for name, m in used.items() if name not in foreign}
-        new = [m for serial, m in own.items() if serial not in stretch.base]
-        needs = sum(m.operand.nbytes for m in new if (m.serial, m.version) not in self._copies)
-        needs += sum(a.nbytes for name, a in foreign.items() if name in names)
-        if needs and not self._room(needs):
+        copies: dict[str, Array] = {}
+        try:
+            self._copy(stretch, [memory for name, memory in used.items() if name not in foreign])
+            for memory in given.values():
+                self._find(plan, memory)
+            same: dict[tuple[Any, ...], Array] = {}  # an array that is given twice is copied once
+            for name in (name for name in foreign if name in names):
+                place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
+                if place not in same:
+                    same[place] = self._copied_array(stretch, foreign[name])
+                copies[name] = same[place]
+        except MemoryError:
             self.pause()
             stretch = self.now = self._begin(plan.session, perf_counter())
-            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys())
-            new, foreign = [], {}
-        for memory in new:
-            stretch.base[memory.serial] = Copy(memory, memory.version, self._copy(stretch, memory))
-            memory.recorded = stretch.hook
-            memory.noted = stretch.events.extend if stretch.by_closure else None
-            self._watched[memory.serial] = memory
-        for memory in given.values():
-            self._find(plan, memory)
-        copies: dict[str, Array] = {}
-        same: dict[tuple[Any, ...], Array] = {}  # an array that is given twice is copied once
-        for name in (name for name in foreign if name in names):
-            place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
-            if place not in same:
-                same[place] = self._counted(stretch, foreign[name].copy())
-            copies[name] = same[place]
+            room = HEAD_BYTES if stretch.began > self._too_large.get(plan, 0.0) else 0
+            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys(), room)
+            copies.clear()
         stretch.taped |= bool(OBSERVERS.get() or plan.owner.replays)
         head = self._heads.setdefault(plan, Noted(plan, BY_HAND))
         stretch.heads[head] = tuple(map(shown, args))
@@ -196,11 +194,11 @@ class Recorder:
             memory.recorded = stretch.mark
         values |= {"depths": plan.depths, "number": plan.frame.launch_number, "kept": kept}
         nbytes = sum(a.nbytes for a in values["copies"].values())
-        if seconds > SHARE * COPY_SECONDS * nbytes and stretch.copied + nbytes <= self.limit:
+        if seconds > SHARE * A_COPY * nbytes and stretch.copied + nbytes <= self.limit:
             values["left"] = self._left(stretch, plan, args, values["copies"])
         stretch.events[at + 1 :] = values.values()
         stretch.seconds[at] = seconds
-        times = self._times(plan)
+        times = self.times.setdefault(id(plan.compiled), Times(plan.compiled))
         if plan.compiled.trace is not None and not plan.compiled.clock.launched:
             stretch.firsts.add(at)
             times.first = seconds
@@ -213,72 +211,60 @@ class Recorder:
             return
         self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
         if self._by_hand[plan] >= BY_HAND_FIRST and seconds < LONG and _can_note(plan, args, memories):
-            names = {
-                "late": stretch.late, "hook": stretch.hook, "copied": partial(self._copied, stretch), "note": stretch.events.append,
-                "notes": stretch.events.extend, "slowly": partial(self.launch, plan, plan.closures[0]),
-                "missed": stretch.missed, "failed": self._failed, "borrowed_back": self._apart, "took": times.warm.append,
-                "mark": stretch.mark, "find": partial(self._find, plan),
-            }  # fmt: skip
-            timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
-            if not stretch.by_closure:
-                for copy in stretch.base.values():
-                    copy.memory.noted = stretch.events.extend
-            ways = ["fast"] if plan not in stretch.by_closure and not stretch.taped else ["call", "fast"]
-            stretch.by_closure.add(plan)
-            stretch.heads |= {plan.note(way, timed, **names): args for way in ways}
-            _timer.watch(self)
+            self._let_closures_note(stretch, plan, args, times, seconds)
 
-    def _find(self, plan: Plan, memory: Memory) -> None:
-        """A gradient finds values that were kept before the stretch. What a Tape has taken is not written to again."""
-        stretch = self.now
-        if stretch is not None and memory.recorded is not stretch.mark:
-            array = None if plan.owner.kept is not None else self._counted(stretch, memory.copy())
-            stretch.kept[memory.serial] = Copy(memory, stretch.kept_at(), array)
-            memory.recorded = stretch.mark
+    def _let_closures_note(
+        self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], times: Times, seconds: float
+    ) -> None:
+        """From now on, until the stretch is late, the closures of the plan note its launches. That for the launches of
+        a Tape, and those that had other arguments at first, is made where there are any."""
+        events, ways = stretch.events, ["fast"]
+        if plan in stretch.by_closure or stretch.taped:
+            ways.append("call")
+        if not stretch.by_closure:
+            for copy in stretch.base.values():
+                copy.memory.noted = events.extend
+        stretch.by_closure.add(plan)
+        timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
+        for way in ways:
+            head = plan.note(
+                way, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]), hook=stretch.hook,
+                copied=partial(self._copied, stretch), note=events.append, notes=events.extend, missed=stretch.missed,
+                failed=self._failed, borrowed_back=self._apart, took=times.warm.append, mark=stretch.mark,
+                find=partial(self._find, plan),
+            )  # fmt: skip
+            stretch.heads[head] = args
+        _timer.watch(self)
 
-    def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
-        """Copies of what the launch left in arrays that others may write to."""
-        arrays = plan.arrays(args)
-        return {name: self._counted(stretch, arrays[name].copy()) for name in names if name in plan.writes}
+    # --- copies ------------------------------------------------------------------------------------------------------
 
-    def _times(self, plan: Plan) -> Times:
-        return self.times.setdefault(id(plan.compiled), Times(plan.compiled))
-
-    def _copy(self, stretch: Stretch, memory: Memory) -> Array:
-        """A copy of the memory, or the one that was made at this version."""
-        version = memory.serial, memory.version
-        known = self._copies.get(version)
-        if known is None:
-            spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
-            if spare:  # new pages take ten times as long as copying does
-                np.copyto(known := spare.pop(), memory.values())
-            else:
-                known = memory.copy()
-            self._copies[version] = self._counted(stretch, known)
-        return known
-
-    def _counted(self, stretch: Stretch, array: Array) -> Array:
-        stretch.copied += array.nbytes
-        self.snapshots += 1
-        self.copied += array.nbytes
-        return array
-
-    def _room(self, needs: int) -> bool:
-        """Whether there is room for so many bytes of copies, if need be without earlier launches."""
-        while True:
-            if sum(array.nbytes for array in self._copies.values()) + needs <= self.limit:
-                return True
+    def _copy(self, stretch: Stretch, memories: Collection[Memory]) -> None:
+        """Copies memory that the stretch has not copied yet; MemoryError where there is no room for it."""
+        new = {m.serial: m for m in memories if m.serial not in stretch.base}
+        needs = sum(m.operand.nbytes for m in new.values() if (m.serial, m.version) not in self.copies)
+        while needs and self.copies.held + needs > self.limit:  # if need be without earlier launches
             if not self._recent:
-                return False
+                raise MemoryError
             self._recent.popleft()
             self._free()
+        for memory in new.values():
+            array = self._copied_memory(stretch, memory)
+            stretch.base[memory.serial] = Copy(memory, memory.version, array)
+            memory.recorded = stretch.hook
+            memory.noted = stretch.events.extend if stretch.by_closure else None
+            self._watched[memory.serial] = memory
 
-    def _holds(self, stretch: Stretch, nbytes: int) -> None:
-        """Counts what notes of the stretch hold; it ends when that is much."""
-        stretch.copied += nbytes
-        if stretch.copied > self.limit // 4:
-            stretch.due = 0.0
-            stretch.late.append(True)
+    def _copied_memory(self, stretch: Stretch, memory: Memory) -> Array:
+        """A copy of the memory, or the one that was made at this version."""
+        array, new = self.copies.of(memory)
+        stretch.copied += array.nbytes * new
+        return array
+
+    def _copied_array(self, stretch: Stretch, array: Array) -> Array:
+        if stretch.copied + array.nbytes > self.limit:
+            raise MemoryError
+        stretch.copied += array.nbytes
+        return self.copies.counted(array.copy())
 
     def _copied(self, stretch: Stretch, array: Any) -> tuple[Array] | None:
         """What a closure notes in place of an array that others may write to: a copy, in a tuple. None for others."""
@@ -289,15 +275,44 @@ class Recorder:
         self._holds(stretch, copy.nbytes)
         return (copy,)
 
+    def _find(self, plan: Plan, memory: Memory) -> None:
+        """A gradient finds values that were kept before the stretch. What a Tape has taken is not written to again."""
+        stretch = self.now
+        if stretch is not None and memory.recorded is not stretch.mark:
+            array = None if plan.owner.kept is not None else self._copied_array(stretch, memory.values())
+            stretch.kept[memory.serial] = Copy(memory, stretch.kept_at(), array)
+            memory.recorded = stretch.mark
+
+    def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
+        """Copies of what the launch left in arrays that others may write to."""
+        arrays = plan.arrays(args)
+        return {name: self._copied_array(stretch, arrays[name]) for name in names if name in plan.writes}
+
+    def _holds(self, stretch: Stretch, nbytes: int) -> None:
+        """Counts what notes of the stretch hold; it ends when that is much."""
+        stretch.copied += nbytes
+        if stretch.copied > self.limit // 4:
+            stretch.due = 0.0
+            stretch.late.append(True)
+
     def _keep(self, memory: Memory) -> None:
         """Ends a stretch that uses the memory, for something is about to write to it that is not noted. Copies what
         the last launches of a stretch left there, which may have taken long."""
         if self.now is not None and memory.serial in self.now.base:
             self.pause()
-        stretch = self._closed if self.now is None else None
-        version = memory.serial, memory.version
-        if stretch is not None and stretch.ends.get(memory.serial) == memory.version and version not in self._copies:
-            stretch.left[version] = self._copy(stretch, memory)
+        stretch, version = self._closed, (memory.serial, memory.version)
+        if self.now is not None or stretch is None or stretch.ends.get(memory.serial) != memory.version:
+            return
+        if version not in self.copies and self.copies.held + memory.operand.nbytes <= self.limit:
+            stretch.left[version] = self._copied_memory(stretch, memory)
+
+    def _free(self) -> None:
+        """Frees the copies of stretches that no record will be made from."""
+        alive = {*self._recent, *self._last.values(), *(s for s in (self.now, self._closed) if s is not None)}
+        used = (a for s in alive for a in (*(copy.array for copy in s.base.values()), *s.left.values()))
+        self.copies.free(used, again=not self._made)  # else a record may have them
+
+    # --- ends --------------------------------------------------------------------------------------------------------
 
     def _failed(self, args: tuple[Any, ...] = ()) -> None:
         """An error ended the last launch."""
@@ -306,7 +321,7 @@ class Recorder:
             self._apart(args)
 
     def _apart(self, args: tuple[Any, ...] = ()) -> None:
-        """The last launch left memory as cannot be made again. ``args``: its arguments, where some are numpy arrays."""
+        """The last launch left memory as cannot be made again. ``args``: its arguments, where it was noted by hand."""
         stretch = self.now
         if stretch is not None and stretch.last() >= 0:
             stretch.apart = True
@@ -318,7 +333,7 @@ class Recorder:
                 for name in last.plan.writes & memories.keys():
                     stretch.left[memories[name].serial, memories[name].version] = memories[name].copy()
             if args and last.values["copies"]:
-                at = stretch.last() + BY_HAND.index("left") + 1
+                at = stretch.last() + 1 + BY_HAND.index("left")
                 stretch.events[at] = self._left(stretch, last.plan, args, last.values["copies"])
         self.pause()
 
@@ -344,20 +359,10 @@ class Recorder:
         while len(self._labels) > MOST_LABELS:
             self._labels.pop(next(iter(self._labels)))
 
-    def _free(self) -> None:
-        """Frees the copies of stretches that no record will be made from."""
-        alive = {*self._recent, *self._last.values(), *(s for s in (self.now, self._closed) if s is not None)}
-        used = {id(a) for s in alive for a in (*(copy.array for copy in s.base.values()), *s.left.values())}
-        for version in [version for version, array in self._copies.items() if id(array) not in used]:
-            array = self._copies.pop(version)
-            spare = self._spare.setdefault((array.shape, array.dtype), [])
-            if len(spare) < MOST_SPARE and not self._made:  # else a record may have it
-                spare.append(array)
-
     def end(self) -> None:
         """Called when no more launches come."""
         self.pause()
-        self.over = True
+        self.took = perf_counter() - self._began
         for memory in self._watched.values():
             memory.recorded = None
         self._watched.clear()
@@ -369,6 +374,11 @@ class Recorder:
         """How many there were."""
         self.pause()
         return self._ended[0]
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds of the with block the recording took."""
+        return self.spent + A_NOTE * (self.launches - sum(self._by_hand.values()))
 
     @property
     def last(self) -> dict[Dispatcher, LaunchRecord]:
@@ -387,36 +397,18 @@ class Recorder:
         self.pause()
         if self._made_for != self._ended:
             start = perf_counter()
-            self._make()
+            alive = {*self._recent, *self._last.values()}
+            owners = {stretch: {x for x in stretch.owners if self._last[x] is stretch} for stretch in alive}
+            self._made = rebuild(owners, self.limit, self._made)
+            for record in (r for of_stretch in self._made.values() for r in of_stretch.values()):
+                times = self.times.get(id(record.plan.compiled))
+                record.seconds = record.seconds or (median(times.warm) if times and times.warm else 0.0)
             self._made_for = self._ended
             self.repeated += perf_counter() - start
         last: dict[Dispatcher, LaunchRecord] = {}
         for record in sorted((r for s in self._made.values() for r in s.values()), key=lambda r: r.number):
             last[record.plan.owner] = record
         return sorted(last.values(), key=lambda r: r.number)
-
-    def _make(self) -> None:
-        """Makes the records, those of the last launches first, for which there may be no room left."""
-        stretches = sorted({*self._recent, *self._last.values()}, key=lambda s: s.next, reverse=True)
-        contents, room = Contents(stretches, self.limit), Room(MOST_PAST, PAST_BYTES, PAST_SECONDS)
-        made = self._made
-        self._made = {}
-        for stretch in stretches:
-            last = {owner for owner in stretch.owners if self._last[owner] is stretch}
-            seconds = inf if last else room.seconds
-            room.seconds -= 0 if last or stretch.took > seconds else stretch.took
-            wanted: list[PastLaunch] = []
-            for at, number, label in reversed(stretch.launches()):
-                if not last and (room.full or stretch.first_elements is not None):
-                    break
-                launch = stretch.launch(at, number, label)
-                if launch.plan.owner in last or (stretch.first_elements is None and room.takes(launch)):
-                    last.discard(launch.plan.owner)
-                    wanted.append(launch)
-            self._made[stretch] = rebuild(stretch, wanted, contents, seconds) | made.get(stretch, {})
-        for record in (r for of_stretch in self._made.values() for r in of_stretch.values()):
-            times = self._times(record.plan).warm
-            record.seconds = record.seconds or (median(times) if times else 0.0)
 
 
 def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> bool:
@@ -430,54 +422,41 @@ def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) ->
     return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
 
 
-@dataclass(slots=True)
-class Room:
-    """What is left for records of superseded launches: their number, bytes of what they wrote, and seconds of launches
-    that are repeated for them."""
-
-    number: int
-    nbytes: int
-    seconds: float
-
-    @property
-    def full(self) -> bool:
-        return self.number <= 0 or self.nbytes <= 0
-
-    def takes(self, launch: PastLaunch) -> bool:
-        """Whether there is room for this launch, and for all that were asked for before it."""
-        self.number -= 1
-        self.nbytes -= sum(a.nbytes for a in launch.copies.values())
-        self.nbytes -= sum(m.operand.nbytes for name, m in launch.memories().items() if name in launch.plan.writes)
-        return self.number >= 0 and self.nbytes >= 0
-
-
 class _Timer:
-    """Tells the closures of plans when a stretch should end, from a thread: a look at the clock in each launch would
-    take as long as all the rest of noting it. The thread is started once, and sleeps while nothing is recorded."""
+    """Tells closures when a stretch should end, from a thread: a look at the clock in each launch would take as long as
+    all the rest of noting it. It looks at one recorder, the last that asked for it. The thread is started once, and
+    sleeps while there is none."""
 
     def __init__(self) -> None:
-        self.recorder: ref[Recorder] | None = None
-        self.wanted = Event()
-        self.thread: Thread | None = None
+        self._recorder: ref[Recorder] | None = None
+        self._lock = Lock()
+        self._wanted = Event()
+        self._thread: Thread | None = None
 
     def watch(self, recorder: Recorder) -> None:
-        if self.recorder is None or self.recorder() is not recorder:
-            self.recorder = ref(recorder)
-            self.wanted.set()
-            if self.thread is None or not self.thread.is_alive():  # as in the child of a fork
-                self.thread = Thread(target=self._run, daemon=True)
-                self.thread.start()
+        if self._recorder is not None and self._recorder() is recorder and self._wanted.is_set():
+            return
+        with self._lock:
+            self._recorder = ref(recorder)
+            self._wanted.set()
+            if self._thread is None or not self._thread.is_alive():  # as in the child of a fork
+                self._thread = Thread(target=self._run, name="recorder", daemon=True)
+                self._thread.start()
+
+    def look(self) -> None:
+        """Ends what should end; looks no more when the recorder is gone, or its launches were noted."""
+        with self._lock:
+            recorder = None if self._recorder is None else self._recorder()
+            stretch = None if recorder is None else recorder.now
+            if recorder is None or recorder.took:
+                self._wanted.clear()
+            elif stretch is not None and perf_counter() > stretch.due:
+                stretch.late.append(True)
 
     def _run(self) -> None:
-        while self.wanted.wait():
+        while self._wanted.wait():
             sleep(LEAST_SECONDS)
-            recorder = self.recorder and self.recorder()
-            if recorder is None or recorder.over:
-                self.recorder = None
-                self.wanted.clear()
-            elif (stretch := recorder.now) is not None and perf_counter() > stretch.due:
-                stretch.late.append(True)
-            stretch = recorder = None
+            self.look()
 
 
 _timer = _Timer()
