@@ -38,6 +38,7 @@ from quadrants_lab.runtime.launch.plan import Live, Plan
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.widgets import model as V
+from quadrants_lab.widgets.html import seconds, size
 
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
@@ -86,15 +87,26 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     on several backends."""
     view = V.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
-    groups = _by_kernel(recorder)
+    groups, cost = _by_kernel(recorder), _cost(recorder)
     for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
         view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.times, recorder.past))
         if owner is owner.root or owner.root not in groups:  # it may only have run without derivatives
             RECORDED[owner.root] = view.kernels[-1]
-        view.kernels[-1].tapes = tapes
+        view.kernels[-1].tapes, view.kernels[-1].cost = tapes, cost
     _make_small(view)
     return view
+
+
+def _cost(recorder: Recorder) -> str:
+    """What the recording cost the cell, in words."""
+    took, cost, copies = recorder.took, recorder.cost, recorder.copies
+    share = f" of {seconds(took)} ({cost / took:.0%})" if took else ""
+    text = f"Recording took about {seconds(cost)}{share}: {recorder.launches:,} launches were noted, {copies.made} "
+    text += f"arrays ({size(copies.nbytes)}) copied; finding what is shown took {seconds(recorder.repeated)} more."
+    if any(record.plan.compiled.options.check_out_of_bound for record in recorder.records()):
+        text += " The time of a launch includes checks of its indices; --release leaves them out."
+    return text
 
 
 def _make_small(view: V.CellView) -> None:
