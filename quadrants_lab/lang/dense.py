@@ -26,7 +26,7 @@ from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
-from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
+from quadrants_lab.runtime.memory.memory import SHARED, WROTE, Memory, allocate
 
 
 class _Unplaced:
@@ -176,8 +176,15 @@ class Dense:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
-        if memory.watchers:
-            memory.before_write(key)
+        if memory.watchers or memory.recorded is not None:
+            with memory.writing():
+                if memory.noted is not None and not memory.watchers:
+                    memory.noted((WROTE, memory, (key, value)))
+                else:
+                    memory.before_write(key, value)
+                memory.put(key, value)
+                memory.after_write()
+            return
         memory.put(key, value)
         memory.version = memory.python_wrote = memory.version + 1
 
@@ -253,12 +260,11 @@ class Dense:
         if not isinstance(other, Dense):
             what = f"copy_from takes a field or an ndarray, not {type(other).__name__}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012")
-        values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
         else:
-            self.from_numpy(values)
+            self.from_numpy(other._live().values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         memory = self._live()
