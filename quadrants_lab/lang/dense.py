@@ -26,7 +26,7 @@ from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
-from quadrants_lab.runtime.memory.memory import SHARED, WROTE, Memory, allocate
+from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 
 class _Unplaced:
@@ -177,16 +177,10 @@ class Dense:
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
         if memory.watchers or memory.recorded is not None:
-            with memory.writing():
-                if memory.noted is not None and not memory.watchers:
-                    memory.noted((WROTE, memory, (key, value)))
-                else:
-                    memory.before_write(key, value)
-                memory.put(key, value)
-                memory.after_write()
-            return
-        memory.put(key, value)
-        memory.version = memory.python_wrote = memory.version + 1
+            memory.write_number(key, value)
+        else:
+            memory.put(key, value)
+            memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
         hint = "if a kernel is meant, put @qd.kernel above the function; in Python use to_numpy()"
