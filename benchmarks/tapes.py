@@ -14,9 +14,12 @@ RECORDED = Limit("a launch of a recorded program", 2.0, "us")
 TURNS = Limit("fields that take turns under a Tape: attributes that are swapped, over arguments", 2.0, "")
 MEMORY = Limit("mpm, 512 steps: kept with a tenth as budget, of what is kept without one", 0.1, "")
 TIME = Limit("mpm, 512 steps: time with that budget, of the time without one", 1.6, "")
+OVER = Limit("wave in place, 300 steps: the most kept with one of 14 budgets, of the budget", 1.0, "")
+AGAIN = Limit("wave in place, 300 steps: launches made again with one of them, over those of revolve", 1.5, "")
 LONG = Limit("wave in place, 128^2: 2,000 steps over 200", 11.0, "")
 VULKAN = Limit("Vulkan, 1,024 steps of 4,096 elements in two fields, value and gradient under a Tape", 1.0, "s")
-LIMITS = (APART, IN_PLACE, PAIR, RECORDED, TURNS, MEMORY, TIME, LONG, VULKAN)
+LIMITS = (APART, IN_PLACE, PAIR, RECORDED, TURNS, MEMORY, TIME, OVER, AGAIN, LONG, VULKAN)
+STATES = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 23, 50, 100, 300)
 LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
 
@@ -31,7 +34,7 @@ def measure() -> dict[str, float]:
     qd.init(arch=qd.cpu)
     pair, launch = pairs()
     found = {APART.name: taped / hand, IN_PLACE.name: again / hand, PAIR.name: 1e6 * pair, RECORDED.name: 1e6 * launch}
-    return found | turns() | budget() | lengths() | on_vulkan()
+    return found | turns() | budget() | revolve() | lengths() | on_vulkan()
 
 
 def waves() -> list[float]:
@@ -136,3 +139,25 @@ def budget() -> dict[str, float]:
     tenth = kept[everything] // 10
     whole, part = fastest(lambda: run(everything), lambda: run(tenth), times=1, rounds=3)
     return {MEMORY.name: kept[tenth] / kept[everything], TIME.name: part / whole}
+
+
+def revolve() -> dict[str, float]:
+    """Also writes out/budgets.txt: what each budget kept, and how many launches were made again beside revolve's."""
+    import quadrants_lab as qd
+    from benchmarks.cases.programs import InPlace
+    from quadrants_lab.runtime.tape.recomputation import repeats
+
+    qd.reset()
+    qd.init(arch=qd.cpu)
+    wave = InPlace(size=32, steps=300)
+    state = 2 * 4 * 32 * 32 + 4
+    lines = [f"{'budget':>9}{'kept':>9}{'made again':>12}{'revolve':>9}  a state is {state} bytes"]
+    over = again = 0.0
+    for states in STATES:
+        memory = int(states * state)
+        tape, best = wave.taped(memory), repeats(wave.steps + 1, memory // state)
+        lines.append(f"{memory:>9}{tape.kept_bytes:>9}{tape.made_again:>12}{best:>9}")
+        over, again = max(over, tape.kept_bytes / memory), max(again, tape.made_again / best)
+    (ROOT / "out").mkdir(exist_ok=True)
+    (ROOT / "out" / "budgets.txt").write_text("\n".join(lines) + "\n")
+    return {OVER.name: over, AGAIN.name: again}

@@ -89,18 +89,19 @@ class InPlace:
         self.step, self.measure = step, measure
         c.fill(1.0)
 
-    def taped(self) -> None:
+    def taped(self, memory: int | None = None) -> qd.ad.Tape:
         for x in (self.p, self.q):
             x.fill(0.0)
             x[self.size // 2, self.size // 2] = 1.0
         for x in (self.p, self.q, self.c):  # and not those of all programs of the process
             x.grad.fill(0.0)
-        with qd.ad.Tape(self.loss, clear_gradients=False):
+        with qd.ad.Tape(self.loss, clear_gradients=False, memory=memory) as tape:
             for _ in range(self.steps // 2):
                 self.step(self.p, self.q)
                 self.step(self.q, self.p)
             self.measure(self.p)
         qd.sync()
+        return tape
 
     def value(self) -> float:
         return float(self.c.grad.to_numpy().sum())

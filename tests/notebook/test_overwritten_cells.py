@@ -106,6 +106,20 @@ def test_a_pane_tells_what_a_tape_kept(cell, shell, options, loss) -> None:
     assert "it overwrites what its own gradient reads" in static_html(view)
 
 
+def test_a_pane_tells_what_a_budget_kept_and_made_again(cell, shell) -> None:
+    launches = "\nwith qd.ad.Tape(y, memory=100) as tape:\n    for _ in range(9):\n        in_place()"
+    result, text = cell("%%qdkernel\n" + IN_PLACE.replace("\nin_place()", launches))
+    assert result.success, text
+    tape, view = shell.user_ns["tape"], show(shell.user_ns["in_place"]).view
+    assert [report.steps for report in view.kernels[0].tapes] == [tape.report.steps]
+    assert tape.kept_bytes == tape.report.kept_bytes <= 100
+    assert tape.made_again == tape.report.made_again == sum(step.times for step in tape.report.steps) > 8
+    title = f"9 steps: at most {tape.kept_bytes} bytes kept, {tape.made_again} steps made again, budget 100 bytes"
+    pane = render(view, "0/tape")
+    assert title in pane
+    assert "in the end all steps are, to leave memory as it was" in pane
+
+
 def test_the_report_of_a_tape_that_kept_nothing_is_a_sentence(cell, shell) -> None:
     made = "qd.ad.Tape(qd.field(float, (), needs_grad=True), memory=9)"
     result, text = cell(f"with {made} as tape:\n    pass\ntape.report")
