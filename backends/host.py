@@ -19,9 +19,11 @@ class Block:
         self._array = zeros((nbytes,), np.uint8)
         self.address: int = self._array.ctypes.data
         self.view: memoryview = self._array.data
+        self.words: memoryview = self.view[: nbytes & -8].cast("q")
 
     def word(self, offset: int) -> int:
-        return int(_WORD.unpack_from(self.view, offset)[0])
+        value: int = self.words[offset >> 3]
+        return value
 
     def set_word(self, offset: int, value: int) -> None:
         _WORD.pack_into(self.view, offset, value)

@@ -29,7 +29,7 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
     repeats their last launches on these backends and compares the results. ``page``: writes all of it to this file
     instead."""
     from quadrants_lab.notebook.compare import compare, tables
-    from quadrants_lab.runtime.record.records import recording
+    from quadrants_lab.runtime.record.recorder import recording
 
     for name in arches:
         if name not in names():

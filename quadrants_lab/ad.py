@@ -30,9 +30,8 @@ from quadrants_lab.runtime.interop.arrays import adopt
 from quadrants_lab.runtime.interop.gradients import settle_argument
 from quadrants_lab.runtime.interop.tensors import torch_tensor
 from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, unwatched, watch
+from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS, open_recording, unwatched, watch
 from quadrants_lab.runtime.memory.memory import THREAD, TIMES
-from quadrants_lab.runtime.record.records import Recorder
 from quadrants_lab.runtime.tape.program import Program
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import Report, report
@@ -191,9 +190,9 @@ class Tape:
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
         self._report = report(self._launches)
-        for observer in OBSERVERS.get():
-            if isinstance(observer, Recorder):
-                observer.tapes[self.loss._memory.serial] = self._report
+        recorder = open_recording()
+        if recorder is not None:
+            recorder.tapes[self.loss._memory.serial] = self._report
 
     def insert(self, func: Callable[..., Any], args: Sequence[Any]) -> None:
         """Records a call, made outside of this Tape, of a function that is decorated with `grad_replaced`."""

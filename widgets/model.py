@@ -378,6 +378,7 @@ class KernelView:
     launches: list[LaunchView] = field(default_factory=list)
     steps: StepsView | str = ""  # a str says why there are none
     tapes: list[Report] = field(default_factory=list)  # of the whole cell
+    cost: str = ""  # what recording the whole cell cost, in words
     edits: list[EditView] = field(default_factory=list)  # the runs of its cell, the current one last
     devices: Callable[[], list[tuple[str, str]]] | None = None  # gives (backend, its devices or why it has none)
     heap: tuple[int, int] = (0, 0)  # of the launch's stacks: its bytes, and for how many iterations at a time

@@ -22,7 +22,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     match rest:
         case [n] if n.isdigit() and int(n) < len(view.launches) and (later := view.launches[int(n)].roofline):
             return roofline(later.make())
-    return "".join(launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches))
+    cost = f'<p class="foot">{esc(view.cost)}</p>' if view.cost else ""
+    return "".join(launch(x, f"{prefix}/{n}") for n, x in enumerate(view.launches)) + cost
 
 
 def launch(view: LaunchView, request: str = "") -> str:

@@ -33,6 +33,7 @@ from quadrants_lab.ir.options import CompileOptions
 
 _KEPT = struct.Struct("=q?")  # lanes, releases_gil
 LINE = 64  # bytes of a cache line; stacks begin at multiples of it
+_LAUNCH = L.LAUNCH >> 3
 _MOST_IN_LANES = 1 << 26  # bytes of adstacks beyond which workers run fewer iterations side by side
 
 
@@ -171,7 +172,8 @@ class CpuFrame(Frame):
 
     @property
     def launch_number(self) -> int:
-        return self._block.word(L.LAUNCH)
+        number: int = self._block.words[_LAUNCH]
+        return number
 
     @launch_number.setter
     def launch_number(self, number: int) -> None:

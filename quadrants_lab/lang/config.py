@@ -29,7 +29,7 @@ from quadrants_lab.lang import arch as A
 from quadrants_lab.lang.missing import closest
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.backend import backend
-from quadrants_lab.runtime.launch.observe import OBSERVERS
+from quadrants_lab.runtime.launch.observe import OBSERVERS, open_recording
 from quadrants_lab.runtime.session import Settings
 
 
@@ -221,7 +221,7 @@ class AnotherSession:
 
     def __enter__(self) -> AnotherSession:
         profiler = import_module("quadrants_lab.profiler")
-        if not all(isinstance(o, profiler.Profile) for o in OBSERVERS.get()):
+        if open_recording() is not None or not all(isinstance(o, profiler.Profile) for o in OBSERVERS.get()):
             raise QuadrantsRuntimeError(
                 "a session cannot begin under a Tape or a recorder, which records one session only",
                 code="QL2004",

@@ -175,10 +175,11 @@ class Dense:
             value = self._element(value)
         if key.__class__ is not int or not 0 <= key < self._length:
             key = self._index(key)
-        if memory.watchers:
-            memory.before_write(key)
-        memory.put(key, value)
-        memory.version = memory.python_wrote = memory.version + 1
+        if memory.watchers or memory.recorded is not None:
+            memory.write_number(key, value)
+        else:
+            memory.put(key, value)
+            memory.version = memory.python_wrote = memory.version + 1
 
     def __iter__(self) -> NoReturn:
         hint = "if a kernel is meant, put @qd.kernel above the function; in Python use to_numpy()"
@@ -252,12 +253,11 @@ class Dense:
         if not isinstance(other, Dense):
             what = f"copy_from takes a field or an ndarray, not {type(other).__name__}"
             raise QuadrantsRuntimeTypeError(what, code="QL2012")
-        values = other._live().values()
         same = (self.shape, self.element_shape) == (other.shape, other.element_shape)
         if same and self.dtype.is_float and other.dtype.is_float and (OBSERVERS.get() or MODE.get() == "dual"):
             Dense.copy_by_launch(self, other)
         else:
-            self.from_numpy(values)
+            self.from_numpy(other._live().values())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         memory = self._live()

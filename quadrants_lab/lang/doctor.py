@@ -84,6 +84,7 @@ def _checked(
                 stale = [c for c in map(_stale_cause, warned.values()) if c is not None]
                 causes += why_not_ours(name, *left[name], launches, loss, stale)
                 x.grad._memory.put(..., left[name][0])
+                x.grad._memory.version += 1
         elif not report.says:
             say("whether a value goes through Python")
             by_launches = {name: x for name, x in fields.items() if id(x._memory) not in from_python}

@@ -149,10 +149,13 @@ class Entry:
     def fill(self, val: Any) -> None:
         memory, active = self.field._live(), self.field._active_mask()
         element = self.field._element(val, whole=True)
-        where: Any = (... if active is None else active.reshape(self.field.shape), *self.at)
-        memory.before_write((..., *self.at))
-        memory.put(where, element)
-        memory.after_write()
+        where: Any = (..., *self.at)
+        with memory.writing():
+            if active is not None:
+                element = np.where(active.reshape(self.field.shape), element, memory.values()[where])
+            memory.before_write(where, element)
+            memory.put(where, element)
+            memory.after_write()
 
     def to_numpy(self, dtype: Any = None) -> npt.NDArray[Any]:
         """A copy of the data, of ``dtype`` if one is given."""

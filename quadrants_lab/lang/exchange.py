@@ -23,7 +23,7 @@ def shared(memory: Memory) -> npt.NDArray[Any]:
             f"no zero-copy: the memory belongs to a session on {memory.session.settings.backend}; copy=True copies"
         )
     if not memory.foreign:
-        memory.before_write(SHARED)
+        memory.before_write(SHARED, None)
         memory.foreign = memory.session.exported = True
     return memory.array
 

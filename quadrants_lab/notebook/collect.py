@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,7 +22,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.lang.kernel import Kernel
 from quadrants_lab.notebook.backends import Backends, lines
 from quadrants_lab.notebook.code_process import LOWERED, Job, make_code, process
-from quadrants_lab.notebook.compare import MODES, NOT_KEPT, Compared, place
+from quadrants_lab.notebook.compare import MODES, NOT_KEPT, ROUNDED, Compared, place
 from quadrants_lab.notebook.roofline import roofline_of
 from quadrants_lab.notebook.stepping import steps_view
 from quadrants_lab.notebook.values import array_view, number, results
@@ -34,9 +35,11 @@ from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.gradient.plan import GradientPlan
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+from quadrants_lab.runtime.record.recorder import Recorder, Times
+from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.record.schedule import sentences
 from quadrants_lab.widgets import model as V
+from quadrants_lab.widgets.html import seconds, size
 
 MOST_ELEMENTS = 2000  # of an array that size expressions read and that is sent to the browser
 MOST_STATEMENTS = 300  # of a kernel whose code is made at once
@@ -85,15 +88,26 @@ def cell_view(title: str, recorder: Recorder, compared: Compared | None = None) 
     on several backends."""
     view = V.CellView(title, [])
     tapes = [report for made in recorder.tapes.values() if (report := made()).steps]
-    groups = _by_kernel(recorder)
+    groups, cost = _by_kernel(recorder), _cost(recorder)
     for owner, of_kernel in groups.items():
         plans = {m: r.plan for m, r in of_kernel.items()}
-        view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.earlier, recorder.past))
+        view.kernels.append(kernel_view(plans, of_kernel, compared or {}, recorder.times, recorder.past))
         if owner is owner.root or owner.root not in groups:  # it may only have run without derivatives
             RECORDED[owner.root] = view.kernels[-1]
-        view.kernels[-1].tapes = tapes
+        view.kernels[-1].tapes, view.kernels[-1].cost = tapes, cost
     _make_small(view)
     return view
+
+
+def _cost(recorder: Recorder) -> str:
+    """What the recording cost the cell, in words."""
+    took, cost, copies = recorder.took, recorder.cost, recorder.copies
+    share = f" of {seconds(took)} ({cost / took:.0%})" if took else ""
+    text = f"Recording took about {seconds(cost)}{share}: {recorder.launches:,} launches were noted, {copies.made} "
+    text += f"arrays ({size(copies.nbytes)}) copied; finding what is shown took {seconds(recorder.repeated)} more."
+    if any(record.plan.compiled.options.check_out_of_bound for record in recorder.records()):
+        text += " The time of a launch includes checks of its indices; --release leaves them out."
+    return text
 
 
 def _make_small(view: V.CellView) -> None:
@@ -114,7 +128,7 @@ def kernel_view(
     plans: Mapping[str, Plan],
     records: Mapping[str, LaunchRecord],
     compared: Compared,
-    earlier: Sequence[LaunchRecord] = (),
+    times: Mapping[int, Times] = MappingProxyType({}),
     past: Iterable[LaunchRecord] = (),
 ) -> V.KernelView:
     """The view of one kernel: ``plans`` and ``records`` by mode (a key of `MODES`), at least one plan."""
@@ -126,7 +140,8 @@ def kernel_view(
         view.code[MODES[mode]] = _stages(plan, file)
         if mode in records:
             record = records[mode]
-            view.launches.append(launch_view(record, compared.get(record.number, []), earlier))
+            timed = times.get(id(record.plan.compiled))
+            view.launches.append(launch_view(record, compared.get(record.number, []), timed))
     view.steps = steps_view(records, file, past)
     gradient = plans.get("reverse") or plans.get("both")
     if isinstance(gradient, GradientPlan):
@@ -268,26 +283,24 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def _times(record: LaunchRecord, earlier: Sequence[LaunchRecord]) -> list[tuple[str, float]]:
+def _times(record: LaunchRecord, times: Times | None) -> list[tuple[str, float]]:
     """The times of compilation, if that was in the cell, and of launches, all by one clock."""
     clock = record.plan.compiled.clock
-    alike = [n for n in earlier if n.plan.compiled is record.plan.compiled and not n.failed]
-    launches = [*alike, record]
-    first, warm = [n.seconds for n in launches if n.first], [n.seconds for n in launches if not n.first]
+    first, warm = (None, ()) if times is None else (times.first, times.warm)
     rows = []
-    if first:
+    if first is not None:
         rows = [("front end", clock.front), ("passes and checks", clock.passes), ("machine code", clock.code)]
-        rows += [("driver", clock.driver), ("first launch", first[-1])]
+        rows += [("driver", clock.driver), ("first launch", first)]
     if warm:
         launches_said = f"median of {len(warm)} warm launches" if len(warm) > 1 else "warm launch"
         rows.append((launches_said, median(warm)))
-    if first:
-        rows.append(("compiled and first launched in", clock.whole + first[-1]))
+    if first is not None:
+        rows.append(("compiled and first launched in", clock.whole + first))
     return rows
 
 
 def launch_view(
-    record: LaunchRecord, compared: Sequence[V.BackendRun] = (), earlier: Sequence[LaunchRecord] = ()
+    record: LaunchRecord, compared: Sequence[V.BackendRun] = (), timed: Times | None = None
 ) -> V.LaunchView:
     """The arguments and arrays of a launch: results first, then what was only read."""
     plan = record.plan
@@ -303,8 +316,8 @@ def launch_view(
         arrays.append(array_view(name, buffers[name].dtype, array, "read"))
     mode = MODES[record.mode] + (" (failed)" if record.failed else "")
     lost = record.inputs is None or record.outputs is None
-    notes = [("data", NOT_KEPT)] if lost else []
-    times = _times(record, earlier)
+    notes = [("data", NOT_KEPT)] if lost else [("data", ROUNDED)] if record.rounded else []
+    times = _times(record, timed)
     warm = next((seconds for name, seconds in times if "warm" in name), record.seconds)
     near = None if record.failed else roofline_of(record, warm)
     return V.LaunchView(

@@ -19,6 +19,10 @@ from quadrants_lab.widgets.terminal import drawn
 
 Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
 MODES = {"forward": "forward", "dual": "forward mode", "reverse": "gradient", "both": "value and gradient"}
+ROUNDED = (
+    "launches before it were repeated to find what it read: threads add to an element in any order, so last digits may "
+    "differ"
+)
 NOT_KEPT = "its data was not kept: it takes more than the memory set aside for records"
 
 APART = "in the cell only iterations that push had stacks, and ran apart; here, and on the others, all have them"

@@ -28,12 +28,14 @@ from quadrants_lab.runtime.check.recording import touched
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.launch.plan import Plan
-from quadrants_lab.runtime.record.records import LaunchRecord, Recorder, recording
+from quadrants_lab.runtime.record.recorder import Recorder, recording
+from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.runtime.tape.recorder import Launches
 from quadrants_lab.runtime.tape.report import report
 
 if TYPE_CHECKING:
     from quadrants_lab.notebook.options import CellOptions
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 TIMED_SECONDS = 0.2
 MOST_TIMED = 1000
@@ -68,7 +70,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     """
     __tracebackhide__ = True
     ensure_session(options)
-    launches = Launches(repeatable=options.check)
+    launches = CellLaunches(repeatable=options.check)
     checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
     with session.checking(*checks), recording(compiling=progress.trace) as recorder, remembered(recorder):
@@ -81,7 +83,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
             run_body(cell, namespace)
             return Outcome(run_last(cell, namespace), recorder)
         value, pending = None, True
-        with watch(NoGradients()), watch(launches):
+        with watch(launches):
             run_body(cell, namespace)
             if not recorder.launches or calls(cell, namespace, (Kernel, BoundKernel)):
                 value, pending = run_last(cell, namespace), False
@@ -101,12 +103,28 @@ class NoGradients(Observer):
     """An observer that refuses launches of gradients, because ``--grad`` runs them after the cell."""
 
     def before(self, plan: Plan, args: tuple[Any, ...]) -> None:
-        if plan.owner.mode == "reverse":
-            raise QuadrantsRuntimeError(
-                f"the gradient of {plan.kernel.name} ran in a cell with --grad, which runs the gradients itself",
-                code="QL0704",
-                help=f"drop the call of {plan.kernel.name}.grad(), or the qd.ad.Tape that makes it; or drop the option",
-            )
+        _refuse_gradient(plan.owner)
+
+
+class CellLaunches(Launches):
+    """The launches of a cell with ``--grad``. As the only observer it can launch in the fast way."""
+
+    def again(self, dispatcher: Dispatcher, args: tuple[Any, ...]) -> Any:
+        _refuse_gradient(dispatcher)
+        return super().again(dispatcher, args)
+
+    def before(self, plan: Plan, args: tuple[Any, ...]) -> Any:
+        _refuse_gradient(plan.owner)
+        return super().before(plan, args)
+
+
+def _refuse_gradient(dispatcher: Dispatcher) -> None:
+    if dispatcher.mode == "reverse":
+        raise QuadrantsRuntimeError(
+            f"the gradient of {dispatcher.name} ran in a cell with --grad, which runs the gradients itself",
+            code="QL0704",
+            help=f"drop the call of {dispatcher.name}.grad(), or the qd.ad.Tape that makes it; or drop the option",
+        )
 
 
 class NothingNew(Observer):

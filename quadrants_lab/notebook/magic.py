@@ -28,7 +28,7 @@ from quadrants_lab.notebook.stepping import add_findings, stepper
 from quadrants_lab.notebook.sweep import pictures
 from quadrants_lab.runtime.backend import available, names
 from quadrants_lab.runtime.check.report import Report
-from quadrants_lab.runtime.record.records import Recorder
+from quadrants_lab.runtime.record.recorder import Recorder
 from quadrants_lab.runtime.tape import report as tape
 from quadrants_lab.widgets.html import esc, seconds
 from quadrants_lab.widgets.static import inlined

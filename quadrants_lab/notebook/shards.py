@@ -21,7 +21,7 @@ from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.inspection import Inspection
 from quadrants_lab.notebook.saved import Saved, contents
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import CellView
 
 PAUSE = 0.25  # seconds between two updates

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from threading import Event, Lock
 from time import monotonic
 
@@ -21,6 +20,7 @@ from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.interpret.interpreter import Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import trace_iteration
+from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.launch_data import launch_data
 from quadrants_lab.runtime.record.records import LaunchRecord
 from quadrants_lab.widgets import model as V
@@ -40,34 +40,40 @@ def steps_view(records: Mapping[str, LaunchRecord], file: str, past: Iterable[La
         return "none of its launches was recorded: launch it in a %%qdkernel cell"
     owners = [r.plan.owner for r in records.values()]
     launches = [*(r for r in past if r.plan.owner in owners), *records.values()]
-    steps = {(r.launch, r.mode): _Launch(r, file).steps() for r in launches}
+    kernels = {plan: _Kernel(plan, file) for plan in {r.plan for r in launches}}
+    steps = {(r.launch, r.mode): _Launch(r, kernels[r.plan]).steps() for r in launches}
     return V.StepsView([steps[key] for key in sorted(steps)], sorted(steps).index((record.launch, record.mode)))
 
 
-class _Launch:
-    """Makes the steps of a launch from its kernel and data."""
+class _Kernel:
+    """What the steps of all launches of a plan have in common. ``at``: the number of the task that is shown first."""
 
-    def __init__(self, record: LaunchRecord, file: str) -> None:
-        plan = record.plan
-        self.kernel, self.file, self.mode = plan.kernel, file, MODES[record.mode]
-        self.number = record.launch
-        self.launch = launch_data(record)
+    def __init__(self, plan: Plan, file: str) -> None:
+        self.kernel, self.file = plan.kernel, file
         self.tasks = [t for t in self.kernel.body if isinstance(t, N.Offload)]
         self.compilers = added_names(plan.compiled.source.node)
-        self.known: dict[_Key, V.StepTrace] = {}
-        self.lock = Lock()
-
-    def steps(self) -> V.LaunchSteps:
-        titles = [_title(n, t, self.tasks, self.file) for n, t in enumerate(self.tasks)]
-        first = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))
-        return V.LaunchSteps(self.number, self.mode, titles, self.make, first, partial(self.task_of, first))
+        self.titles = [_title(n, t, self.tasks, file) for n, t in enumerate(self.tasks)]
+        self.at = self.first(lambda s: isinstance(s, N.AdStackAlloca), self.first(lambda s: s.adjoint_of != N.NO_ID))
 
     def first(self, test: Callable[[N.Stmt], bool], otherwise: int = 0) -> int:
         """The number of the first task with such a statement."""
         return next((n for n, t in enumerate(self.tasks) if any(test(s) for s in walk(t.body))), otherwise)
 
-    def task_of(self, first: int, line: int) -> int:
-        return self.first(lambda s: V.span_line(s.span, self.file) == line, first)
+    def task_of(self, line: int) -> int:
+        return self.first(lambda s: V.span_line(s.span, self.file) == line, self.at)
+
+
+class _Launch:
+    """Makes the steps of a launch from its kernel and data."""
+
+    def __init__(self, record: LaunchRecord, of: _Kernel) -> None:
+        self.of, self.number, self.mode = of, record.launch, MODES[record.mode]
+        self.launch = launch_data(record)
+        self.known: dict[_Key, V.StepTrace] = {}
+        self.lock = Lock()
+
+    def steps(self) -> V.LaunchSteps:
+        return V.LaunchSteps(self.number, self.mode, self.of.titles, self.make, self.of.at, self.of.task_of)
 
     def make(self, task: int, lane: str, where: str = "") -> V.StepTrace:
         key = task, lane, where
@@ -85,12 +91,13 @@ class _Launch:
         return trace
 
     def follow(self, task: int, lane: str, where: str, stop: Callable[[], bool] = lambda: False) -> V.StepTrace:
-        if task >= len(self.tasks):
-            raise QuadrantsRuntimeError(f"this launch of kernel {self.kernel.name} has no task", code="QL0707")
-        stacks = [s.id for s in stack_allocas(self.kernel) if any(s is t for t in self.tasks[task].body)]
-        at = self.kernel.body.index(self.tasks[task])
-        window = trace_iteration(self.launch, at, _lane(lane), wanted(where, self.file, stacks), stop)
-        return step_trace(self.kernel, window, self.file, self.compilers)
+        kernel, tasks, file = self.of.kernel, self.of.tasks, self.of.file
+        if task >= len(tasks):
+            raise QuadrantsRuntimeError(f"this launch of kernel {kernel.name} has no task", code="QL0707")
+        stacks = [s.id for s in stack_allocas(kernel) if any(s is t for t in tasks[task].body)]
+        at = kernel.body.index(tasks[task])
+        window = trace_iteration(self.launch, at, _lane(lane), wanted(where, file, stacks), stop)
+        return step_trace(kernel, window, file, self.of.compilers)
 
     def keep(self, key: _Key, trace: V.StepTrace) -> None:
         with self.lock:  # threads make windows, too

@@ -89,6 +89,7 @@ class Session:
         self.ended_error: Callable[[str], QuadrantsRuntimeError] = ended
         self.fast_paths: WeakSet[Any] = WeakSet()
         self.suspended: list[Callable[[], None]] = []
+        self.set_aside: list[list[Callable[[], None]]] = []  # what was `suspended` before `other_fast_paths`
         self.fields, self.differentiable, self.plans = Members(), Members(), Members()
         self.placements = self.tapes = self.unreachable = 0
         self.taping: list[Any] = []
@@ -153,7 +154,8 @@ class Session:
         for path in list(self.fast_paths):
             path.forget()
         self.fast_paths.clear()
-        self.suspended.clear()
+        for paths in (self.suspended, *self.set_aside):
+            paths.clear()
 
     def suspend_fast_paths(self) -> None:
         with self.lock:
@@ -165,6 +167,21 @@ class Session:
             resumed, self.suspended = self.suspended, []
             for resume in resumed:
                 resume()
+
+    @contextmanager
+    def other_fast_paths(self) -> Iterator[None]:
+        """Within the with there are other fast paths than before and after it. Those from before stay suspended."""
+        with self.lock:
+            self.suspend_fast_paths()
+            before, self.suspended = self.suspended, []
+            self.set_aside.append(before)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.suspend_fast_paths()
+                self.set_aside.remove(before)
+                self.suspended = before
 
     def end(self) -> None:
         """Waits for all launches and ends the session; raises errors of launches that nobody has waited for."""
@@ -261,6 +278,11 @@ def stop() -> None:
         with _exchanging:
             if _default is before:
                 _default = None
+
+
+def all_plans() -> list[Any]:
+    """The plans of all sessions that are not freed."""
+    return [plan for session in list(_sessions) for plan in list(session.plans)]
 
 
 def default() -> Session | None:

@@ -115,7 +115,7 @@ def test_a_gradient_that_changes_memory_finds_it_as_it_was(put) -> None:
 
 def test_an_observer_finds_memory_as_it_was() -> None:
     """What it sees of the launches is what they read."""
-    from quadrants_lab.runtime.record.records import recording
+    from quadrants_lab.runtime.record.recorder import recording
     with recording() as records:
         program(fields, of_fields)
         record = next(r for r in records.records() if r.mode == "reverse" and r.kernel == "fields")

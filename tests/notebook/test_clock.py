@@ -10,8 +10,8 @@ from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.runtime.compile import compile as compiling
 from quadrants_lab.runtime.launch import dispatch
 from quadrants_lab.runtime.launch.observe import Observer, watch
-from quadrants_lab.runtime.record import records
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record import recorder as recording_module
+from quadrants_lab.runtime.record.recorder import recording
 
 PARTS = ["front end", "passes and checks", "machine code", "driver", "first launch"]
 
@@ -75,7 +75,7 @@ def test_passes_are_timed_where_they_ran_and_not_again(launches, monkeypatch):
 
 def test_the_whole_is_read_off_the_same_clock(launches, monkeypatch):
     clock = Ticks()
-    for module in (compiling, dispatch, records):
+    for module in (compiling, dispatch, recording_module):
         monkeypatch.setattr(module, "perf_counter", clock)
     wave, _ = launches
     with recording() as recorder:
@@ -100,7 +100,7 @@ class Slow(Observer):
 
 def test_a_launch_takes_no_longer_because_a_tape_copies_what_it_overwrites(launches, monkeypatch):
     clock = Ticks()
-    monkeypatch.setattr(records, "perf_counter", clock)
+    monkeypatch.setattr(recording_module, "perf_counter", clock)
     wave, _ = launches
     with recording() as recorder, watch(Slow(clock)):
         wave()

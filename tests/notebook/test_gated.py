@@ -6,7 +6,7 @@ import quadrants_lab as qd
 from quadrants_lab.notebook import show
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.compare import compare
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.panes import render
 
 

@@ -19,7 +19,7 @@ from quadrants_lab.notebook.stepping import add_findings
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.report import Report
 from quadrants_lab.runtime.interpret import interpreter_trace
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 
 pytestmark = [pytest.mark.browser, pytest.mark.needs("chromium")]
 OUT = Path(__file__).resolve().parents[2] / "out" / "browser"

@@ -11,7 +11,7 @@ import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.roofline import FUNCTION, MOST_STEPS, limits, roofline, sizes_of, work_of
 from quadrants_lab.runtime.record.launch_data import launch_data
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import ONLY_READY, NotReady
 from quadrants_lab.widgets.pack import small_answers
 from quadrants_lab.widgets.panes import render

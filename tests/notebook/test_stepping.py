@@ -15,7 +15,7 @@ from quadrants_lab.notebook import magic, show
 from quadrants_lab.notebook.collect import cell_view
 from quadrants_lab.notebook.stepping import add_findings
 from quadrants_lab.runtime.interpret import interpreter_trace
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import ONLY_READY, CellView, NotReady, StepTrace
 from quadrants_lab.widgets.pack import answers, small_answers
 from quadrants_lab.widgets.panes import render, shape

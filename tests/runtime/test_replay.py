@@ -8,7 +8,7 @@ import quadrants_lab as qd
 from quadrants_lab.ir.sizeexpr import SizeConst
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.backend import available, names
-from quadrants_lab.runtime.record.records import recording
+from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.runtime.record.replay import replay, shadow
 
 HERE = [name for name in names() if available(name).runs]

@@ -14,7 +14,8 @@ from quadrants_lab.runtime.interpret import interpreter_trace as steps, partial
 from quadrants_lab.runtime.interpret.interpreter_trace import PastState, TraceWindow, trace_iteration
 from quadrants_lab.runtime.record import records
 from quadrants_lab.runtime.record.launch_data import launch_data
-from quadrants_lab.runtime.record.records import LaunchRecord, recording
+from quadrants_lab.runtime.record.recorder import recording
+from quadrants_lab.runtime.record.records import LaunchRecord
 
 
 def recorded(launch: Any, *kernels: Any) -> list[LaunchRecord]:

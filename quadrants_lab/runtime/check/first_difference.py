@@ -28,7 +28,7 @@ from quadrants_lab.runtime.check.windows import Windows, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Lane
 from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
 from quadrants_lab.runtime.launch.observe import watch
-from quadrants_lab.runtime.record.records import LaunchRecord, Recorder
+from quadrants_lab.runtime.record.records import Copier, LaunchRecord
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.tangent import Tangents
@@ -180,15 +180,15 @@ class _Writer:
         name = next((n for n, m in plan.memories(args).items() if m is self.grad), "")
         if self.at != self.found.last + 1 or name not in plan.writes:
             return None
-        recorder = Recorder()
-        return name, recorder, recorder.before(plan, args)
+        copier = Copier()
+        return name, copier, copier.before(plan, args)
 
     def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
         if token is None:
             return
-        name, recorder, mine = token
-        recorder.after(plan, args, mine, failed)
-        record, at = mine[0], self.element.index
+        name, copier, record = token
+        copier.after(plan, args, record, failed)
+        at = self.element.index
         if record.inputs is None or record.outputs is None:
             raise StopReplay
         if record.inputs[name][at] != record.outputs[name][at] or self.found.step.launch is not None:

@@ -22,7 +22,7 @@ from quadrants_lab.runtime.check.windows import Windows, draws_random, lane_of
 from quadrants_lab.runtime.interpret.interpreter import Env, Lane, interpret
 from quadrants_lab.runtime.interpret.interpreter_trace import StopReplay
 from quadrants_lab.runtime.launch.observe import watch
-from quadrants_lab.runtime.record.records import Arrays, LaunchRecord, Recorder
+from quadrants_lab.runtime.record.records import Arrays, Copier, LaunchRecord
 from quadrants_lab.runtime.record.replay import shadow
 
 if TYPE_CHECKING:
@@ -47,22 +47,17 @@ _WHY: dict[str, tuple[str, str]] = {  # operation -> why its value or slope is n
 }
 
 
-class _Watch(Recorder):
-    """Records each launch, and ends the run at the first one that makes a nonfinite value from finite ones."""
+class _Watch(Copier):
+    """Ends the run at the first launch that makes a nonfinite value from finite ones, which is ``found`` then."""
 
-    record: LaunchRecord | None = None
+    found: LaunchRecord | None = None
 
-    def before(self, plan: Plan, args: tuple[Any, ...]) -> tuple[LaunchRecord, float]:
-        self.last.clear()  # so that each launch has all of the memory for its copies
-        return super().before(plan, args)
-
-    def after(self, plan: Plan, args: tuple[Any, ...], token: Any, failed: bool) -> None:
+    def after(self, plan: Plan, args: tuple[Any, ...], token: LaunchRecord, failed: bool) -> None:
         super().after(plan, args, token, failed)
-        record = token[0]
-        before = record.inputs or {}
-        for name, left in (record.outputs or {}).items():
+        before = token.inputs or {}
+        for name, left in (token.outputs or {}).items():
             if left.dtype.kind == "f" and (~np.isfinite(left) & np.isfinite(before.get(name, 0.0))).any():
-                self.record = record
+                self.found = token
                 raise StopReplay
 
 
@@ -71,7 +66,7 @@ def first_nonfinite(run: Callable[[], None], of: Launches | None = None) -> Caus
     watcher = _Watch()
     with suppress(StopReplay), watch(watcher):
         run()
-    record = watcher.record
+    record = watcher.found
     if record is None:
         return None
     event = None if record.inputs is None else origin(record)

@@ -102,7 +102,7 @@ class Tangents:
     def _launch(self, plan: Plan, args: tuple[Any, ...], number: int) -> None:
         _, executable = self._compiled(plan.compiled)
         record, kernel, memories = self.record(plan, args, number)
-        add_scratch(record, kernel, self.session, memories)
+        add_scratch(record.scalars, kernel, self.session, memories)
         launch(record, frame_of(record, executable, kernel, self.session, memories), self.session)
 
     def record(

@@ -103,7 +103,7 @@ class Windows:
         for b in buffers.values():
             if b.kind == "field" and b.name not in self.memories:
                 self.memories[b.name] = allocate(session, b.dtype, b.shape or ())
-        add_scratch(record, self.kernel, session, self.memories)
+        add_scratch(record.scalars, self.kernel, session, self.memories)
         self.restore(arrays)
 
     def _frame(self) -> Frame:

@@ -194,6 +194,7 @@ class GradientPlan(Plan):
                 raise self.aliased(shared, grad)
             sums = allocate(self.session, memory.dtype, memory.operand.shape)
             self.unbind.append(partial(_add, memory, sums))
+            self.summed = True
             memory = sums
         super().bind_gradient(grad, memory)
 

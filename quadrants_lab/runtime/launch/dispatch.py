@@ -89,7 +89,7 @@ class Dispatcher:
         self.gradient: Dispatcher | None = None  # of a forward kernel, the dispatcher of its gradient
         self.forward: Dispatcher | None = None  # of a gradient, the dispatcher of its kernel
         self.kept: KeptBuffers | None = None  # of a gradient: buffers that its launch kept; None for the last launch
-        self.replays = 0  # of a gradient: the number of the launch whose random draws it repeats; 0 for the last launch
+        self.replays = 0  # the number of the launch that is repeated, or whose gradient it is; 0 for the last launch
         self.constant = False  # results have no derivative
         self.second = False  # a kernel that also computes tangents, to be differentiated twice, or the gradient of one
         self.graph = False  # a launch starts as one graph where the device has graphs
@@ -382,7 +382,7 @@ class Dispatcher:
                     code="QL2048",
                     help="pass a copy of it",
                 )
-        return plan.launch_slowly(args)
+        return plan.slowly(*args)
 
 
 def refuse(*args: Any) -> Any:

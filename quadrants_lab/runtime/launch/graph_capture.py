@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from quadrants_lab.runtime.launch.observe import open_recording
 from quadrants_lab.runtime.session import Session
 
 _AFTER = 3  # equal runs before a capture
@@ -22,9 +23,9 @@ class GraphCapture:
 
     def start(self, ready: Callable[[], Callable[[], None]], arguments: Arguments) -> bool:
         """Starts the launches of ``ready()()``; False, with nothing done, where they have not been repeated often
-        enough with equal arguments, or the device cannot capture them. ``ready`` itself allocates memory,
-        uncaptured."""
-        if self.capture is None:
+        enough with equal arguments, the device cannot capture them, or they are recorded. ``ready`` itself allocates
+        memory, uncaptured."""
+        if self.capture is None or open_recording() is not None:
             return False
         self.times += 1
         if self.times < _AFTER:

@@ -1,8 +1,12 @@
-"""Observers of launches: tapes and recorders. Without one, a launch costs nothing more."""
+"""Observers of launches, and recordings. Without one, a launch costs nothing more.
+
+An observer, such as a Tape, is called before and after each launch, and no launch takes the fast path. A recording
+replaces the functions by which plans launch (`Plan.record`), so that launches, those of a Tape too, stay fast in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -28,13 +32,28 @@ class Observer(Protocol):
         return None
 
 
+class Recording(Protocol):
+    """``launch`` stands for ``how``, one of the functions of a plan that launch it, which it calls. ``pause`` is called
+    before launches that it does not see. ``tapes``: serial of the memory of a loss -> function that makes the report of
+    the last Tape over it."""
+
+    tapes: dict[int, Callable[[], Any]]
+
+    def launch(self, plan: Plan, how: Callable[..., Any], *args: Any) -> Any: ...
+
+    def pause(self) -> None: ...
+
+
 OBSERVERS: ContextVar[tuple[Observer, ...]] = ContextVar("quadrants_lab_observers", default=())
 MODE: ContextVar[str] = ContextVar("quadrants_lab_mode", default="forward")
 CONSTANT: ContextVar[bool] = ContextVar("quadrants_lab_constant", default=False)
 # True while a Tape runs gradients: it has restored the memory that they read, though versions have grown
 PUT_BACK: ContextVar[bool] = ContextVar("quadrants_lab_put_back", default=False)
-# contexts, in all threads, in which no fast paths may be installed; Python switches threads neither within += nor -=
-_watching = 0
+_recordings: list[Recording] = []  # that are open; the last one gets the launches
+HIDDEN: ContextVar[bool] = ContextVar("quadrants_lab_hidden", default=False)  # whether it does not see launches
+# contexts, in all threads; Python switches threads neither within += nor -=
+_hiding = 0  # in which the recording does not see launches
+_watching = 0  # in which no fast paths may be installed
 
 
 def watching() -> bool:
@@ -65,12 +84,63 @@ def constants() -> AbstractContextManager[None]:
 
 @contextmanager
 def unwatched(by: Observer | None = None) -> Iterator[None]:
-    """Within the with, launches of this context are hidden from all observers, or from that one."""
+    """Within the with, launches of this context are hidden from all observers and the recording, or from that
+    observer."""
     token = OBSERVERS.set(() if by is None else tuple(o for o in OBSERVERS.get() if o is not by))
+    try:
+        with _hidden() if by is None else nullcontext():
+            yield
+    finally:
+        OBSERVERS.reset(token)
+
+
+@contextmanager
+def _hidden() -> Iterator[None]:
+    global _hiding
+    _hiding += 1
+    recording, token = open_recording(), HIDDEN.set(True)
+    if recording is not None:
+        recording.pause()
     try:
         yield
     finally:
-        OBSERVERS.reset(token)
+        HIDDEN.reset(token)
+        _hiding -= 1
+
+
+def hiding() -> bool:
+    return _hiding > 0
+
+
+def open_recording() -> Recording | None:
+    """The recording that gets the launches."""
+    return _recordings[-1] if _recordings else None
+
+
+@contextmanager
+def recorded(by: Recording) -> Iterator[None]:
+    """Within the with, the recording gets every launch, in whatever thread."""
+    outer, now = open_recording(), session.default()
+    if outer is not None:
+        outer.pause()
+    with now.other_fast_paths() if now is not None else nullcontext():
+        _recordings.append(by)
+        _tell_plans()
+        try:
+            yield
+        finally:
+            _recordings.remove(by)
+            _tell_plans()
+    last = session.default()
+    if last is not None and last is not now:
+        last.forget_fast_paths()
+    elif last is not None and not _watching:
+        last.resume_fast_paths()
+
+
+def _tell_plans() -> None:
+    for plan in session.all_plans():
+        plan.record(open_recording())
 
 
 @contextmanager

@@ -1,16 +1,15 @@
 """Launch plans: a loaded specialisation of a kernel, its launch frame, and the closure that launches it.
 
 What does not change from launch to launch is done when the plan is made: addresses of fields, which arguments are
-arrays, whose versions grow. The closure is Python source generated for the kernel's parameters, so a warm launch is one
-call of it, one lock and one call into compiled code.
+arrays, whose versions grow.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -19,7 +18,6 @@ import numpy.typing as npt
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Status
-from quadrants_lab.frontend.specs import NdarraySpec, flat_specs
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
@@ -27,10 +25,12 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
 from quadrants_lab.runtime.arguments.compound import rebuilt
-from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, Compiled
+from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
+from quadrants_lab.runtime.launch.closure import NAMES, Launch, Noted, closure, noted
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
 from quadrants_lab.runtime.launch.foreign import ForeignArguments
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
+from quadrants_lab.runtime.launch.observe import open_recording
 from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from quadrants_lab.autodiff.dead_paths import Cuts, Flows
     from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.observe import Recording
     from quadrants_lab.runtime.launch.regions import Footprint
 
 
@@ -74,8 +75,15 @@ class Plan:
 
     ``call`` launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented,
     without a launch, where an argument does not match the specialisation. ``fast`` is the same, but passes such a call
-    on to the dispatcher. ``reads`` and ``writes`` name the buffers that the kernel touches.
+    on to the dispatcher; ``slowly`` is `launch_slowly` with positional arguments. ``reads`` and ``writes`` name the
+    buffers that the kernel touches. ``depths``: of a gradient, those of its stacks. ``standing``: by buffer, the
+    copies that the next launch reads in place of memory (`tape.stand_ins`). ``summed``: a launch since this was set to
+    False has added gradients up beside their memory, and then to it.
     """
+
+    depths: list[int] | None = None
+    standing: Mapping[str, Any] | None = None
+    summed = False
 
     def __init__(self, owner: Dispatcher, session: Session, compiled: Compiled, launched: Launched) -> None:
         self.owner = owner
@@ -115,10 +123,42 @@ class Plan:
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
-            self.call, self.fast = refuse, owner.retry(self)
+            self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
         else:
-            self.call = closure(self, self.prepare, refuse)
-            self.fast = closure(self, self.prepare, owner.retry(self))
+            self.closures = closure(self, self.prepare, refuse), closure(self, self.prepare, owner.retry(self))
+        self.noting: dict[tuple[str, bool], Any] = {}  # closures in place of these that also note launches
+        self.record(open_recording())
+
+    def record(self, by: Recording | None) -> None:
+        """From now on the recording gets the launches of this plan; None: no recording does."""
+        for function in self.noting.values():  # dispatchers may still have it
+            function.__globals__.update(late=[True], slowly=self._again, **dict.fromkeys(NAMES))
+        self.call, self.fast = self.closures
+        self.slowly: Launch = lambda *args: self.launch_slowly(args)
+        if by is not None:
+            self.slowly = partial(by.launch, self, self.slowly)
+            if self.call is not refuse:
+                self.call = partial(by.launch, self, self.call)
+                self.fast = partial(_call_or, self, self.owner.retry(self))
+
+    def _again(self, *args: Any) -> Any:
+        self.owner.forget()
+        return self.call(*args)
+
+    def note(self, way: str, timed: bool, **names: Any) -> Noted:
+        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `closure`); returns
+        the head of its notes."""
+        function = self.noting.get((way, timed))
+        if function is None:
+            miss = refuse if way == "call" else self.owner.retry(self)
+            function = closure(self, self.prepare, miss, noted(self, under_tape=way == "call"), timed)
+            self.noting[way, timed] = function
+        function.__globals__.update(names)
+        if getattr(self, way) is not function:
+            setattr(self, way, function)
+            self.owner.forget()
+        head: Noted = function.__globals__["me"]
+        return head
 
     def taken_for_distinct(self) -> Distinct | None:
         """What must not overlap in a launch; where it does, another plan serves. None where no other can."""
@@ -406,80 +446,6 @@ def _itself(plan: Plan) -> Plan:
     return plan
 
 
-def closure(plan: Plan, prepare: Callable[..., bool] | None, miss: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that launches ``plan``, as Python source for its arguments; ``miss`` gets calls that do not
-    match."""
-    names = [f"a{n}" for n in range(len(plan.slots))]
-    given = ", ".join(names)
-    space: dict[str, Any] = {
-        "lock": plan.session.lock, "entry": plan.entry, "finish": plan.finish, "miss": miss, "prepare": prepare,
-        "returned": plan.returned, "owner": plan.owner, "plan": plan, "weak": plan.weak, "session": plan.session,
-        "put_back": plan.scratch.put_back, "borrowed": plan.unbind, "bound": plan.bound,
-        "unbind_gradients": plan.unbind_gradients,
-    }  # fmt: skip
-    specs = [*flat_specs(plan.compiled.specs)]
-    lines = [f"def launch({given}):", "    with lock:"]
-    passed = []
-    if any(isinstance(slot, A.TemplateSlot) for slot in plan.slots):
-        lines.append("        owner.last_plan = weak")  # the dispatcher may have installed several plans
-    if plan.distinct is not None and plan.distinct.fields:  # the entry knows of no fields
-        space["met"] = plan.distinct.met
-        lines.append(f"        if session.exported and met(({given},)): return miss({given})")
-    other: list[str] = []  # the launch of arrays with gradients may be another one, and their gradient asks for it
-    for slot, name, spec in zip(plan.slots, names, specs, strict=True):
-        if isinstance(slot, A.ArraySlot) and isinstance(spec, NdarraySpec):
-            ours = f"ndarray{len(spec.element_shape)}"
-            space[ours] = plan.owner.ndarray_classes[len(spec.element_shape)]
-            if slot.grad is None:
-                has = f"{name}.__class__ is {ours} and {name}.grad is not None"
-                other.append(f"not ({has})" if spec.grad else has)
-    if other:
-        lines.append(f"        if {' or '.join(other)}: return miss({given})")
-    if prepare is not None:
-        space["plain"] = plan.owner.plain
-        slots = zip(plan.slots, names, strict=True)
-        strange = [f"{name}.__class__ not in plain" for slot, name in slots if isinstance(slot, A.ArraySlot)]
-        if strange:  # `adopt` looks at their .grad
-            lines.append(f"        if {' or '.join(strange)}: return miss({given})")
-        lines.append(f"        if not prepare({given}): return miss({given})")
-    for slot, name, spec in zip(plan.slots, names, specs, strict=True):
-        if isinstance(slot, A.ArraySlot) and isinstance(spec, NdarraySpec):
-            element = spec.element_shape
-            ours = f"ndarray{len(element)}"
-            lines += [f"        {name}_ = {name}", f"        if {name}.__class__ is {ours}:"]
-            lines.append(f"            {name}_ = {name}._memory")
-            if not plan.session.backend.CAPABILITIES.on_host:  # another session's memory is another device's
-                lines.append(f"            if {name}_.session is not session: return miss({given})")
-            if slot.name in plan.writes:
-                lines.append(f"            {name}_.version += 1")
-            lines.append(f"            {name}_ = {name}_.operand")
-            if element:  # the entry knows of no shapes
-                lines.append(f"        if getattr({name}_, 'shape', ())[-{len(element)}:] != {element}:")
-                lines.append(f"            return miss({given})")
-            passed.append(f"{name}_")
-        elif isinstance(slot, A.ScalarSlot):
-            passed.append(name)
-    for n, written in enumerate(sorted(plan.writes & plan.fields.keys())):
-        space[f"f{n}"] = plan.fields[written]
-        lines.append(f"        f{n}.version += 1")
-    if plan.read_versions:
-        space |= plan.read_versions.space
-        lines.append(f"        plan.launched = {', '.join(plan.read_versions.parts)},")
-    if plan.compiled.mode == BOTH:  # an earlier launch is not the last one any more
-        space["last"] = plan.last_launched
-        lines.append("        if last.plan is not None: last.plan.launched = ()")
-    launch = f"r = entry({', '.join(passed)})"
-    if plan.scratch.changes_memory:
-        lines += ["        try:", f"            {launch}", "        except BaseException:"]
-        lines += [f"            put_back(({given}{',' * bool(names)}))", "            raise"]
-    else:
-        lines.append(f"        {launch}")
-    if prepare is not None and plan.gradient_args:
-        lines += ["        bound.clear()", "        if borrowed: unbind_gradients()"]
-    if plan.single_return():
-        lines.append("        if r is not NotImplemented and r is not Ellipsis: return r")
-    else:
-        lines.append(f"        if r is None: return {'returned()' if plan.compiled.returns else 'None'}")
-    lines.append(f"        return miss({given}) if r is NotImplemented else finish({given})")
-    exec("\n".join(lines), space)
-    return cast("Callable[..., Any]", space["launch"])
+def _call_or(plan: Plan, otherwise: Launch, *args: Any) -> Any:
+    value = plan.call(*args)
+    return otherwise(*args) if value is NotImplemented else value

@@ -10,7 +10,7 @@ from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments.keys import Named
 from quadrants_lab.runtime.arguments.signature import TemplateSlot
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
+from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, open_recording, watching
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 class ValueAndGrad(Dispatcher):
     """Launches a kernel and its gradient as one kernel. It launches them one after the other where one kernel is not
-    possible, while launches are observed, and in checked modes. ``forward``: the kernel's own dispatcher."""
+    possible, while launches are observed or recorded, and in checked modes. ``forward``: the kernel's own
+    dispatcher."""
 
     __slots__ = ("two_launches",)
 
@@ -36,7 +37,7 @@ class ValueAndGrad(Dispatcher):
             if not (watched or options.debug or options.check_races):
                 self.enter(now)
                 args = self.checked(args)
-                plan = self.combined_plan(now, args)
+                plan = self.combined_plan(now, args) if open_recording() is None else None
                 if plan is not None:
                     self.last_plan = plan.weak
                     self._install(now, plan, args)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from math import prod
 from threading import local
@@ -21,7 +22,21 @@ from quadrants_lab.ir.types import DType, from_numpy
 from quadrants_lab.runtime.session import Session
 
 TIMES = count(1)
+
+
+class Head:
+    """Heads a note of a recording: ``step`` items, of which it is the first."""
+
+    step: int
+
+
+class _Wrote(Head):
+    step = 3
+
+
+WROTE = _Wrote()  # heads a note that something wrote to memory: the memory follows, and an index and the values
 SHARED: Any = object()  # in place of an index: from now on other code may write without calling `before_write`
+PUT: Any = object()  # in place of an index: a Tape puts back what it saved
 
 
 class _Thread(local):
@@ -48,14 +63,18 @@ class Memory:
     ``unseen``: when a launch last wrote it that nobody saw in its own thread, while another thread watched launches; a
     number of `TIMES`.
 
+    ``recorded``: a function that a recording wants to be called before anything but a launch writes to it, with the
+    memory, the place as for `before_write`, and the values; at the place `PUT` a Tape puts back a part (`tape.parts`).
+    ``noted``: a function for the note that a number was written, which may be called instead.
+
     ``array`` is for reading and writing, and must be read again after each launch; `values` is for reading only, which
     may be cheaper.
     """
 
     __slots__ = (
-        "__weakref__", "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks",
-        "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "serial", "session", "unseen",
-        "version", "watchers",
+        "__weakref__", "_copied_at", "_copy", "_host_newer", "address", "array", "dtype", "foreign", "marks", "noted",
+        "on_device", "on_flush", "operand", "owner", "python_filled", "python_wrote", "recorded", "serial", "session",
+        "unseen", "version", "watchers",
     )  # fmt: skip
     _serials = count()
     array: npt.NDArray[Any]
@@ -76,6 +95,8 @@ class Memory:
         self.owner = THREAD.number
         self.version = self.python_wrote = self.python_filled = 0  # the versions after Python's last write, to all
         self.watchers: tuple[Callable[[Any], None], ...] = ()  # called with the index before Python writes
+        self.recorded: Any = None
+        self.noted: Callable[[tuple[Any, ...]], None] | None = None
         self.serial = next(Memory._serials)
         self._copy: npt.NDArray[Any] | None = None
         self._copied_at = -1
@@ -93,10 +114,12 @@ class Memory:
         made.foreign = foreign
         return made
 
-    def before_write(self, where: Any) -> None:
-        """To be called before Python writes; ``where``: the index, ... for the whole array, or `SHARED`."""
+    def before_write(self, where: Any, values: Any) -> None:
+        """To be called before Python writes the values; ``where``: the index, ... for the whole array, or `SHARED`."""
         for watcher in self.watchers:
             watcher(where)
+        if self.recorded is not None:
+            self.recorded(self, where, values)
 
     def after_write(self) -> None:
         """To be called after Python has written."""
@@ -104,14 +127,29 @@ class Memory:
 
     def write(self, where: Any, values: Any) -> None:
         """Writes from Python; ``where`` as for `before_write`; ``values`` are cast."""
-        self.before_write(where)
-        if where is ...:
-            self.assign(values)
-            self.python_filled = self.version + 1
-            self.owner = THREAD.number
-        else:
-            self.put(where, values)
-        self.after_write()
+        with self.writing():
+            self.before_write(where, values)
+            if where is ...:
+                self.assign(values)
+                self.python_filled = self.version + 1
+                self.owner = THREAD.number
+            else:
+                self.put(where, values)
+            self.after_write()
+
+    def write_number(self, where: Any, value: Any) -> None:
+        """`write` for one element, with the quicker note."""
+        with self.writing():
+            if self.noted is not None and not self.watchers:
+                self.noted((WROTE, self, (where, value)))
+            else:
+                self.before_write(where, value)
+            self.put(where, value)
+            self.after_write()
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """To be held from `before_write` to `after_write`: no launch comes in between where the order is recorded."""
+        return nullcontext() if self.recorded is None else self.session.lock
 
     def values(self) -> npt.NDArray[Any]:
         """The content, for reading only."""

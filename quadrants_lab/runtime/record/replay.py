@@ -67,7 +67,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         memories = {
             name: allocate(session, kernel.buffers[name].dtype, shape) for name, shape in record.shapes.items()
         }
-        add_scratch(record, kernel, session, memories)
+        add_scratch(record.scalars, kernel, session, memories)
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
         frame = frame_of(record, executable, kernel, session, memories)
         _fill(memories, record.inputs)
@@ -89,9 +89,9 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         )
 
 
-def add_scratch(record: LaunchRecord, kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
+def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
     """Adds the scratch memory that a launch of the kernel needs to ``memories``."""
-    sizes = Live(record.scalars, {name: memory.operand for name, memory in memories.items()})
+    sizes = Live(scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
             memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))

@@ -2,7 +2,8 @@
 
 A `Part` holds ``size`` elements of ``memory`` in ``nbytes`` bytes; ``region`` is the box of exactly these elements, or
 None. `put` restores them. `keep` copies the current values into this part, `again` into a new one. `changed` returns a
-part of only those elements that differ by now, if that is smaller.
+part of only those elements that differ by now, if that is smaller. `lent` returns the values as they are now for a
+recording, as a function that writes them to an array of the host.
 
 Nothing is copied without a `Hold` on an `Account`, which refuses what does not fit. The hold ends with the object that
 has it, so the account knows what is kept at any time.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy.typing as npt
 
 from quadrants_lab.backends.host import empty
 from quadrants_lab.runtime.launch.regions import Region, volume, whole
-from quadrants_lab.runtime.memory.memory import HostMirrored, Imported, Memory
+from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory
 
 
 class Account:
@@ -76,6 +78,8 @@ class Hold:
 class HostPart:
     """The elements ``where`` (an index into the array), copied from ``values`` to the host."""
 
+    is_lent = False
+
     def __init__(
         self, memory: Memory, where: Any, values: npt.NDArray[Any], account: Account, region: Region | None = None
     ) -> None:
@@ -90,12 +94,21 @@ class HostPart:
         self.values = values if account.short else np.array(values)
 
     def put(self) -> None:
-        self.memory.put(self.where, self.values)
-        self.memory.flush()
-        self.memory.version += 1
+        with self.memory.writing():
+            if self.memory.recorded is not None:
+                self.memory.recorded(self.memory, PUT, self)
+            self.memory.put(self.where, self.values)
+            self.memory.flush()
+            self.memory.version += 1
 
     def keep(self) -> None:
+        if self.is_lent:
+            self.values, self.is_lent = empty(self.values.shape, self.values.dtype), False
         self.values[...] = self.memory.values()[self.where]
+
+    def lent(self) -> Callable[[npt.NDArray[Any]], None]:
+        self.is_lent = True
+        return partial(_write, self.where, self.values)
 
     def again(self, account: Account) -> HostPart:
         return HostPart(self.memory, self.where, self.memory.values()[self.where], account, self.region)
@@ -147,6 +160,8 @@ class DevicePart:
     """``size`` consecutive elements of device memory from ``at`` on, copied on the device. If a box is not contiguous,
     this includes the elements between its rows."""
 
+    is_lent = False
+
     def __init__(self, memory: HostMirrored, at: int, size: int, region: Region | None, account: Account) -> None:
         self.memory = memory
         self.at = at
@@ -158,10 +173,21 @@ class DevicePart:
             self.values = memory.save(at, size)
 
     def put(self) -> None:
-        self.memory.restore(self.at, self.values)
+        with self.memory.writing():
+            if self.memory.recorded is not None:
+                self.memory.recorded(self.memory, PUT, self)
+            self.memory.restore(self.at, self.values)
 
     def keep(self) -> None:
-        self.memory.save_into(self.at, self.values)
+        if self.is_lent:
+            self.values, self.is_lent = self.memory.save(self.at, self.size), False
+        else:
+            self.memory.save_into(self.at, self.values)
+
+    def lent(self) -> Callable[[npt.NDArray[Any]], None]:
+        self.is_lent = True
+        at, size, values = self.at, self.size, self.values
+        return lambda array: _write(slice(at, at + size), values.read(), array.reshape(-1))
 
     def again(self, account: Account) -> DevicePart:
         return DevicePart(self.memory, self.at, self.size, self.region, account)
@@ -183,14 +209,21 @@ class WholePart(HostPart):
         self.values = memory.values()
         if not account.short:
             self.values = empty(memory.operand.shape, memory.dtype.numpy)
-            self.address: int = self.values.ctypes.data
             self.keep()
+
+    @property
+    def address(self) -> int:
+        return self.values.ctypes.data
 
     def again(self, account: Account) -> WholePart:
         return WholePart(self.memory, account)
 
 
 Part = HostPart | DevicePart
+
+
+def _write(where: Any, values: npt.NDArray[Any], array: npt.NDArray[Any]) -> None:
+    array[where] = values
 
 
 def _kind(memory: Memory, region: Region, account: Account) -> type[Part]:

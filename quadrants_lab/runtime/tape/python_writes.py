@@ -71,7 +71,9 @@ def _no_tangent(launches: Launches, tracked: Tracked, written: list[Any]) -> Non
 
 def write_elements(memory: Memory, elements: Sequence[tuple[Any, Any]], counts: bool = False) -> None:
     for where, values in elements:
-        memory.put(where, values)
+        with memory.writing():
+            if memory.recorded is not None:
+                memory.recorded(memory, where, values)
+            memory.put(where, values)
+            memory.version += counts
     memory.flush()
-    if counts:
-        memory.version += 1

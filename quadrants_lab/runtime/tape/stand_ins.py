@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quadrants_lab.runtime.arguments.signature import Place, memory_at
-from quadrants_lab.runtime.launch.observe import OBSERVERS
+from quadrants_lab.runtime.launch.observe import OBSERVERS, open_recording
 from quadrants_lab.runtime.tape.parts import Part, WholePart
 from quadrants_lab.runtime.tape.step import Step, launch_gradient
 
@@ -68,8 +68,11 @@ class StandIns:
                 try:
                     for name, place, part in found:
                         _bind(reverse, name, place, part.memory, part.values, part.address)
+                    if found and open_recording() is not None:
+                        reverse.standing = {name: part.lent() for name, _, part in found}
                     launch_gradient(reverse, args, number, step.kept)
                 finally:
+                    reverse.standing = None
                     for name, place, part in found:
                         _bind(reverse, name, place, part.memory, part.memory.array, part.memory.address)
 

@@ -123,11 +123,13 @@ def again(
     last = plan.last_launch  # a gradient by hand is that of the last launch, and not of a repeated one
     with plan.session.lock, unprinted() if quiet else nullcontext():
         plan.frame.replay(number)
+        plan.owner.replays = number
         try:
             launch(plan, args)
             return plan.scratch.take() if keep else {}
         finally:
             plan.frame.replay(0)
+            plan.owner.replays = 0
             plan.last_launch = last
 
 

@@ -1,0 +1,328 @@
+"""What a recording notes: what happened since a checkpoint.
+
+A `Stretch` has copies of the memory that its launches use, each from before the first of them, and after that notes
+only: which plan was launched with which arguments, and what Python or a Tape wrote in between. From these any launch of
+the stretch can be made again (`rebuild`). So a launch costs no copy, and no object: notes are items of one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quadrants_lab.runtime.memory.memory import Head
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.closure import Noted
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.memory.memory import Memory
+    from quadrants_lab.runtime.session import Session
+
+Array = npt.NDArray[Any]
+Write = tuple[Any, Any] | Callable[[Array], None]  # an index and values, or a function that writes to an array
+Version = tuple[int, int]  # of memory: its serial and its version
+
+
+class _Missed(Head):
+    step = 2
+
+
+MISSED = _Missed()  # heads a note that a launch was not made after all; the versions that it left follow, by serial
+# The names of a launch that is noted by hand. ``args``: all arguments. ``copies``: by buffer, arrays that others may
+# write to unnoticed; ``left``: of some of them, what the launch left. ``kept``: by buffer, the memory of values that it
+# keeps for its gradient, or finds.
+BY_HAND = ("args", "depths", "standing", "replays", "number", "copies", "left", "kept")
+
+
+MOST_SPARE = 2  # arrays of one shape and dtype that wait for later copies
+
+
+class Copy(NamedTuple):
+    """Memory as it was at a version. ``array``: None where it still is so."""
+
+    memory: Memory
+    version: int
+    array: Array | None
+
+
+class Copies:
+    """Copies of memory, by its version: what did not change is copied once, and arrays that are free are used again.
+    ``held``: bytes of the copies. ``made``: how many copies were made so far, ``nbytes``: their bytes."""
+
+    def __init__(self) -> None:
+        self.held = self.made = self.nbytes = 0
+        self._known: dict[Version, Array] = {}
+        self._spare: dict[Any, list[Array]] = {}
+
+    def __contains__(self, version: Version) -> bool:
+        return version in self._known
+
+    def of(self, memory: Memory) -> tuple[Array, bool]:
+        """A copy of the memory as it is now, and whether it is new."""
+        version = memory.serial, memory.version
+        known = self._known.get(version)
+        if known is not None:
+            return known, False
+        spare = self._spare.get((memory.operand.shape, np.dtype(memory.dtype.numpy)), [])
+        if spare:  # new pages take ten times as long as copying does
+            array = spare.pop()
+            np.copyto(array, memory.values())
+        else:
+            array = memory.copy()
+        self.held += array.nbytes
+        self._known[version] = self.counted(array)
+        return array, True
+
+    def counted(self, array: Array) -> Array:
+        """Counts an array that was copied."""
+        self.made += 1
+        self.nbytes += array.nbytes
+        return array
+
+    def free(self, used: Iterable[Array | None], again: bool) -> None:
+        """Forgets all copies but those that are ``used``. ``again``: nobody else has them, so that they may be written
+        to."""
+        kept = {id(array) for array in used}
+        for version in [version for version, array in self._known.items() if id(array) not in kept]:
+            array = self._known.pop(version)
+            self.held -= array.nbytes
+            spare = self._spare.setdefault((array.shape, array.dtype), [])
+            if again and len(spare) < MOST_SPARE:
+                spare.append(array)
+
+
+class PastLaunch(NamedTuple):
+    """One launch of a stretch. ``at``: the index of its note. ``values``: by the names of its head. ``number`` and
+    ``label``: as ``number`` and ``launch`` of a `LaunchRecord`."""
+
+    plan: Plan
+    args: tuple[Any, ...]
+    values: dict[str, Any]
+    at: int
+    number: int = 0
+    label: int = 0
+
+    def memories(self) -> dict[str, Memory]:
+        """Of all its buffers but `kept`, and those that others may write to."""
+        copies, used = self.copies, self.plan.memories(self.args)
+        return {name: memory for name, memory in used.items() if name not in copies} if copies else used
+
+    @property
+    def copies(self) -> dict[str, Array]:
+        """By buffer, the arrays that others may write to unnoticed, as they were before it."""
+        copies: dict[str, Array] | None = self.values.get("copies")
+        if copies is not None or not self.plan.takes_arrays:
+            return copies or {}
+        slots = zip(self.plan.slots, map(self.values.get, (f"a{n}" for n in range(len(self.args)))), strict=True)
+        return {slot.name: value[0] for slot, value in slots if isinstance(value, tuple)}
+
+    @property
+    def kept(self) -> dict[str, Memory]:
+        """The memory of values that it keeps for its gradient, or finds."""
+        kept: dict[str, Memory] | None = self.values.get("kept")
+        return {name: self.values[f"kept {name}"] for name in self.plan.scratch.keeps} if kept is None else kept
+
+
+@dataclass(slots=True, eq=False)
+class Stretch:
+    """``events``: the notes. ``base``: copies of memory, by serial. ``kept``: of values that launches before it kept
+    for gradients, whose memory has no versions; memory of what is kept in the stretch has its ``mark``. ``hook``: see
+    `Memory.recorded`. ``heads``: of the notes, with all arguments of one launch. ``by_closure``: the plans whose
+    closures note launches, until ``late`` has an item, which is when it should end: it is ``due`` then. ``seconds``: of
+    launches that were timed, by the index of their note; ``firsts``: the first launches of their plans. ``cost``:
+    seconds that the recording took, ``copied``: bytes that it copied. ``taped``: a Tape made some of the launches.
+
+    When it has ended: ``took``: its seconds. ``wrote``: bytes of the memory that its launches wrote. ``first``: number
+    of its first launch, and how many launches that are no gradients were before it; ``next``: the same for the stretch
+    after it. ``owners``: the kernels of its launches. ``labels``: of its launches, where it is ``taped``. ``before``:
+    of kernels whose gradients are launched by hand, the label of the last launch before it, or before its end where it
+    is ``taped``. ``ends``: the versions of memory. ``returned``: what the last launch of a plan returned, by the index
+    of its note. ``apart``: the last launch cannot be made again, and left memory as in ``left``; ``failed``: because it
+    failed. ``first_elements``: in place of copies, for which there was no room; the launch left ``versions_left``."""
+
+    session: Session
+    began: float
+    events: list[Any] = field(default_factory=list)
+    base: dict[int, Copy] = field(default_factory=dict)
+    kept: dict[int, Copy] = field(default_factory=dict)
+    mark: object = field(default_factory=object)
+    serial: int = field(default_factory=count(1).__next__)
+    due: float = inf
+    late: list[bool] = field(default_factory=list)
+    hook: Any = None
+    heads: dict[Noted, tuple[Any, ...]] = field(default_factory=dict)
+    by_closure: set[Plan] = field(default_factory=set)
+    seconds: dict[int, float] = field(default_factory=dict)
+    firsts: set[int] = field(default_factory=set)
+    cost: float = 0.0
+    copied: int = 0
+    taped: bool = False
+    wrote: int = 0
+    took: float = 0.0
+    first: tuple[int, int] = 0, 0
+    next: tuple[int, int] = 0, 0
+    owners: set[Dispatcher] = field(default_factory=set)
+    labels: list[int] = field(default_factory=list)
+    before: dict[Dispatcher | None, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+    apart: bool = False
+    failed: bool = False
+    left: dict[Version, Array] = field(default_factory=dict)
+    returned: dict[int, dict[str, Any]] = field(default_factory=dict)
+    first_elements: dict[str, Array] | None = None
+    versions_left: dict[str, int] = field(default_factory=dict)
+
+    def kept_at(self, at: int = -1) -> int:
+        """In place of a version, for the values that a launch kept. ``at``: the index of its note; -1 before all."""
+        return -((self.serial << 32) + at + 1)
+
+    def note(self, head: Noted, *values: Any) -> None:
+        self.events.extend((head, *values))
+
+    def last(self) -> int:
+        """The index of the last note, which need not be complete; -1 without any."""
+        at = len(self.events) - 1
+        while at >= 0 and not isinstance(self.events[at], Head):
+            at -= 1
+        return at
+
+    def missed(self) -> None:
+        """Replaces the last note: there was no such launch, though versions may have grown."""
+        del self.events[self.last() :]
+        self.events += (MISSED, {serial: copy.memory.version for serial, copy in self.base.items()})
+
+    def last_launch(self) -> PastLaunch:
+        """The last note, filled up if its launch was broken off."""
+        at = self.last()
+        self.events += [None] * (at + self.events[at].step - len(self.events))
+        return self.launch(at)
+
+    def notes(self) -> Iterator[tuple[int, Any]]:
+        """The index and the head of each note."""
+        at, end = 0, len(self.events)
+        while at < end:
+            head = self.events[at]
+            yield at, head
+            at += head.step
+
+    def launch(self, at: int, number: int = 0, label: int = 0) -> PastLaunch:
+        """What is noted of a launch."""
+        head = self.events[at]
+        values = dict(zip(head.names, self.events[at + 1 : at + head.step], strict=True))
+        args = values.get("args")
+        if args is None:
+            found = (values.get(f"a{n}", arg) for n, arg in enumerate(self.heads[head]))
+            args = tuple(shown(arg[0]) if isinstance(arg, tuple) else arg for arg in found)
+        return PastLaunch(head.plan, args, values, at, number, label)
+
+    def launches(self) -> list[tuple[int, int, int]]:
+        """The index of the note, the number and the label of each launch that is not repeated by a Tape."""
+        found: list[tuple[int, int, int]] = []
+        number, label = self.first
+        labels, latest = iter(self.labels), dict(self.before)
+        backs = {head: head.plan.owner.forward if is_gradient(head.plan) else None for head in self.heads}
+        for at, head in self.notes():
+            if head not in backs:
+                continue
+            if self.taped:
+                here = next(labels)
+            elif (forward := backs[head]) is not None:
+                here = latest.get(forward, label + 1)
+            else:
+                here = label = latest[head.plan.owner] = label + 1
+            if here:
+                found.append((at, number, here))
+                number += 1
+        return found
+
+    def end(
+        self, first: tuple[int, int], labels: dict[Version, int], last: Mapping[Dispatcher | None, Stretch]
+    ) -> None:
+        """Counts the launches. ``labels``: by session and number of launches under a Tape, which grow; ``last``: the
+        stretches with each kernel's last launch before this one."""
+        self.first = first
+        self.ends = {serial: copy.memory.version for serial, copy in self.base.items()}
+        counts = {head: self.events.count(head) for head in self.heads}
+        self.wrote = sum(n * sum(m.operand.nbytes for m in written(head.plan, self.heads[head]).values())
+                         for head, n in counts.items())  # fmt: skip
+        self.heads = {head: args for head, args in self.heads.items() if counts[head]}
+        for plan in {head.plan for head in self.heads if head.plan.compiled.returns}:
+            self.returned[self._last_of(plan)] = {name: plan.frame.ret(name) for name in plan.compiled.returns}
+        self.taped |= any(head.under_tape for head in self.heads)
+        for head in self.heads:
+            forward = head.plan.owner.forward
+            if is_gradient(head.plan) and forward in last:
+                self.before[forward] = last[forward].label_of_last(forward)
+        if self.taped:
+            self._count(labels)
+        else:
+            self.owners = {head.plan.owner for head in self.heads}
+            forward_launches = sum(n for head, n in counts.items() if not is_gradient(head.plan))
+            self.next = first[0] + sum(counts.values()), first[1] + forward_launches
+
+    def _count(self, known: dict[Version, int]) -> None:
+        """Finds the labels of launches that a Tape made."""
+        (number, label), latest, session = self.first, self.before, self.session.serial
+        places = {head: (is_gradient(head.plan), head.plan.owner, head.place("replays"), head.place("number"))
+                  for head in self.heads}  # fmt: skip
+        for at, head in self.notes():
+            if head not in places:
+                continue
+            back, owner, replays, drew = places[head]
+            of = self.events[at + replays] if replays else 0
+            if back:
+                here = (known.get((session, of), 0) if of else latest.get(owner.forward, 0)) or label + 1
+            elif of:
+                here = 0
+            else:
+                here = label = latest[owner] = label + 1
+                if drew:
+                    known[session, self.events[at + drew]] = here
+            if here:
+                number += 1
+                self.owners.add(owner)
+            self.labels.append(here)
+        self.next = number, label
+
+    def label_of_last(self, owner: Dispatcher | None) -> int:
+        """The label of the last launch of a kernel."""
+        if self.taped:
+            return self.before[owner]
+        until = self.events[: max(self._last_of(h.plan) for h in self.heads if h.plan.owner is owner) + 1]
+        return self.first[1] + sum(until.count(head) for head in self.heads if not is_gradient(head.plan))
+
+    def _last_of(self, plan: Plan) -> int:
+        """The index of its last note."""
+        heads = [head for head in self.heads if head.plan is plan]
+        at = len(self.events) - 1
+        while not any(self.events[at] is head for head in heads):
+            at -= 1
+        return at
+
+
+def written(plan: Plan, args: tuple[Any, ...]) -> dict[str, Memory]:
+    """The memory that a launch writes."""
+    return {name: memory for name, memory in plan.memories(args).items() if name in plan.writes}
+
+
+def is_gradient(plan: Plan) -> bool:
+    return plan.owner.mode == "reverse"
+
+
+def shown(arg: Any) -> Any:
+    """An argument for a record. The arrays of others are among its inputs."""
+    return f"<numpy {arg.dtype} {arg.shape}>" if isinstance(arg, np.ndarray) else arg
+
+
+def write(how: Write, array: Array) -> None:
+    if isinstance(how, tuple):
+        array[how[0]] = how[1]
+    else:
+        how(array)

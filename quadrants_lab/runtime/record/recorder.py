@@ -1,0 +1,477 @@
+"""Records launches: in the end each kernel's last forward launch and last gradient launch have a record, and as many
+earlier launches as fit into little memory.
+
+    with recording() as recorder:
+        ...launches...
+    recorder.records()
+
+The program hardly takes longer, however long it is and however large its memory: launches are noted (`log`), and
+memory is copied at intervals that are `SHARE` times as long as such copies take. When records are asked for, they are
+made from the copies and notes (`rebuild`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
+from threading import Event, Lock, RLock, Thread
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from quadrants_lab.passes.pipeline import RECORDER, Trace
+from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
+from quadrants_lab.runtime.launch.closure import Launch, Noted
+from quadrants_lab.runtime.launch.dispatch import refuse
+from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
+from quadrants_lab.runtime.memory.memory import PUT, SHARED, WROTE, Memory
+from quadrants_lab.runtime.record.log import (
+    BY_HAND,
+    Array,
+    Copies,
+    Copy,
+    Stretch,
+    Version,
+    is_gradient,
+    shown,
+)
+from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
+from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
+
+if TYPE_CHECKING:
+    from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.launch.plan import Plan
+    from quadrants_lab.runtime.session import Session
+
+SHARE, LEAST_SECONDS = 20, 0.02  # a stretch is so many times as long as its copies take, and at least so long
+BY_HAND_FIRST = 4  # launches of a plan that are noted by hand and timed, before its closures note them
+SLOW, LONG = 2e-5, 1e-3  # seconds of a launch from which on closures time it, and from which on it is noted by hand
+A_COPY, A_NOTE = 5e-10, 1e-7  # seconds that a byte takes to copy, and a closure to note a launch
+MOST_LABELS = 200_000  # launches under a Tape whose gradients can be told whose they are
+_NUMBERS = (int, float, bool)
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds of launches of what was ``compiled``: of the first one, if that was recorded, and of others."""
+
+    compiled: Compiled
+    first: float | None = None
+    warm: deque[float] = field(default_factory=lambda: deque(maxlen=10_000))
+
+
+class Recorder:
+    """A recording. ``tapes``: serial of the memory of a loss -> function that makes the report of the last Tape over
+    it. ``now``: the stretch to which launches are noted. ``times``: by the id of what was compiled. ``copies``: of
+    memory. ``spent``: seconds that noting by hand and copying took, ``repeated``: that making the records took; of
+    ``took``, those of the whole with block."""
+
+    def __init__(self, limit: int = COPY_BYTES) -> None:
+        self.limit = limit
+        self.tapes: dict[int, Callable[[], Any]] = {}
+        self.now: Stretch | None = None
+        self.times: dict[int, Times] = {}
+        self.copies = Copies()
+        self.spent = self.repeated = self.took = 0.0
+        self._began = perf_counter()
+        self._lock = RLock()
+        self._last: dict[Dispatcher | None, Stretch] = {}  # the stretch with the last launch
+        self._recent: deque[Stretch] = deque()
+        self._closed: Stretch | None = None  # the last that ended
+        self._ended = 0, 0  # how many launches are in stretches that have ended, and of these no gradients
+        self._labels: dict[Version, int] = {}  # see `Stretch.end`
+        self._heads: dict[Plan, Noted] = {}
+        self._by_hand: dict[Plan, int] = {}  # how many launches were noted by hand
+        self._too_large: dict[Plan, float] = {}  # until when no elements of arrays are copied that do not fit
+        self._watched: dict[int, Memory] = {}
+        self._made: dict[Stretch, dict[int, LaunchRecord]] = {}
+        self._made_for = 0, 0  # `_ended` then
+
+    # --- launches --------------------------------------------------------------------------------------------------
+
+    def launch(self, plan: Plan, how: Launch, *args: Any) -> Any:
+        """A launch that no closure notes."""
+        with plan.session.lock, self._lock:
+            if not HIDDEN.get():
+                return self._launch(plan, how, args)
+            memories = plan.memories(args)
+            for name in plan.writes & memories.keys():
+                self._keep(memories[name])
+            return how(*args)
+
+    def _launch(self, plan: Plan, how: Launch, args: tuple[Any, ...]) -> Any:
+        start = perf_counter()
+        stretch = self._note(self._stretch(plan, start), plan, args)
+        plan.summed = False
+        begun = perf_counter()
+        try:
+            value = how(*args)
+            if value is NotImplemented:
+                stretch.missed()
+                return value
+            plan.session.finish()  # a launch may return before it is done
+        except BaseException:
+            self._failed(args)
+            raise
+        seconds = perf_counter() - begun
+        self._noted(stretch, plan, args, seconds)
+        end = perf_counter()
+        cost = end - start - seconds
+        stretch.cost += cost
+        self.spent += cost
+        stretch.due = stretch.began + max(LEAST_SECONDS, SHARE * stretch.cost)
+        if stretch.first_elements is not None:
+            self._too_large[plan] = end + SHARE * cost - SHARE * seconds
+        return value
+
+    def _stretch(self, plan: Plan, now: float) -> Stretch:
+        """The stretch for a launch of the plan, a new one where it is time for it."""
+        stretch = self.now
+        if stretch is not None and (now > stretch.due or stretch.session is not plan.session):
+            self.pause()
+        if self.now is None:
+            self.now = self._begin(plan.session, now)
+        return self.now
+
+    def _begin(self, session: Session, now: float) -> Stretch:
+        stretch = Stretch(session, now)
+        late, by_closure, note = stretch.late, stretch.by_closure, stretch.events.extend
+
+        def wrote(memory: Memory, where: Any, values: Any) -> None:
+            """Called before Python or a Tape writes to memory that launches of the stretch use."""
+            if late or where is SHARED or (not by_closure and perf_counter() > stretch.due):
+                self._keep(memory)
+            elif values.__class__ in _NUMBERS:
+                note((WROTE, memory, (where, values)))
+            else:
+                copy = values.copy() if isinstance(values, np.ndarray) else values
+                note((WROTE, memory, values.lent() if where is PUT else (where, copy)))
+                self._holds(stretch, getattr(values, "nbytes", 0))
+
+        stretch.hook = wrote
+        return stretch
+
+    def _note(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...]) -> Stretch:
+        """Copies what the stretch lacks, and notes the launch; where there is no room, in a stretch of its own."""
+        used, given, names = plan.memories(args), plan.given(), touched(plan)
+        foreign = {s.name: a for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
+        foreign |= {name: memory.values() for name, memory in used.items() if memory.foreign}
+        copies: dict[str, Array] = {}
+        try:
+            self._copy(stretch, [memory for name, memory in used.items() if name not in foreign])
+            for memory in given.values():
+                self._find(plan, memory)
+            same: dict[tuple[Any, ...], Array] = {}  # an array that is given twice is copied once
+            for name in (name for name in foreign if name in names):
+                place = foreign[name].ctypes.data, foreign[name].shape, foreign[name].strides
+                if place not in same:
+                    same[place] = self._copied_array(stretch, foreign[name])
+                copies[name] = same[place]
+        except MemoryError:
+            self.pause()
+            stretch = self.now = self._begin(plan.session, perf_counter())
+            any_room = stretch.began > self._too_large.get(plan, 0.0)
+            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys(), any_room)
+            copies.clear()
+        stretch.taped |= bool(OBSERVERS.get() or plan.owner.replays)
+        head = self._heads.setdefault(plan, Noted(plan, BY_HAND))
+        stretch.heads[head] = tuple(map(shown, args))
+        stretch.note(head, stretch.heads[head], None, plan.standing, plan.owner.replays, 0, copies, {}, given)
+        return stretch
+
+    def _noted(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], seconds: float) -> None:
+        """Completes the note of a launch."""
+        at = stretch.last()
+        values = dict(zip(BY_HAND, stretch.events[at + 1 :], strict=True))
+        kept = {name: plan.scratch.memories[name] for name in plan.scratch.keeps}
+        for memory in () if is_gradient(plan) else kept.values():
+            memory.recorded = stretch.mark
+        values |= {"depths": plan.depths, "number": plan.frame.launch_number, "kept": kept}
+        nbytes = sum(a.nbytes for a in values["copies"].values())
+        if seconds > SHARE * A_COPY * nbytes and stretch.copied + nbytes <= self.limit:
+            values["left"] = self._left(stretch, plan, args, values["copies"])
+        stretch.events[at + 1 :] = values.values()
+        stretch.seconds[at] = seconds
+        times = self.times.setdefault(id(plan.compiled), Times(plan.compiled))
+        if plan.compiled.trace is not None and not plan.compiled.clock.launched:
+            stretch.firsts.add(at)
+            times.first = seconds
+        else:
+            times.warm.append(seconds)
+        plan.compiled.clock.launched = True
+        memories = plan.memories(args)
+        if stretch.first_elements is not None or plan.summed:
+            self._apart(args)
+            return
+        self._by_hand[plan] = self._by_hand.get(plan, 0) + 1
+        if self._by_hand[plan] >= BY_HAND_FIRST and seconds < LONG and _can_note(plan, args, memories):
+            self._let_closures_note(stretch, plan, args, times, seconds)
+
+    def _let_closures_note(
+        self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], times: Times, seconds: float
+    ) -> None:
+        """From now on, until the stretch is late, the closures of the plan note its launches. That for the launches of
+        a Tape, and those that had other arguments at first, is made where there are any."""
+        events, ways = stretch.events, ["fast"]
+        if plan in stretch.by_closure or stretch.taped:
+            ways.append("call")
+        if not stretch.by_closure:
+            for copy in stretch.base.values():
+                copy.memory.noted = events.extend
+        stretch.by_closure.add(plan)
+        timed = seconds > SLOW and plan.session.backend.CAPABILITIES.on_host
+        for way in ways:
+            head = plan.note(
+                way, timed, late=stretch.late, slowly=partial(self.launch, plan, plan.closures[0]), hook=stretch.hook,
+                copied=partial(self._copied, stretch), note=events.append, notes=events.extend, missed=stretch.missed,
+                failed=self._failed, borrowed_back=self._apart, took=times.warm.append, mark=stretch.mark,
+                find=partial(self._find, plan),
+            )  # fmt: skip
+            stretch.heads[head] = args
+        _timer.watch(self)
+
+    # --- copies ------------------------------------------------------------------------------------------------------
+
+    def _copy(self, stretch: Stretch, memories: Collection[Memory]) -> None:
+        """Copies memory that the stretch has not copied yet; MemoryError where there is no room for it."""
+        new = {m.serial: m for m in memories if m.serial not in stretch.base}
+        needs = sum(m.operand.nbytes for m in new.values() if (m.serial, m.version) not in self.copies)
+        while needs and self.copies.held + needs > self.limit:  # if need be without earlier launches
+            if not self._recent:
+                raise MemoryError
+            self._recent.popleft()
+            self._free()
+        for memory in new.values():
+            array = self._copied_memory(stretch, memory)
+            stretch.base[memory.serial] = Copy(memory, memory.version, array)
+            memory.recorded = stretch.hook
+            memory.noted = stretch.events.extend if stretch.by_closure else None
+            self._watched[memory.serial] = memory
+
+    def _copied_memory(self, stretch: Stretch, memory: Memory) -> Array:
+        """A copy of the memory, or the one that was made at this version."""
+        array, new = self.copies.of(memory)
+        stretch.copied += array.nbytes * new
+        return array
+
+    def _copied_array(self, stretch: Stretch, array: Array) -> Array:
+        if stretch.copied + array.nbytes > self.limit:
+            raise MemoryError
+        stretch.copied += array.nbytes
+        return self.copies.counted(array.copy())
+
+    def _copied(self, stretch: Stretch, array: Any) -> tuple[Array] | None:
+        """What a closure notes in place of an array that others may write to: a copy, in a tuple. None for others."""
+        memory = memory_of(array)
+        if memory is not None and not memory.foreign:
+            return None
+        copy: Array = (array if memory is None else memory).copy()
+        self._holds(stretch, copy.nbytes)
+        return (copy,)
+
+    def _find(self, plan: Plan, memory: Memory) -> None:
+        """A gradient finds values that were kept before the stretch. What a Tape has taken is not written to again."""
+        stretch = self.now
+        if stretch is not None and memory.recorded is not stretch.mark:
+            array = None if plan.owner.kept is not None else self._copied_array(stretch, memory.values())
+            stretch.kept[memory.serial] = Copy(memory, stretch.kept_at(), array)
+            memory.recorded = stretch.mark
+
+    def _left(self, stretch: Stretch, plan: Plan, args: tuple[Any, ...], names: Collection[str]) -> dict[str, Array]:
+        """Copies of what the launch left in arrays that others may write to."""
+        arrays = plan.arrays(args)
+        return {name: self._copied_array(stretch, arrays[name]) for name in names if name in plan.writes}
+
+    def _holds(self, stretch: Stretch, nbytes: int) -> None:
+        """Counts what notes of the stretch hold; it ends when that is much."""
+        stretch.copied += nbytes
+        if stretch.copied > self.limit // 4:
+            stretch.due = 0.0
+            stretch.late.append(True)
+
+    def _keep(self, memory: Memory) -> None:
+        """Ends a stretch that uses the memory, for something is about to write to it that is not noted. Copies what
+        the last launches of a stretch left there, which may have taken long."""
+        if self.now is not None and memory.serial in self.now.base:
+            self.pause()
+        stretch, version = self._closed, (memory.serial, memory.version)
+        if self.now is not None or stretch is None or stretch.ends.get(memory.serial) != memory.version:
+            return
+        if version not in self.copies and self.copies.held + memory.operand.nbytes <= self.limit:
+            stretch.left[version] = self._copied_memory(stretch, memory)
+
+    def _free(self) -> None:
+        """Frees the copies of stretches that no record will be made from."""
+        alive = {*self._recent, *self._last.values(), *(s for s in (self.now, self._closed) if s is not None)}
+        used = (a for s in alive for a in (*(copy.array for copy in s.base.values()), *s.left.values()))
+        self.copies.free(used, again=not self._made)  # else a record may have them
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def _failed(self, args: tuple[Any, ...] = ()) -> None:
+        """An error ended the last launch."""
+        if self.now is not None:
+            self.now.failed = True
+            self._apart(args)
+
+    def _apart(self, args: tuple[Any, ...] = ()) -> None:
+        """The last launch left memory as cannot be made again. ``args``: its arguments, where it was noted by hand."""
+        stretch = self.now
+        if stretch is not None and stretch.last() >= 0:
+            stretch.apart = True
+            last = stretch.last_launch()
+            memories = last.plan.memories(last.args)
+            if stretch.first_elements is not None:
+                stretch.versions_left = {name: memory.version for name, memory in memories.items()}
+            else:
+                for name in last.plan.writes & memories.keys():
+                    stretch.left[memories[name].serial, memories[name].version] = memories[name].copy()
+            if args and last.values["copies"]:
+                at = stretch.last() + 1 + BY_HAND.index("left")
+                stretch.events[at] = self._left(stretch, last.plan, args, last.values["copies"])
+        self.pause()
+
+    def pause(self) -> None:
+        """Ends the stretch."""
+        stretch, self.now = self.now, None
+        if stretch is None:
+            return
+        stretch.late.append(True)
+        for copy in stretch.base.values():
+            copy.memory.noted = None
+        stretch.took = perf_counter() - stretch.began
+        stretch.end(self._ended, self._labels, self._last)
+        self._ended, self._closed = stretch.next, stretch
+        self._last |= dict.fromkeys(stretch.owners, stretch)
+        self._recent.append(stretch)
+        recent, later = self._recent, [s.wrote for s in self._recent][1:]
+        while recent and (sum(s.copied for s in recent) > PAST_BYTES or sum(later) > PAST_BYTES
+                          or stretch.next[0] - recent[0].next[0] > MOST_PAST):  # fmt: skip
+            recent.popleft()
+            del later[:1]
+        self._free()
+        while len(self._labels) > MOST_LABELS:
+            self._labels.pop(next(iter(self._labels)))
+
+    def end(self) -> None:
+        """Called when no more launches come."""
+        self.pause()
+        self.took = perf_counter() - self._began
+        for memory in self._watched.values():
+            memory.recorded = None
+        self._watched.clear()
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    @property
+    def launches(self) -> int:
+        """How many there were."""
+        self.pause()
+        return self._ended[0]
+
+    @property
+    def cost(self) -> float:
+        """About how many seconds of the with block the recording took."""
+        return self.spent + A_NOTE * (self.launches - sum(self._by_hand.values()))
+
+    @property
+    def last(self) -> dict[Dispatcher, LaunchRecord]:
+        """The last record by the kernel's dispatcher, which knows its mode."""
+        return {record.plan.owner: record for record in self.records()}
+
+    @property
+    def past(self) -> list[LaunchRecord]:
+        """Records of the latest superseded launches, in order."""
+        last = {record.number for record in self.records()}
+        made = (record for of_stretch in self._made.values() for record in of_stretch.values())
+        return sorted((r for r in made if r.number not in last and r.inputs is not None), key=lambda r: r.number)
+
+    def records(self) -> list[LaunchRecord]:
+        """The record of each kernel's last launch in each mode, in the order of the launches."""
+        self.pause()
+        if self._made_for != self._ended:
+            start = perf_counter()
+            alive = {*self._recent, *self._last.values()}
+            owners = {stretch: {x for x in stretch.owners if self._last[x] is stretch} for stretch in alive}
+            self._made = rebuild(owners, self.limit, self._made)
+            for record in (r for of_stretch in self._made.values() for r in of_stretch.values()):
+                times = self.times.get(id(record.plan.compiled))
+                record.seconds = record.seconds or (median(times.warm) if times and times.warm else 0.0)
+            self._made_for = self._ended
+            self.repeated += perf_counter() - start
+        last: dict[Dispatcher, LaunchRecord] = {}
+        for record in sorted((r for s in self._made.values() for r in s.values()), key=lambda r: r.number):
+            last[record.plan.owner] = record
+        return sorted(last.values(), key=lambda r: r.number)
+
+
+def _can_note(plan: Plan, args: tuple[Any, ...], memories: dict[str, Memory]) -> bool:
+    """Whether the closure of a plan can note such launches."""
+    if hiding() or plan.closures[0] is refuse or plan.scratch.marks:
+        return False
+    of_args = {slot.name for slot in plan.slots if isinstance(slot, ArraySlot)}
+    foreign = {name for name, memory in memories.items() if memory.foreign}
+    foreign |= {s.name for s, a in zip(plan.slots, args, strict=True) if isinstance(a, np.ndarray)}
+    distinct = not plan.compiled.options.aliases  # else copies would be, where arrays overlap
+    return not foreign or (foreign <= of_args and distinct and not plan.gradient_args)
+
+
+class _Timer:
+    """Tells closures when a stretch should end, from a thread: a look at the clock in each launch would take as long as
+    all the rest of noting it. It looks at one recorder, the last that asked for it. The thread is started once, and
+    sleeps while there is none."""
+
+    def __init__(self) -> None:
+        self._recorder: ref[Recorder] | None = None
+        self._lock = Lock()
+        self._wanted = Event()
+        self._thread: Thread | None = None
+
+    def watch(self, recorder: Recorder) -> None:
+        if self._recorder is not None and self._recorder() is recorder and self._wanted.is_set():
+            return
+        with self._lock:
+            self._recorder = ref(recorder)
+            self._wanted.set()
+            if self._thread is None or not self._thread.is_alive():  # as in the child of a fork
+                self._thread = Thread(target=self._run, name="recorder", daemon=True)
+                self._thread.start()
+
+    def look(self) -> None:
+        """Ends what should end; looks no more when the recorder is gone, or its launches were noted."""
+        with self._lock:
+            recorder = None if self._recorder is None else self._recorder()
+            stretch = None if recorder is None else recorder.now
+            if recorder is None or recorder.took:
+                self._wanted.clear()
+            elif stretch is not None and perf_counter() > stretch.due:
+                stretch.late.append(True)
+
+    def _run(self) -> None:
+        while self._wanted.wait():
+            sleep(LEAST_SECONDS)
+            self.look()
+
+
+_timer = _Timer()
+
+
+@contextmanager
+def recording(limit: int = COPY_BYTES, compiling: Trace | None = None) -> Iterator[Recorder]:
+    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling.now`` tells what is being
+    compiled."""
+    recorder = Recorder(limit)
+    token = RECORDER.set(compiling or Trace())
+    try:
+        with recorded(recorder):
+            yield recorder
+    finally:
+        RECORDER.reset(token)
+        recorder.end()
