@@ -267,6 +267,7 @@ def test_nothing_is_kept_when_the_graph_is_gone():
     for _ in range(3):
         op(x).sum().backward()
         op(x)
+    gc.collect()  # torch 2.11 on Python 3.12 does not free a graph that nobody went through at once
     assert len(Tensor.known) == before
     assert factor._memory.watchers == held._memory.watchers == ()
 

@@ -127,6 +127,7 @@ def test_no_home() -> None:
     assert ran.said.count("QL2035") == 1
 
 
+MAGIC_OF_SPIRV = 0x07230203 .to_bytes(4, "little")
 FULL = """
 import errno, os, tempfile
 tempfile.gettempdir()  # looks for it by writing
@@ -154,6 +155,8 @@ def test_a_folder_that_can_only_be_read(arch: str, home: Path) -> None:
     kept = [p for p in files(home) if p.parent == folders(home)[0]]
     others = b"qd_launch", b"quadrants_lab.ir"  # what stands in the CPU's runtime, and in IR
     kernels = [p for p in kept if not any(mark in p.read_bytes() for mark in others)]
+    if arch == "vulkan":  # a driver's own cache of its code may be larger
+        kernels = [p for p in kernels if MAGIC_OF_SPIRV in p.read_bytes()]
     max(kernels, key=lambda p: p.stat().st_size).unlink()
     before = contents(home)
     ran = run(arch, home, FULL.format("EROFS") + OPEN)

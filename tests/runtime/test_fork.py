@@ -277,8 +277,18 @@ print(x[3])
 """
 
 
+def survives_a_fork(arch: str) -> None:
+    """Skips where the driver is NVIDIA's for Vulkan: what it does when a forked process ends fails or hangs."""
+    if arch == "vulkan":
+        from quadrants_lab.backends.vulkan import api
+
+        if api.choose().target.native_sine:
+            pytest.skip("NVIDIA's driver for Vulkan ends no forked process")
+
+
 @pytest.mark.parametrize("arch", archs("cuda", "vulkan", "amdgpu"))
 def test_a_gpu_is_the_parents(arch: str, tmp_path: Path) -> None:
+    survives_a_fork(arch)
     ways = [f"{way} error[QL2002]" for way in ("launch", "read", "write", "copy", "make", "wait", "old")]
     message = FORKED.format(arch=arch).splitlines()
     assert output(ON_A_GPU, tmp_path, arch) == [*ways, *message, "3", "child's status 0", "101"]
@@ -299,6 +309,7 @@ forked(child)
 
 @pytest.mark.parametrize("arch", archs("vulkan"))
 def test_a_driver_is_not_opened_again(arch: str, tmp_path: Path) -> None:
+    survives_a_fork(arch)
     assert output(AGAIN, tmp_path, arch) == ["True", "child's status 0"]
 
 
