@@ -38,7 +38,7 @@ class Scratch:
         self.memories: dict[str, Memory] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
-        self.fixed = not _depend_on_arguments(self.buffers)
+        self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
         self.changes_memory = CHANGED in plan.kernel.buffers
 
     def __bool__(self) -> bool:
@@ -119,11 +119,14 @@ class Scratch:
 
     def kept_bytes(self, args: Sequence[Any]) -> int:
         """The bytes that a launch with ``args`` keeps for its gradient."""
+        if self.fixed and self.fixed_bytes >= 0:
+            return self.fixed_bytes
         from quadrants_lab.adstack.evaluate import evaluate
 
         live = self.plan.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
-        return sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
+        self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
+        return self.fixed_bytes
 
     def take(self) -> KeptBuffers:
         """`kept`, of which the caller becomes the owner."""

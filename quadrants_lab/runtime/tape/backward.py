@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -28,13 +28,13 @@ After = Callable[[Step], None] | None
 def restored_afterwards(launches: Launches) -> Iterator[None]:
     """Restores, when the with block ends, all memory that a sweep in it changes, except for gradients: from a copy, or
     by making all steps again if the budget has no room for a copy."""
-    account, limit, steps = launches.account, launches.account.limit, list[Step]()
+    account, limit = launches.account, launches.account.limit
     if launches.memory is None:
         account.limit = None
-    elif not _makes_a_copy(launches):
-        steps = [step.bare() for step in launches.leaves()]
+    changed = _to_restore(launches)
+    steps = [step.bare() for step in launches.leaves()] if changed is None else []
     launches.at_end = bool(steps)
-    final = [] if steps else snapshot(launches.steps, account, launches.derivatives())
+    final = [] if changed is None else _copies(*changed, account)
     token = PUT_BACK.set(True)
     try:
         yield
@@ -50,27 +50,32 @@ def restored_afterwards(launches: Launches) -> Iterator[None]:
         launches.mark_seen()
 
 
-def _makes_a_copy(launches: Launches) -> bool:
-    """Makes room for what the sweep needs beside the steps: what a repeated launch keeps itself, and a copy of the
-    final memory, unless fewer steps are made again if all of them are once more in the end."""
+def _to_restore(launches: Launches) -> tuple[list[Part], Boxes] | None:
+    """What to copy of the final memory: `restored`. Makes room for that, and for what a repeated launch keeps itself.
+    None if fewer steps are made again without the copy, though all of them are once more in the end."""
     account, items, copy = launches.account, launches.steps, True
     again = all(item.recomputable for item in items)
     while True:
+        changed = restored(items, launches.derivatives())
         own = [item.own for item in items if isinstance(item, Segment)]
-        size = bytes_restored(launches) + max(own, default=0)
+        size = bytes_restored(changed, account) + max(own, default=0)
+        if account.limit is None:
+            return changed
         copy = copy and (not again or (not own and account.fits(size)) or worth_a_state(launches))
         if account.fits(size if copy else max(own, default=0)):
-            return copy
+            return changed if copy else None
         if not make_room(launches, size if copy else max(own)):
             if not (copy and again):
                 raise too_little(launches)
             copy = False
 
 
-def snapshot(items: Sequence[Item], account: Account, gradients: AbstractSet[int] = frozenset()) -> list[Part]:
-    """Copies of all memory that a sweep over the items restores, or writes when it makes steps again. ``gradients``:
-    ids of memory that is left out."""
-    others, boxes = restored(items, gradients)
+def snapshot(items: Sequence[Item]) -> list[Part]:
+    """Copies of all memory that a sweep over the items restores."""
+    return _copies(*restored(items), Account())
+
+
+def _copies(others: Sequence[Part], boxes: Boxes, account: Account) -> list[Part]:
     return [part.again(account) for part in others] + [part_of(*place, account) for place in boxes]
 
 

@@ -138,13 +138,14 @@ class Keeper:
         """Saves the values that kernel ``writer`` is about to overwrite and that will be read again."""
         memory, region = write.tracked.memory, write.region
         assert region is not None
+        account = Account() if write.scattered else self.account
+        parts = write.parts = []
         for piece in [region] if into is None else into.missing(memory, region):
-            account = Account() if write.scattered else self.account
             try:
-                write.parts.append(part_of(memory, piece, account))
+                parts.append(part_of(memory, piece, account))
             except Full as full:
                 self.room(full.nbytes, partial(_what, write, writer))
-                write.parts.append(part_of(memory, piece, account))
+                parts.append(part_of(memory, piece, account))
 
     def _overwrote(self, step: Step, item: Item, write: PendingWrite, writer: str) -> None:
         """Keeps the saved values for the item, after the launch of kernel ``writer``, whose step it is in."""

@@ -43,7 +43,7 @@ class Account:
 
     def hold(self, nbytes: int) -> Hold:
         """Counts bytes that are about to be allocated; `Full` if they do not fit."""
-        if not self.fits(nbytes):
+        if self.limit is not None and self.used + nbytes > self.limit:
             raise Full(nbytes)
         return Hold(self, nbytes)
 
@@ -65,7 +65,8 @@ class Hold:
         self.account = account
         self.nbytes = nbytes
         account.used += nbytes
-        account.most = max(account.most, account.used)
+        if account.used > account.most:
+            account.most = account.used
 
     def shrink(self, nbytes: int) -> None:
         self.account.used -= self.nbytes - nbytes

@@ -16,8 +16,8 @@ from math import comb
 from typing import TYPE_CHECKING
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.runtime.tape.parts import Account, bytes_of, part_of
-from quadrants_lab.runtime.tape.step import Item, Segment, Step, restored, state
+from quadrants_lab.runtime.tape.parts import Account, Part, bytes_of, part_of
+from quadrants_lab.runtime.tape.step import Boxes, Item, Segment, Step, restored, state
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
@@ -70,7 +70,8 @@ def too_little(launches: Launches) -> QuadrantsRuntimeError:
     """The error for a budget that is too small for what was recorded, with the least that is enough."""
     account, items = launches.account, launches.steps
     own = max((item.own for item in items if isinstance(item, Segment)), default=0)
-    final = 0 if all(item.recomputable for item in items) else bytes_restored(launches)
+    changed = restored(items, launches.derivatives())
+    final = 0 if all(item.recomputable for item in items) else bytes_restored(changed, account)
     least = max(account.most, account.used + own + final)
     return QuadrantsRuntimeError(
         f"a Tape with memory={launches.memory} needs at least {least} bytes here",
@@ -80,10 +81,9 @@ def too_little(launches: Launches) -> QuadrantsRuntimeError:
     )
 
 
-def bytes_restored(launches: Launches) -> int:
-    """The bytes of a copy of all memory that the backward pass changes."""
-    others, boxes = restored(launches.steps, launches.derivatives())
-    return sum(p.nbytes for p in others) + sum(bytes_of(*place, launches.account) for place in boxes)
+def bytes_restored(changed: tuple[list[Part], Boxes], account: Account) -> int:
+    """The bytes of copies of what a backward pass changes."""
+    return sum(part.nbytes for part in changed[0]) + sum(bytes_of(*place, account) for place in changed[1])
 
 
 def worth_a_state(launches: Launches) -> bool:

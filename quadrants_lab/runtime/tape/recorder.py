@@ -390,10 +390,11 @@ class Launches(Keeper):
         own = scratch.kept_bytes(args) if scratch.keeps and not self.paused else 0
         cost = sum(bytes_of(w.tracked.memory, w.region, self.account) for w in writes if w.region is not None)
         into = None
-        if self.open or (summary.recomputable and not self.paused):
+        if not self.open and not self.account.short and self.account.fits(cost + own):
+            pass  # a step of its own
+        elif self.open or (summary.recomputable and not self.paused):
             into = recomputation.place(self, cost, own, partial(_missing, writes, self.account))
-        name = summary.plan.kernel.name
-        hold = self.room(own, lambda: (f"kernel {name}", ())).hold(own) if own and into is None else None
+        hold = self.room(own, lambda: ("", ())).hold(own) if own and into is None else None
         return into, cost, hold
 
     def _ended(self, summary: AccessSummary, args: tuple[Any, ...], pending: Pending, failed: bool) -> Step:

@@ -131,7 +131,8 @@ def report(launches: Launches) -> Callable[[], Report]:
     @cache
     def made() -> Report:
         steps, stretches = listed()
-        return Report(*numbers, [replace(row, times=times.get(n, 0)) for n, row in enumerate(steps)], stretches, at_end)
+        rows = [replace(row, times=times[n]) if n in times else row for n, row in enumerate(steps)]
+        return Report(*numbers, rows, stretches, at_end)
 
     return made
 

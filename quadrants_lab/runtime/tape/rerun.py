@@ -16,7 +16,7 @@ from quadrants_lab.runtime.arguments.signature import derivative, memory_at, mem
 from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
-from quadrants_lab.runtime.tape.parts import Account, Part
+from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
@@ -158,7 +158,7 @@ class Rerun:
 
     def _ready(self) -> Callable[[], None]:
         """Allocates what the captured sweep needs."""
-        self.final = backward.snapshot(self.steps, Account())
+        self.final = backward.snapshot(self.steps)
         return self._sweep
 
     def _sweep(self) -> None:

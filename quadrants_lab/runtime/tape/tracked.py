@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,5 +127,5 @@ class PendingWrite:
     tracked: Tracked
     span: Span | None
     region: Region | None = None
-    parts: list[Part] = field(default_factory=list)
+    parts: Sequence[Part] = ()
     scattered: bool = False
