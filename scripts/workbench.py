@@ -200,8 +200,8 @@ def recording() -> Iterator[Figure]:
 
 def cells() -> Iterator[Figure]:
     """An optimiser whose iterations have 121 launches under a Tape and as many gradients, over a field of 1.9 MB; and
-    10,000 launches of a small kernel. Each way several times in turn, the quickest of each. The program itself is timed,
-    and then the rest of the cell."""
+    10,000 launches of a small kernel. Each way several times in turn, the quickest of each. The program itself is
+    timed, and then the rest of the cell."""
     calls = [("train(1)", 9), ("train(1)", 9), ("train(20)", 7), ("train(60)", 5), ("counts(10_000)", 15)]
     for call, best in asked(CELLS.format(shell=SHELL, setup=OPTIMISER, calls=calls))[1:]:
         (plain, _), (checked, _) = best["plain"], best["checked"]
@@ -421,7 +421,9 @@ def doctor() -> Iterator[Figure]:
         assert report.right or "middle" in str(report), report
 
 
-MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (cells, recording, interrupt, sizes, graphs, steps, doctor, browser)
+MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
+    cells, recording, interrupt, sizes, graphs, steps, doctor, browser,
+)  # fmt: skip
 
 
 def main() -> int:
