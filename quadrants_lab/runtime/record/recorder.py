@@ -42,7 +42,7 @@ from quadrants_lab.runtime.record.log import (
     shown,
 )
 from quadrants_lab.runtime.record.rebuild import MOST_PAST, PAST_BYTES, rebuild
-from quadrants_lab.runtime.record.records import COPY_BYTES, HEAD_BYTES, LaunchRecord, first_elements, touched
+from quadrants_lab.runtime.record.records import COPY_BYTES, LaunchRecord, first_elements, touched
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
@@ -176,8 +176,8 @@ class Recorder:
         except MemoryError:
             self.pause()
             stretch = self.now = self._begin(plan.session, perf_counter())
-            room = HEAD_BYTES if stretch.began > self._too_large.get(plan, 0.0) else 0
-            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys(), room)
+            none = stretch.began < self._too_large.get(plan, 0.0)
+            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys(), none)
             copies.clear()
         stretch.taped |= bool(OBSERVERS.get() or plan.owner.replays)
         head = self._heads.setdefault(plan, Noted(plan, BY_HAND))
