@@ -23,7 +23,10 @@ ROUNDED = (
     "launches before it were repeated to find what it read: threads add to an element in any order, so last digits may "
     "differ"
 )
-NOT_KEPT = "its data was not kept: it takes more than the memory set aside for records"
+NOT_KEPT = (
+    "its data was not kept: it takes more than the memory set aside for records, or something wrote to its memory that "
+    "did not say so"
+)
 
 APART = "in the cell only iterations that push had stacks, and ran apart; here, and on the others, all have them"
 

@@ -17,8 +17,9 @@ from sessions import EVERYWHERE
 
 import quadrants_lab as qd
 from quadrants_lab.notebook.collect import cell_view
+from quadrants_lab.notebook.compare import NOT_KEPT, ROUNDED
 from quadrants_lab.runtime.launch.observe import watch
-from quadrants_lab.runtime.record import recorder as module
+from quadrants_lab.runtime.record import rebuild, recorder as module
 from quadrants_lab.runtime.record.recorder import Recorder, recording
 from quadrants_lab.runtime.record.records import Copier, LaunchRecord
 from quadrants_lab.runtime.record.replay import replay, shadow
@@ -94,7 +95,7 @@ def compare(eager: Eager, recorder: Recorder) -> None:
 
 
 # the least seconds of a stretch, how many times as long as copies it is, and after how many launches closures note them
-WAYS = {"one stretch": (1000.0, 20, 4), "closures": (1000.0, 20, 1), "by hand": (1000.0, 20, 999), "apart": (0.0, 0, 4)}
+WAYS = {"one stretch": (1000.0, 20, 4), "closures": (1000.0, 20, 1), "apart": (0.0, 0, 4)}
 
 
 def set_way(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,3 +212,29 @@ def test_a_launch_in_another_thread_is_recorded_too() -> None:
     found = {r.kernel: r for r in recorder.records()}
     assert [r.number for r in found.values()] == [15, 16, 17]
     np.testing.assert_array_equal(found["there"].outputs["z"], expected.z.to_numpy())
+
+
+def test_a_record_says_where_last_digits_may_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where what a repetition left is not what is there."""
+    set_way("one stretch", monkeypatch)
+    monkeypatch.setattr(rebuild._Repetition, "differs", lambda self, serial: True)
+    recorder = recorded({"arch": qd.cpu, "offline_cache": False}, PROGRAMS["in place"])
+    (record,) = recorder.records()
+    assert record.rounded
+    (kernel,) = cell_view("cell", recorder).kernels
+    assert kernel.launches[0].sizes == [("data", ROUNDED)]
+
+
+def test_memory_that_was_written_behind_the_recording_is_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_way("one stretch", monkeypatch)
+    world = World({"arch": qd.cpu, "offline_cache": False})
+    with recording() as recorder:
+        for n in range(9):
+            world.in_place(1.0)
+            if n == 4:
+                world.x._memory.array[0] = 5.0
+                world.x._memory.version += 1
+    (record,) = recorder.records()
+    assert record.inputs is record.outputs is None
+    (kernel,) = cell_view("cell", recorder).kernels
+    assert kernel.launches[0].sizes == [("data", NOT_KEPT)]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PAST_BYTES, MOST_PAST = 32 << 20, 2000  # limits for superseded launches: bytes of copies, number of records
 PAST_SECONDS = 0.5  # of launches that are repeated for them
+COMPARED_SECONDS = 0.1  # of a launch that is repeated for a comparison alone
 Names = dict[str, Version]  # by buffer
 Made = dict[Stretch, dict[int, LaunchRecord]]  # by the index of the note
 
@@ -186,7 +187,7 @@ def _records(
     if sound and (missing or lacking) and stretch.took <= seconds:
         rounded = False
         with suppress(QuadrantsError, MemoryError):
-            rounded = _repeat(stretch, missing, lacking, contents)
+            rounded = _repeat(stretch, missing, lacking, max(records), contents)
         for record in records.values():
             record.rounded = rounded
     for launch in wanted:
@@ -247,14 +248,18 @@ def _made_by(how: Any, like: Array) -> Array:
     return array
 
 
-def _repeat(stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], contents: _Contents) -> bool:
+def _repeat(
+    stretch: Stretch, missing: set[Version], lacking: dict[int, LaunchRecord], last: int, contents: _Contents
+) -> bool:
     """Repeats launches until all ``missing`` versions are in ``contents`` and the ``lacking`` records have what their
-    launches returned, and wrote to arrays of others, in ``outputs``. Returns whether memory that has not changed since
-    is now other than it was: where threads add to an element in any order."""
+    launches returned, and wrote to arrays of others, in ``outputs``; and further, to the note at ``last``, unless that
+    takes long, for comparison. Returns whether memory that has not changed since is now other than it was: where
+    threads add to an element in any order."""
     missing, versions, here = set(missing), _Versions(stretch), _Repetition(stretch)
     try:
         for at, head in stretch.notes():
-            if (not missing and not lacking) or at == versions.last:
+            enough = not missing and not lacking and (at > last or stretch.seconds.get(at, 0.0) > COMPARED_SECONDS)
+            if enough or at == versions.last:
                 break
             if head is WROTE:
                 here.write(*stretch.events[at + 1 : at + 3])

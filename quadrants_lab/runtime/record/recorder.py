@@ -177,8 +177,8 @@ class Recorder:
         except MemoryError:
             self.pause()
             stretch = self.now = self._begin(plan.session, perf_counter())
-            any_room = stretch.began > self._too_large.get(plan, 0.0)
-            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys(), any_room)
+            none = stretch.began < self._too_large.get(plan, 0.0)
+            stretch.first_elements = first_elements(plan, plan.arrays(args), used.keys(), none)
             copies.clear()
         stretch.taped |= bool(OBSERVERS.get() or plan.owner.replays)
         head = self._heads.setdefault(plan, Noted(plan, BY_HAND))

@@ -110,16 +110,16 @@ def touched(plan: Plan) -> AbstractSet[str]:
     return plan.reads | plan.writes | plan.primal_reads | plan.given().keys()
 
 
-def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], any_room: bool = True) -> Arrays:
+def first_elements(plan: Plan, arrays: Arrays, memories: AbstractSet[str], none: bool = False) -> Arrays:
     """The first elements, flat, of the arrays that a launch reads and that cannot be read after it, because it writes
-    them too or because they are in none of the ``memories``. All elements of an array if they are equal. Without
-    ``any_room`` there are none."""
+    them too or because they are in none of the ``memories``. All elements of an array if they are equal; of each array
+    ``none`` where there is no time to copy any."""
     read = {n for n in arrays if any(isinstance(s, N.Load) for s in plan.accesses_of.get(n, ()))}
     names = {n for n in read if n in plan.writes or n not in memories}
-    each, found = any_room * HEAD_BYTES // max(len(names), 1), {}
+    each, found = 0 if none else HEAD_BYTES // max(len(names), 1), {}
     for n in names:
         flat = arrays[n].reshape(-1)
-        if any_room and flat.size and _all_equal(flat):  # such as a cleared gradient: this takes no memory
+        if not none and flat.size and _all_equal(flat):  # such as a cleared gradient: this takes no memory
             found[n] = np.broadcast_to(flat[0].copy(), flat.shape)
         else:
             found[n] = flat[: each // flat.itemsize].copy()
