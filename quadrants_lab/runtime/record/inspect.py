@@ -83,7 +83,7 @@ def compiled_plan(dispatcher: Dispatcher) -> Plan:
         f"kernel {dispatcher.name} has arrays or templates among its arguments, and it was not called yet, or what its "
         "last call was compiled for has ended",
         code="QL2065",
-        help=f"launch {what}, and keep its arguments: its code depends on them",
+        help=f"launch {what} once, and keep what it is given: its code depends on its arguments",
     )
 
 
