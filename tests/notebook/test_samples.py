@@ -6,6 +6,7 @@ import quadrants_lab as qd
 from quadrants_lab.kernels import arm, billiards, chain, crawler, kepler, lorenz, mpm, nbody, raymarch, ripple
 from quadrants_lab.notebook.collect import cell_view, last_view
 from quadrants_lab.notebook.inspection import Inspection
+from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST
 from quadrants_lab.runtime.record.recorder import recording
 from quadrants_lab.widgets.model import CellView
 from quadrants_lab.widgets.pack import answers
@@ -31,7 +32,9 @@ BY_DAY = {"chain", "kepler", "ripple"}
 def test_every_pane_of_the_samples(name, capsys):
     main, kernel = RUNS[name]
     qd.init(arch=qd.cpu)
+    token = KEEPS_LAST.set(True)  # fields and objects of a sample end with its `main`
     main()
+    KEEPS_LAST.reset(token)
     unrecorded = last_view(kernel)
     assert unrecorded is not None
     assert not unrecorded.launches
