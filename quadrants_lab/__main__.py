@@ -35,9 +35,11 @@ def inspect(file: str, kernel: str | None, stage: str, code: str | None, arches:
         if name not in names():
             return _fail(f"no backend {name!r}: there are {', '.join(names())}")
     token = KEEPS_LAST.set(True)  # even if the file's fields have ended
-    with recording() if arches or page else nullcontext() as recorder:
-        found = dict.fromkeys(v for v in _run(file).values() if isinstance(v, Kernel))
-    KEEPS_LAST.reset(token)
+    try:
+        with recording() if arches or page else nullcontext() as recorder:
+            found = dict.fromkeys(v for v in _run(file).values() if isinstance(v, Kernel))
+    finally:
+        KEEPS_LAST.reset(token)
     kernels = [k for k in found if kernel in (None, k.name)]
     if not kernels:
         what = f"no kernel {kernel!r}" if kernel else "no kernel"

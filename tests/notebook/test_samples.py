@@ -33,8 +33,10 @@ def test_every_pane_of_the_samples(name, capsys):
     main, kernel = RUNS[name]
     qd.init(arch=qd.cpu)
     token = KEEPS_LAST.set(True)  # fields and objects of a sample end with its `main`
-    main()
-    KEEPS_LAST.reset(token)
+    try:
+        main()
+    finally:
+        KEEPS_LAST.reset(token)
     unrecorded = last_view(kernel)
     assert unrecorded is not None
     assert not unrecorded.launches
