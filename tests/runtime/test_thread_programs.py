@@ -34,10 +34,11 @@ def test_eight_threads(how: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 @pytest.mark.parametrize("how", EVERYWHERE)
 def test_a_session_that_ends_while_threads_launch(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     start(how, monkeypatch)
-    began, said = threading.Semaphore(0), list[str]()
+    began, said, made = threading.Semaphore(0), list[str](), threading.Barrier(4)
 
     def work() -> None:
         x, y = field(values(1)), qd.ndarray(qd.f32, SIZE)
+        made.wait(60)  # the session must not end before each thread has its data
         try:
             while True:
                 powers(x, x, 1)
