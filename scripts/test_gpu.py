@@ -3,8 +3,8 @@
 Needs no network and no installation: numpy, llvmlite, pytest, hypothesis, a driver and libdevice. Where QL_PEER_PYTHON
 is an interpreter that can import Quadrants, it is raced. Writes gpu_report.md,
 a row a part, and gpu_log.txt, all that was printed, to --out FOLDER; ends with 1 where a part failed. The last part is
-the whole test suite, which lists what it skips; with 32 cores everything together takes about twelve minutes. A part by
-itself: --part NAME, or --only suite.
+the whole test suite, which lists what it skips; with 32 cores everything together takes about a quarter of an hour. A
+part by itself: --part NAME, or --only suite.
 """
 
 from __future__ import annotations
