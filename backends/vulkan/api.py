@@ -21,7 +21,8 @@ COMPUTE_QUEUE = 2
 COMPUTE_STAGE = 32
 ADDING, VOTING = 1 | 4, 2  # subgroup operations: election and arithmetic; comparison of values
 NVIDIA, LLVMPIPE = 4, 13  # VkDriverId
-LLVMPIPE_ROUNDS = 65535  # llvmpipe ends the loops of a thread after this number of trips in all
+LLVMPIPE_ROUNDS = 65535  # llvmpipe ends the loops of a thread after this number of trips in all,
+UNCUT = (25, 0)  # but from this version of Mesa on (22.3 ends them, 25.0 does not)
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
@@ -212,13 +213,19 @@ def _describe(handle: Any) -> Physical:
     sums = groups.subgroupSupportedStages & COMPUTE_STAGE and groups.subgroupSupportedOperations & ADDING == ADDING
     llvmpipe = more.driverID == LLVMPIPE
     target = replace(
-        _target(features, _flags(more), more), cuts_loops=llvmpipe, barriers=not llvmpipe,
+        _target(features, _flags(more), more), cuts_loops=llvmpipe and _mesa(driver) < UNCUT, barriers=not llvmpipe,
         in_step=not llvmpipe, subgroups=bool(sums), block=min(max(groups.subgroupSize, 1), MOST_IN_BLOCK),
         aggregates=bool(sums and groups.subgroupSupportedOperations & VOTING and not llvmpipe),
         native_sine=more.driverID == NVIDIA,
         subgroup=groups.subgroupSize if more.driverID == NVIDIA and sums else 1,
     )  # fmt: skip
     return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
+
+
+def _mesa(driver: str) -> tuple[int, ...]:
+    """The version of Mesa in the words of its driver."""
+    found = re.search(r"Mesa (\d+)\.(\d+)", driver)
+    return tuple(map(int, found.groups())) if found else (0, 0)
 
 
 def feature_chain(extensions: frozenset[str]) -> tuple[Any, list[Any]]:
