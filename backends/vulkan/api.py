@@ -23,6 +23,7 @@ ADDING, VOTING = 1 | 4, 2  # subgroup operations: election and arithmetic; compa
 NVIDIA, LLVMPIPE = 4, 13  # VkDriverId
 LLVMPIPE_ROUNDS = 65535  # llvmpipe ends the loops of a thread after this number of trips in all,
 UNCUT = (25, 0)  # but from this version of Mesa on (22.3 ends them, 25.0 does not)
+BOTH_ARMS = (26, 0)  # from this version on it runs loads of an if's arm that is not taken (26.2 does, 25.0 does not)
 MOST_IN_BLOCK = 64
 _MESA_ROOM = 4 << 20
 _KINDS = {CPU: "cpu", INTEGRATED: "integrated", DISCRETE: "discrete", VIRTUAL: "virtual"}
@@ -98,7 +99,9 @@ def check(result: int, what: str) -> None:
 class Physical:
     """A device that Vulkan lists. ``lacks``: the requirements that it does not meet, in words; "" when it is usable.
 
-    ``handle``: the VkPhysicalDevice; ``queue_family``: one that computes; ``identity``: names device and driver.
+    ``handle``: the VkPhysicalDevice; ``queue_family``: one that computes; ``identity``: names device and driver;
+    ``runs_both_arms``: where all threads take one arm of an if, loads of the other run too, and one outside of memory
+    ends the process.
     """
 
     handle: Any
@@ -110,6 +113,7 @@ class Physical:
     extensions: frozenset[str]
     features: frozenset[str]
     identity: str
+    runs_both_arms: bool = False
 
     def __str__(self) -> str:
         lacks = f", lacks {self.lacks}" if self.lacks else ""
@@ -219,7 +223,8 @@ def _describe(handle: Any) -> Physical:
         native_sine=more.driverID == NVIDIA,
         subgroup=groups.subgroupSize if more.driverID == NVIDIA and sums else 1,
     )  # fmt: skip
-    return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity)
+    both = llvmpipe and _mesa(driver) >= BOTH_ARMS
+    return Physical(handle, name, plain.deviceType, lacks, target, computes[0], extensions, features, identity, both)
 
 
 def _mesa(driver: str) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
 from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, DeviceMemory, MappedMemory, Piece, Pool
 from quadrants_lab.backends.vulkan.transfer import Transfers
+from quadrants_lab.errors import render, warn
 
 _THREADS = {  # the most in flight: in general, with adstacks, and in reductions
     api.CPU: (1 << 18, 1 << 9, REDUCING),
@@ -19,6 +20,10 @@ _THREADS = {  # the most in flight: in general, with adstacks, and in reductions
 }
 _OTHERS = (1 << 17, 1 << 17, REDUCING)
 _HEAP_BUDGET = 1 << 30
+_BOTH_ARMS = (
+    "if an index is in bounds only where the condition of an if holds, use another version of Mesa (25 is right) or "
+    "another device: this one may end the process"
+)
 
 
 class Device(RemoteDevice, GpuDevice):
@@ -33,6 +38,9 @@ class Device(RemoteDevice, GpuDevice):
     ) -> None:  # fmt: skip
         physical = physical or api.choose()
         most, stacked, reducing = _THREADS.get(physical.kind, _OTHERS)
+        if physical.runs_both_arms:
+            says = f"this version of {physical.name} reads memory for arms of an if that no thread takes"
+            warn(render("QL2134", says, (), _BOTH_ARMS, kind="warning"))
         limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0
         RemoteDevice.__init__(self)
         GpuDevice.__init__(self, threads or most, threads or stacked, heap_budget, limit, reducing)

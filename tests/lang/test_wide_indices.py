@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from frontend.rig import FakeField
 from running import define
-from sessions import EVERYWHERE, runs_both_arms, session_of
+from sessions import EVERYWHERE, session_of, skip_where_both_arms_run
 
 import quadrants_lab as qd
 from quadrants_lab.frontend.lower import lower
@@ -381,8 +381,7 @@ def in_an_element(x: qd.template(), k: qd.i64):
 
 @pytest.mark.parametrize("options", EVERYWHERE)
 def test_an_index_outside_is_named_as_it_is(options) -> None:
-    if runs_both_arms(options["arch"]):
-        pytest.skip("this driver runs loads of arms that are not taken")
+    skip_where_both_arms_run(options["arch"])
     qd.init(**options, check_out_of_bound=True)
     x, a = qd.field(qd.i32, shape=10), qd.ndarray(qd.i32, shape=10)
     v = qd.Vector.field(3, qd.i32, shape=1)
