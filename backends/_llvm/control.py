@@ -3,6 +3,7 @@ least one lane takes part."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,7 +38,7 @@ def if_(b: Body, s: N.If) -> None:
         fn.jump(b.exit if isinstance(block[-2:][0], N.ThreadExit) else join)
     fn.start(join)
     for result, *incoming in zip(s.results, *arms, strict=True):
-        b.define(result.id, result.type, fn.phi(b.type_of_param(result).text, *incoming))
+        b.define(result.id, result.type, fn.phi(b.type_of_param(result), *incoming))
 
 
 def _if_in_lanes(b: Body, s: N.If) -> None:
@@ -67,7 +68,7 @@ def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
     fn.jump(join)
     fn.start(join)
     both = zip(results, values, strict=True)
-    return tuple(fn.phi(b.type_of_param(r).text, (v, after), ("zeroinitializer", before)) for r, v in both)
+    return tuple(fn.phi(b.type_of_param(r), (v, after), ("zeroinitializer", before)) for r, v in both)
 
 
 def _plain(block: N.Block) -> bool:
@@ -96,7 +97,7 @@ def while_(b: Body, s: N.While) -> None:
     fn.jump(head)
     fn.start(head)
     going, going_line = ("", 0) if together else fn.hole()
-    phis = open_phis(b, s.carried)
+    phis = _open_phis(b, s.carried)
     left, left_line = fn.hole() if rarely else ("", 0)
     b.mask = going or outer
     (more,) = b.block(s.cond)
@@ -113,7 +114,7 @@ def while_(b: Body, s: N.While) -> None:
         b.poll()
     if not together:
         fn.patch(going_line, f"{going} = phi {b.truth} [{outer}, %{before}], [{b.mask}, %{fn.block}]")
-    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    _close_phis(b, s.carried, phis, inits, before, nexts)
     fn.jump(head)
     fn.start(done)
     b.mask = outer
@@ -146,7 +147,9 @@ def _poll_rarely(b: Body, left: str) -> str:
 
 
 class Range(NamedTuple):
-    """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions."""
+    """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions.
+    ``takes_part``: where lanes have bounds of their own, what returns the mask of those that make a trip, and defines
+    their index if that differs."""
 
     begin: str
     end: str
@@ -154,6 +157,7 @@ class Range(NamedTuple):
     reverse: bool
     wraps: str = ""
     step: str = "1"
+    takes_part: Callable[[str], str] | None = None
 
 
 def for_(b: Body, s: N.For) -> None:
@@ -186,7 +190,7 @@ def for_(b: Body, s: N.For) -> None:
     b.mask = outer
     fn.start(done)
     for result, init, value in zip(s.results, inits, last, strict=True):
-        phi = fn.phi(b.type_of_param(result).text, (init, skipped), (value, last_block))
+        phi = fn.phi(b.type_of_param(result), (init, skipped), (value, last_block))
         b.define(result.id, result.type, phi)
 
 
@@ -202,24 +206,24 @@ def _most_trips(b: Body, s: N.Stmt) -> float:
 def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) -> tuple[Values, str]:
     """A loop with its test at the bottom over a range that is not empty. Jumps to the label ``done``; returns the
     carried values then, and the label of the last block."""
-    fn, t, together = b.fn, ty(s.index.type).text, b.uniform(s.begin, s.end)
-    begin, end, sign, reverse, wraps, step = over
+    fn, t = b.fn, ty(s.index.type).text
+    begin, end, sign, reverse, wraps, step, takes_part = over
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head, before = fn.label("for"), fn.block
     fn.jump(head)
     fn.start(head)
     index, at = fn.hole()
-    phis = open_phis(b, s.carried)
+    phis = _open_phis(b, s.carried)
     b.define(s.index.id, s.index.type, index)
-    if not together:
-        b.mask = b.masked(b.mask, _takes_part(b, s, index))
-    nexts = _kept(b, s.carried, b.block(s.body, s.carried), together)
+    if takes_part:
+        b.mask = b.masked(b.mask, takes_part(index))
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
     if poll:
         b.poll()
     following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {step}")
     more = fn.let(f"icmp {sign}gt {t} {index}, {begin}" if reverse else f"icmp {sign}lt {t} {following}, {end}")
     fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{following}, %{fn.block}]")
-    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    _close_phis(b, s.carried, phis, inits, before, nexts)
     last = fn.block
     fn.branch(more, head, done)
     return nexts, last
@@ -228,13 +232,13 @@ def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) 
 def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[Values, str]:
     """As `_loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, _ = over
+    begin, end, sign, reverse, wraps, *_ = over
     strip, latch = fn.label("strip"), fn.label("latch")
     before = fn.block
     fn.jump(strip)
     fn.start(strip)
     at, at_line = fn.hole()
-    outer = [fn.hole() for _ in s.carried]
+    outer = _open_phis(b, s.carried)
     left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
@@ -242,12 +246,11 @@ def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[V
     inner = over._replace(begin=edge, end=at) if reverse else over._replace(begin=at, end=edge)
     last, last_block = _loop(b, s, inner, tuple(v for v, _ in outer), latch, poll=False)
     fn.start(latch)
-    finals = tuple(fn.phi(b.type_of_param(p).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True))
+    finals = tuple(fn.phi(b.type_of_param(p), (v, last_block)) for p, v in zip(s.carried, last, strict=True))
     b.poll()
     more = fn.let(f"icmp {sign}gt {t} {edge}, {begin}" if reverse else f"icmp {sign}lt {t} {edge}, {end}")
     fn.patch(at_line, f"{at} = phi {t} [{end if reverse else begin}, %{before}], [{edge}, %{fn.block}]")
-    for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):
-        fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{final}, %{fn.block}]")
+    _close_phis(b, s.carried, outer, inits, before, finals)
     last_block = fn.block
     fn.branch(more, strip, done)
     return finals, last_block
@@ -255,60 +258,55 @@ def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[V
 
 def _trips(b: Body, s: N.For) -> Range:
     """The trips of all lanes."""
-    t = s.index.type
-    sign = "s" if t.kind == "i" else "u"
-    v = ty(t, b.width).text
-    least, most = t.limits
-    if b.uniform(s.begin):
-        ends = b.select(b.mask, b.vector(s.end), b.splat(str(least), t), t)
-        return Range(b.values[s.begin], b.reduce(f"{sign}max", t, ends), sign, s.reverse)
-    if b.uniform(s.end):
-        begins = b.select(b.mask, b.vector(s.begin), b.splat(str(most), t), t)
-        return Range(b.reduce(f"{sign}min", t, begins), b.values[s.end], sign, s.reverse)
-    some = b.masked(b.mask, b.fn.let(f"icmp {sign}lt {v} {b.vector(s.begin)}, {b.vector(s.end)}"))
-    trips = b.fn.let(f"sub {v} {b.vector(s.end)}, {b.vector(s.begin)}")
-    b.offsets["trips", s.id] = b.select(some, trips, "zeroinitializer", t)
-    return Range("0", b.reduce("umax", t, b.offsets["trips", s.id]), "u", False)
-
-
-def _takes_part(b: Body, s: N.For, trip: str) -> str:
-    """Defines the index in the trip ``trip``; returns the mask of the lanes that make this trip."""
     t, fn = s.index.type, b.fn
-    sign = "s" if t.kind == "i" else "u"
-    v = ty(t, b.width).text
-    if b.uniform(s.index.id):
-        b.values[s.index.id] = trip
+    sign, v = "s" if t.kind == "i" else "u", ty(t, b.width).text
+    least, most = t.limits
+
+    def compared(how: str, x: str, y: str) -> str:
+        return fn.let(f"icmp {how} {v} {x}, {y}")
+
+    def before_end(trip: str) -> str:
+        return compared(f"{sign}lt", b.splat(trip, t), b.vector(s.end))
+
+    def from_begin(trip: str) -> str:
+        return compared(f"{sign}ge", b.splat(trip, t), b.vector(s.begin))
+
+    if b.uniform(s.begin):
+        last = b.reduce(f"{sign}max", t, b.select(b.mask, b.vector(s.end), b.splat(str(least), t), t))
+        return Range(b.values[s.begin], last, sign, s.reverse, takes_part=before_end)
+    if b.uniform(s.end):
+        first = b.reduce(f"{sign}min", t, b.select(b.mask, b.vector(s.begin), b.splat(str(most), t), t))
+        return Range(first, b.values[s.end], sign, s.reverse, takes_part=from_begin)
+    begins, ends = b.vector(s.begin), b.vector(s.end)
+    some = b.masked(b.mask, compared(f"{sign}lt", begins, ends))
+    trips = b.select(some, fn.let(f"sub {v} {ends}, {begins}"), "zeroinitializer", t)
+
+    def own(trip: str) -> str:
         here = b.splat(trip, t)
-        if b.uniform(s.begin):
-            return fn.let(f"icmp {sign}lt {v} {here}, {b.vector(s.end)}")
-        return fn.let(f"icmp {sign}ge {v} {here}, {b.vector(s.begin)}")
-    here = b.splat(trip, t)
-    if s.reverse:
-        before_last = fn.let(f"add {v} {here}, {b.splat('1', t)}")
-        index = fn.let(f"sub {v} {b.vector(s.end)}, {before_last}")
-    else:
-        index = fn.let(f"add {v} {b.vector(s.begin)}, {here}")
-    b.values[s.index.id] = index
-    return fn.let(f"icmp ult {v} {here}, {b.offsets['trips', s.id]}")
+        if s.reverse:
+            before_last = fn.let(f"add {v} {here}, {b.splat('1', t)}")
+            b.values[s.index.id] = fn.let(f"sub {v} {ends}, {before_last}")
+        else:
+            b.values[s.index.id] = fn.let(f"add {v} {begins}, {here}")
+        return compared("ult", here, trips)
+
+    return Range("0", b.reduce("umax", t, trips), "u", False, takes_part=own)
 
 
 # --- phis -------------------------------------------------------------------------------------------------------
 
 
-def open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
-    """Reserves a phi for each value that a loop carries. Returns their lines, for `close_phis`."""
-    lines = []
-    for p in params:
-        name, line = b.fn.hole()
+def _open_phis(b: Body, params: tuple[N.Param, ...]) -> list[tuple[str, int]]:
+    """Reserves a phi for each value that a loop carries, for `_close_phis`."""
+    holes = [b.fn.hole() for _ in params]
+    for p, (name, _) in zip(params, holes, strict=True):
         b.define(p.id, p.type, name)
-        lines.append(line)
-    return lines
+    return holes
 
 
-def close_phis(
-    b: Body, params: tuple[N.Param, ...], lines: list[int], inits: Values, before: str, nexts: Values, latch: str
+def _close_phis(
+    b: Body, params: tuple[N.Param, ...], holes: list[tuple[str, int]], inits: Values, before: str, nexts: Values
 ) -> None:
-    """Writes the reserved phis: values come from the block ``before`` the loop and from its ``latch``."""
-    for p, line, init, value in zip(params, lines, inits, nexts, strict=True):
-        name = b.values[p.id]
-        b.fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{value}, %{latch}]")
+    """Writes the reserved phis: values come from the block ``before`` the loop and from the one that ends now."""
+    for p, (name, line), init, value in zip(params, holes, inits, nexts, strict=True):
+        b.fn.patch(line, f"{name} = phi {b.type_of_param(p)} [{init}, %{before}], [{value}, %{b.fn.block}]")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quadrants_lab.analysis.divergence import Divergence
-from quadrants_lab.backends._llvm.text import Function, Ty, constant, ty
+from quadrants_lab.backends._llvm.text import Function, constant, ty
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
@@ -78,8 +78,8 @@ class Lanes:
         """Values in the form in which these parameters or results take them."""
         return tuple(self.value(i, self.lanes(p.id)) for p, i in zip(takers, ids, strict=True))
 
-    def type_of_param(self, p: N.Param) -> Ty:
-        return ty(p.type, self.lanes(p.id))
+    def type_of_param(self, p: N.Param) -> str:
+        return ty(p.type, self.lanes(p.id)).text
 
     # --- vectors ------------------------------------------------------------------------------------------------
 

@@ -156,11 +156,9 @@ class _Maker:
             copies.choose(self._chunk(number), number)
 
     def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
-        if not lanes:
-            return CpuBody(fn, self.unit, parallel=True)
         variables = {b.name for b in self.kernel.buffers.values() if b.kind == "local"}
-        found = divergence(task.body, [task.indices[-1].id], variables)
-        return CpuBody(fn, self.unit, True, lanes, found)
+        found = divergence(task.body, [task.indices[-1].id], variables) if lanes else None
+        return CpuBody(fn, self.unit, True, max(1, lanes), found)
 
     def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:
         """Reads what a chunk function needs from the frame. Returns its first iteration, and the one behind its
