@@ -2,21 +2,21 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from copy import copy
-from dataclasses import replace
 from math import prod
 from typing import Any
 
+from quadrants_lab.analysis.divergence import Divergence, counts_up
 from quadrants_lab.analysis.ranges import Ranges
-from quadrants_lab.backends._llvm import control, memory, ops
-from quadrants_lab.backends._llvm.text import Function, Ty, constant, memory_type, ty
+from quadrants_lab.backends._llvm import atomics, calls, control, memory, ops
+from quadrants_lab.backends._llvm.lanes import Lanes
+from quadrants_lab.backends._llvm.text import Function, constant, memory_type, ty
 from quadrants_lab.backends.layout import WORD, FrameLayout
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
 from quadrants_lab.ir.walk import walk
 
-INLINED = 24  # the most statements of a function that is inlined, since a call costs about as much
+_DIVIDES = ("quot", "rem")
 
 
 class Unit:
@@ -30,34 +30,34 @@ class Unit:
         self.ranges = Ranges(kernel)
 
 
-class Body(ABC):
+class Body(Lanes, ABC):
     """Emits blocks into the function ``fn``, whose parameter %frame is the launch frame. A device's subclass says where
     buffers and stacks are.
 
-    ``values`` maps ids to the text of their value, ``types`` to their dtype. ``parallel``: other iterations of the task
-    may run at the same time. ``lanes`` is the number of iterations that one value holds.
+    ``parallel``: other iterations of the task may run at the same time. ``width``: how many run in the lanes of this
+    function, where ``found`` tells what differs.
     """
 
-    lanes = 1
     polls = True  # whether long loops look at a cancel flag
     thread = "0"  # the number of the thread that runs this iteration
-    stride = ""  # elements from one slot of an adstack to the next
 
-    def __init__(self, fn: Function, unit: Unit, parallel: bool) -> None:
-        self.fn = fn
+    def __init__(
+        self, fn: Function, unit: Unit, parallel: bool, width: int = 1, found: Divergence | None = None
+    ) -> None:
+        super().__init__(fn, width, found or Divergence())
         self.unit = unit
         self.frame = unit.frame
         self.kernel = unit.kernel
         self.ranges = unit.ranges
         self.fast = ops.FAST if unit.options.fast_math else ""
         self.parallel = parallel
-        self.values: dict[int, str] = {}
-        self.types: dict[int, DType] = {}
-        self.offsets: dict[tuple[Any, ...], str] = {}  # see `once`; most are offsets of elements
+        self.stride = str(width)  # elements from one slot of an adstack to the next, with lanes an i64
         self._opened: dict[object, str] = {}
         self.own: dict[str, N.Buffer] = {}  # buffers of role "block" that are a variable of this function
-        self.partials: dict[str, memory.Partial] = {}
+        self.partials: dict[str, atomics.Partial] = {}
         self.exit = ""  # the label that ends the task's function early
+        self.scratch_at = self.scratch_values = ""  # room for an address and a value of each lane
+        self.apart: str | None = None  # where a group of iterations goes on whose sums go to several elements
 
     # --- what a device provides ---------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Body(ABC):
 
     def local(self, b: N.Buffer) -> str:
         """Address of a new variable of the iteration."""
-        return self.fn.alloca(memory_type(b.dtype))
+        return self.fn.alloca(memory.variable_type(b.dtype, self.width if b.name in self.per_lane else 1))
 
     def in_frame(self, at: int) -> str:
         """Address of a buffer that lies in the frame itself."""
@@ -158,27 +158,13 @@ class Body(ABC):
 
     # --- shared by the handlers ---------------------------------------------------------------------------------
 
-    def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
-        """The value of that key, which the first call in this block or one around it makes."""
-        made = self.offsets.get(key)
-        if made is None:
-            made = self.offsets[key] = make()
-        return made
-
-    def type_of(self, id: int) -> Ty:
-        return ty(self.types[id], self.lanes)
-
-    def define(self, id: int, type: DType, value: str) -> None:
-        self.values[id] = value
-        self.types[id] = type
-
     def tag(self, buffer: N.Buffer) -> str:
         """The alias metadata of an access to the buffer."""
         return self.unit.scopes.tag(buffer.name)
 
-    def operate(self, prim: str, type: DType, a: str, b: str, flags: str | None = None) -> str:
+    def operate(self, prim: str, type: DType, a: str, b: str, flags: str | None = None, lanes: int = 1) -> str:
         """Emits a binary primitive on values that have no id in the IR."""
-        t = ty(type, self.lanes)
+        t = ty(type, lanes)
         return ops.emit(self.fn, prim, t, (t, t), (a, b), (None, None), self.fast if flags is None else flags)
 
     def block(self, block: N.Block, takers: tuple[N.Param, ...] | None = None) -> tuple[str, ...]:
@@ -199,19 +185,26 @@ class Body(ABC):
     def statement(self, stmt: N.Stmt) -> None:
         HANDLERS[type(stmt)](self, stmt)
 
-    def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
-        """Values in the form in which these parameters or results take them."""
-        return tuple(self.values[i] for i in ids)
-
-    def type_of_param(self, p: N.Param) -> Ty:
-        return ty(p.type, self.lanes)
-
 
 def _op(b: Body, s: N.Op) -> None:
-    types = tuple(b.type_of(i) for i in s.args)
-    args = tuple(b.values[i] for i in s.args)
+    if b.linear and counts_up(s, b.linear, b.divergent):
+        # the first lane may take no part, so the ranges of the operands do not hold for it
+        x, y = (b.values[i] for i in s.args)
+        b.define(s.id, s.type, b.operate(s.prim, s.type, x, y))
+        b.linear.add(s.id)
+        return
+    lanes = b.lanes(s.id)
+    types = tuple(ty(b.types[i], lanes) for i in s.args)
+    args = tuple(b.value(i, lanes) for i in s.args)
     known = tuple(map(b.ranges.range, s.args))
-    b.define(s.id, s.type, ops.emit(b.fn, s.prim, ty(s.type, b.lanes), types, args, known, b.fast))
+    if lanes > 1 and s.prim in _DIVIDES and not b.uniform(s.args[1]):
+        # a lane that takes no part may hold 0 or poison
+        args = args[0], b.select(b.mask, args[1], constant(types[1], 1), types[1].dtype)
+    if lanes > 1 and ops.is_library(s.prim, types[0].dtype):
+        value = calls.lane_by_lane(b, s.prim, ty(s.type, lanes), args)
+    else:
+        value = ops.emit(b.fn, s.prim, ty(s.type, lanes), types, args, known, b.fast)
+    b.define(s.id, s.type, value)
 
 
 def _shape(b: Body, s: N.ShapeOf) -> None:
@@ -220,44 +213,28 @@ def _shape(b: Body, s: N.ShapeOf) -> None:
     b.define(s.id, s.type, value)
 
 
-def _call(b: Body, s: N.Call) -> None:
-    symbol = f"qd.{s.function}"
-    if symbol not in b.fn.module.defined:
-        _define(b, b.kernel.functions[s.function], symbol)
-    args = ((ty(b.types[i]).text, b.values[i]) for i in s.args)
-    b.define(s.id, s.type, b.fn.call(ty(s.type).text, symbol, *args))
-
-
-def _define(caller: Body, f: N.Function, symbol: str) -> None:
-    """Makes a function of the kernel one of the module, without fast-math flags: some of its sums compute the rounding
-    errors of other sums."""
-    names = [f"%p{n}" for n in range(len(f.params))]
-    params = ", ".join(f"{ty(p.type).text} {x}" for p, x in zip(f.params, names, strict=True))
-    b = copy(caller)
-    inline = " alwaysinline nounwind" if sum(1 for _ in walk(f.body)) <= INLINED else ""
-    b.fn = caller.fn.module.function(symbol, f"define internal {ty(f.type).text} @{symbol}({params}){inline}")
-    b.values, b.types, b.offsets, b.fast, b.polls = {}, {}, {}, "", False
-    b.ranges = Ranges(replace(b.kernel, body=f.body))
-    for p, x in zip(f.params, names, strict=True):
-        b.define(p.id, p.type, x)
-    (value,) = b.block(f.body)
-    b.fn.put(f"ret {ty(f.type).text} {value}")
-    b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+def _builtin(b: Body, s: N.Builtin) -> None:
+    value = b.builtin(s.what)
+    b.define(s.id, s.type, value if b.uniform(s.id) else b.count_up(value, s.type))
 
 
 HANDLERS: dict[type, Callable[[Any, Any], None]] = {
-    N.Const: lambda b, s: b.define(s.id, s.type, constant(ty(s.type, b.lanes), s.value)),
+    N.Const: lambda b, s: b.define(s.id, s.type, constant(ty(s.type), s.value)),
     N.Op: _op,
-    N.Call: _call,
+    N.Call: calls.call,
     N.ArgLoad: lambda b, s: b.define(s.id, s.type, b.arg(s.arg, s.type)),
     N.ShapeOf: _shape,
-    N.Builtin: lambda b, s: b.define(s.id, s.type, b.builtin(s.what)),
+    N.Builtin: _builtin,
     N.Load: memory.load,
     N.Store: memory.store,
-    N.Atomic: memory.atomic,
+    N.Atomic: atomics.atomic,
     N.ThreadExit: lambda b, s: None,  # `control.if_` emits the jump
     N.If: control.if_,
     N.For: control.for_,
     N.While: control.while_,
-    N.Lane: lambda b, s: b.define(s.id, s.type, b.thread),
+    N.Lane: lambda b, s: b.define(s.id, s.type, b.thread if b.uniform(s.id) else b.numbers(s.type)),
+    # on a GPU lowerings leave none of these
+    N.Assert: lambda b, s: b.check(s),
+    N.Print: lambda b, s: b.print(s),
+    N.Overflow: lambda b, s: b.overflow(s),
 }

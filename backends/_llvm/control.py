@@ -1,4 +1,5 @@
-"""Structured control flow as branches and phis."""
+"""Structured control flow as branches and phis. Where lanes part, arms and trips run under a mask, and only where at
+least one lane takes part."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quadrants_lab.backends._llvm.text import ty
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import walk
 
 if TYPE_CHECKING:
@@ -15,9 +17,16 @@ if TYPE_CHECKING:
 
 Values = tuple[str, ...]  # the texts of values
 STRIP = 16384  # iterations of an innermost loop between two polls of the cancel flag
+_CHEAP = 24  # cycles of an arm that runs without asking whether a lane takes it
+
+
+# --- if ---------------------------------------------------------------------------------------------------------
 
 
 def if_(b: Body, s: N.If) -> None:
+    if not b.uniform(s.cond):
+        _if_in_lanes(b, s)
+        return
     fn = b.fn
     then, orelse, join = fn.label("then"), fn.label("else"), fn.label("join")
     fn.branch(b.values[s.cond], then, orelse)
@@ -29,34 +38,95 @@ def if_(b: Body, s: N.If) -> None:
         fn.jump(b.exit if isinstance(block[-2:][0], N.ThreadExit) else join)
     fn.start(join)
     for result, *incoming in zip(s.results, *arms, strict=True):
-        b.define(result.id, result.type, fn.phi(b.type_of_param(result).text, *incoming))
+        b.define(result.id, result.type, fn.phi(b.type_of_param(result), *incoming))
+
+
+def _if_in_lanes(b: Body, s: N.If) -> None:
+    outer, cond = b.mask, b.vector(s.cond)
+    negated = b.inverse(cond) if len(s.orelse) > 1 else ""
+    given: list[Values] = []
+    for arm, takes in ((s.then, cond), (s.orelse, negated)):
+        if len(arm) == 1:
+            given.append(b.given(s.results, arm[-1].operands()))
+            continue
+        b.mask = b.masked(outer, takes)
+        given.append(b.block(arm, s.results) if _plain(arm) else _where_any(b, arm, s.results))
+        b.mask = outer
+    for r, then, orelse in zip(s.results, *given, strict=True):
+        b.define(r.id, r.type, b.select(cond, then, orelse, r.type))
+
+
+def _where_any(b: Body, arm: N.Block, results: tuple[N.Param, ...]) -> Values:
+    """The values of an arm that runs where a lane takes it."""
+    fn = b.fn
+    run, join = fn.label("lanes"), fn.label("join")
+    before = fn.block
+    fn.branch(b.any(b.mask), run, join)
+    fn.start(run)
+    values = b.block(arm, results)
+    after = fn.block
+    fn.jump(join)
+    fn.start(join)
+    both = zip(results, values, strict=True)
+    return tuple(fn.phi(b.type_of_param(r), (v, after), ("zeroinitializer", before)) for r, v in both)
+
+
+def _plain(block: N.Block) -> bool:
+    """Whether a block costs next to nothing and has no effect, so that it may run where no lane takes part."""
+    cost = 0
+    for s in block[:-1]:
+        if isinstance(s, N.Op) and "@math" not in PRIMS[s.prim].llvm:
+            cost += PRIMS[s.prim].cost
+        elif not isinstance(s, N.Uniform):
+            return False
+    return cost <= _CHEAP
+
+
+# --- while ------------------------------------------------------------------------------------------------------
 
 
 def while_(b: Body, s: N.While) -> None:
     """An innermost loop polls the cancel flag once in `STRIP` trips, since to count trips is cheaper than a poll."""
-    fn = b.fn
+    fn, outer = b.fn, b.mask
+    owner = s.cond[-1].operands()[0]
+    together = b.uniform(owner)  # all lanes leave in the same trip
+    rarely = together and b.polls and not any(isinstance(x, N.Loop) for x in walk((*s.cond, *s.body)))
     head, body, done = fn.label("while"), fn.label("do"), fn.label("done")
     inits = b.given(s.carried, s.inits)
     before = fn.block
     fn.jump(head)
     fn.start(head)
-    phis = open_phis(b, s.carried)
-    rarely = b.polls and not any(isinstance(x, N.Loop) for x in walk((*s.cond, *s.body)))
+    going, going_line = ("", 0) if together else fn.hole()
+    phis = _open_phis(b, s.carried)
     left, left_line = fn.hole() if rarely else ("", 0)
-    (cond,) = b.block(s.cond)
-    fn.branch(cond, body, done)
+    b.mask = going or outer
+    (more,) = b.block(s.cond)
+    if not together:
+        b.mask = b.masked(going, b.vector(owner))
+        more = b.any(b.mask)
+    fn.branch(more, body, done)
     fn.start(body)
-    nexts = b.block(s.body, s.carried)
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried), together)
     if rarely:
         again = _poll_rarely(b, left)
         fn.patch(left_line, f"{left} = phi i32 [{STRIP}, %{before}], [{again}, %{fn.block}]")
     else:
         b.poll()
-    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    if not together:
+        fn.patch(going_line, f"{going} = phi {b.truth} [{outer}, %{before}], [{b.mask}, %{fn.block}]")
+    _close_phis(b, s.carried, phis, inits, before, nexts)
     fn.jump(head)
     fn.start(done)
+    b.mask = outer
     for result, param in zip(s.results, s.carried, strict=True):
         b.define(result.id, result.type, b.values[param.id])
+
+
+def _kept(b: Body, carried: tuple[N.Param, ...], nexts: Values, together: bool) -> Values:
+    """The next carried values in the lanes that take part, the present ones in the others."""
+    if together:
+        return nexts
+    return tuple(b.select(b.mask, n, b.values[p.id], p.type) for p, n in zip(carried, nexts, strict=True))
 
 
 def _poll_rarely(b: Body, left: str) -> str:
@@ -73,8 +143,13 @@ def _poll_rarely(b: Body, left: str) -> str:
     return fn.phi("i32", (fewer, counted), (str(STRIP), polled))
 
 
+# --- for --------------------------------------------------------------------------------------------------------
+
+
 class Range(NamedTuple):
-    """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions."""
+    """What a loop counts through. ``sign`` is "s" or "u", as its numbers compare; ``wraps``: flags of its additions.
+    ``takes_part``: where lanes have bounds of their own, what returns the mask of those that make a trip, and defines
+    their index if that differs."""
 
     begin: str
     end: str
@@ -82,25 +157,41 @@ class Range(NamedTuple):
     reverse: bool
     wraps: str = ""
     step: str = "1"
+    takes_part: Callable[[str], str] | None = None
 
 
 def for_(b: Body, s: N.For) -> None:
     """A loop that may run long polls the cancel flag: one that holds loops does so on each trip, an innermost one runs
-    in strips, so that LLVM sees a plain inner loop. A short one with polls in it would not be unrolled."""
-    steps = s.step != N.NO_ID
-    sign = "s" if s.index.type.kind == "i" and not steps else "u"
-    short = steps or not b.polls or _most_trips(b, s) <= STRIP
+    in strips, so that LLVM sees a plain inner loop. A short one with polls in it would not be unrolled.
 
-    def enter(index: str) -> None:
-        b.define(s.index.id, s.index.type, index)
-
-    def trips(over: Range, inits: Values, done: str) -> tuple[Values, str]:
-        if not short and not any(isinstance(x, N.Loop) for x in walk(s.body)):
-            return _strips(b, s, over, inits, done, enter)
-        return loop(b, s, over, inits, done, enter, not short)
-
-    wraps, step = "nsw " if sign == "s" else "nuw ", b.values[s.step] if steps else "1"
-    guarded(b, s, Range(b.values[s.begin], b.values[s.end], sign, s.reverse, wraps, step), trips)
+    Where lanes have bounds of their own, the loop makes trips from the least to the greatest bound. Lanes that share a
+    bound share the index too, and a lane is masked out in trips that are not its own; else each lane counts from its
+    own bound.
+    """
+    fn, steps, outer = b.fn, s.step != N.NO_ID, b.mask
+    together = b.uniform(s.begin, s.end)
+    if together:
+        sign = "s" if s.index.type.kind == "i" and not steps else "u"
+        wraps, step = "nsw " if sign == "s" else "nuw ", b.values[s.step] if steps else "1"
+        over = Range(b.values[s.begin], b.values[s.end], sign, s.reverse, wraps, step)
+        short = steps or not b.polls or _most_trips(b, s) <= STRIP
+    else:
+        over, short = _trips(b, s), False
+    strips = together and not short and not any(isinstance(x, N.Loop) for x in walk(s.body))
+    inits = b.given(s.carried, s.inits)
+    enter, done = fn.label("enter"), fn.label("done")
+    fn.branch(fn.let(f"icmp {over.sign}lt {ty(s.index.type).text} {over.begin}, {over.end}"), enter, done)
+    skipped = fn.block
+    fn.start(enter)
+    if strips:
+        last, last_block = _strips(b, s, over, inits, done)
+    else:
+        last, last_block = _loop(b, s, over, inits, done, not short)
+    b.mask = outer
+    fn.start(done)
+    for result, init, value in zip(s.results, inits, last, strict=True):
+        phi = fn.phi(b.type_of_param(result), (init, skipped), (value, last_block))
+        b.define(result.id, result.type, phi)
 
 
 def _most_trips(b: Body, s: N.Stmt) -> float:
@@ -112,93 +203,110 @@ def _most_trips(b: Body, s: N.Stmt) -> float:
     return inner
 
 
-def guarded(b: Body, s: N.For, over: Range, trips: Callable[[Range, Values, str], tuple[Values, str]]) -> None:
-    """Runs a loop where its range is not empty. ``trips`` emits it: it takes the range, the carried values and the
-    label to jump to, and returns the carried values behind the loop and the label of its last block."""
-    fn = b.fn
-    inits = b.given(s.carried, s.inits)
-    enter, done = fn.label("enter"), fn.label("done")
-    fn.branch(fn.let(f"icmp {over.sign}lt {ty(s.index.type).text} {over.begin}, {over.end}"), enter, done)
-    skipped = fn.block
-    fn.start(enter)
-    last, last_block = trips(over, inits, done)
-    fn.start(done)
-    for result, init, value in zip(s.results, inits, last, strict=True):
-        phi = fn.phi(b.type_of_param(result).text, (init, skipped), (value, last_block))
-        b.define(result.id, result.type, phi)
-
-
-def loop(
-    b: Body, s: N.For, over: Range, inits: Values, done: str, enter: Callable[[str], None], poll: bool = True,
-    keep: Callable[[Values], Values] = lambda nexts: nexts,
-) -> tuple[Values, str]:  # fmt: skip
-    """A loop with its test at the bottom over a range that is not empty; it ends as `guarded` says. ``enter`` gets the
-    index at the start of a trip, ``keep`` makes the next carried values of those that the body yields."""
+def _loop(b: Body, s: N.For, over: Range, inits: Values, done: str, poll: bool) -> tuple[Values, str]:
+    """A loop with its test at the bottom over a range that is not empty. Jumps to the label ``done``; returns the
+    carried values then, and the label of the last block."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, step = over
+    begin, end, sign, reverse, wraps, step, takes_part = over
     start = fn.let(f"sub {wraps}{t} {end}, 1") if reverse else begin
     head, before = fn.label("for"), fn.block
     fn.jump(head)
     fn.start(head)
     index, at = fn.hole()
-    phis = open_phis(b, s.carried)
-    enter(index)
-    nexts = keep(b.block(s.body, s.carried))
+    phis = _open_phis(b, s.carried)
+    b.define(s.index.id, s.index.type, index)
+    if takes_part:
+        b.mask = b.masked(b.mask, takes_part(index))
+    nexts = _kept(b, s.carried, b.block(s.body, s.carried), not takes_part)
     if poll:
         b.poll()
     following = fn.let(f"add {t} {index}, -1" if reverse else f"add {wraps}{t} {index}, {step}")
     more = fn.let(f"icmp {sign}gt {t} {index}, {begin}" if reverse else f"icmp {sign}lt {t} {following}, {end}")
     fn.patch(at, f"{index} = phi {t} [{start}, %{before}], [{following}, %{fn.block}]")
-    close_phis(b, s.carried, phis, inits, before, nexts, fn.block)
+    _close_phis(b, s.carried, phis, inits, before, nexts)
     last = fn.block
     fn.branch(more, head, done)
     return nexts, last
 
 
-def _strips(
-    b: Body, s: N.For, over: Range, inits: Values, done: str, enter: Callable[[str], None]
-) -> tuple[Values, str]:
-    """As `loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
+def _strips(b: Body, s: N.For, over: Range, inits: Values, done: str) -> tuple[Values, str]:
+    """As `_loop`, in strips of at most `STRIP` iterations, with a poll behind each strip."""
     fn, t = b.fn, ty(s.index.type).text
-    begin, end, sign, reverse, wraps, _ = over
+    begin, end, sign, reverse, wraps, *_ = over
     strip, latch = fn.label("strip"), fn.label("latch")
     before = fn.block
     fn.jump(strip)
     fn.start(strip)
     at, at_line = fn.hole()
-    outer = [fn.hole() for _ in s.carried]
+    outer = _open_phis(b, s.carried)
     left = fn.let(f"sub {t} {at}, {begin}" if reverse else f"sub {t} {end}, {at}")
     intrinsic = f"llvm.umin.{ty(s.index.type).suffix}"
     n = fn.call(t, intrinsic, (t, left), (t, str(min(STRIP, s.index.type.limits[1]))))
     edge = fn.let(f"{'sub' if reverse else 'add'} {wraps}{t} {at}, {n}")
     inner = over._replace(begin=edge, end=at) if reverse else over._replace(begin=at, end=edge)
-    last, last_block = loop(b, s, inner, tuple(v for v, _ in outer), latch, enter, poll=False)
+    last, last_block = _loop(b, s, inner, tuple(v for v, _ in outer), latch, poll=False)
     fn.start(latch)
-    finals = tuple(fn.phi(b.type_of_param(p).text, (v, last_block)) for p, v in zip(s.carried, last, strict=True))
+    finals = tuple(fn.phi(b.type_of_param(p), (v, last_block)) for p, v in zip(s.carried, last, strict=True))
     b.poll()
     more = fn.let(f"icmp {sign}gt {t} {edge}, {begin}" if reverse else f"icmp {sign}lt {t} {edge}, {end}")
     fn.patch(at_line, f"{at} = phi {t} [{end if reverse else begin}, %{before}], [{edge}, %{fn.block}]")
-    for (name, line), init, final, p in zip(outer, inits, finals, s.carried, strict=True):
-        fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{final}, %{fn.block}]")
+    _close_phis(b, s.carried, outer, inits, before, finals)
     last_block = fn.block
     fn.branch(more, strip, done)
     return finals, last_block
 
 
-def open_phis(b: Body, params: tuple[N.Param, ...]) -> list[int]:
-    """Reserves a phi for each value that a loop carries. Returns their lines, for `close_phis`."""
-    lines = []
-    for p in params:
-        name, line = b.fn.hole()
+def _trips(b: Body, s: N.For) -> Range:
+    """The trips of all lanes."""
+    t, fn = s.index.type, b.fn
+    sign, v = "s" if t.kind == "i" else "u", ty(t, b.width).text
+    least, most = t.limits
+
+    def compared(how: str, x: str, y: str) -> str:
+        return fn.let(f"icmp {how} {v} {x}, {y}")
+
+    def before_end(trip: str) -> str:
+        return compared(f"{sign}lt", b.splat(trip, t), b.vector(s.end))
+
+    def from_begin(trip: str) -> str:
+        return compared(f"{sign}ge", b.splat(trip, t), b.vector(s.begin))
+
+    if b.uniform(s.begin):
+        last = b.reduce(f"{sign}max", t, b.select(b.mask, b.vector(s.end), b.splat(str(least), t), t))
+        return Range(b.values[s.begin], last, sign, s.reverse, takes_part=before_end)
+    if b.uniform(s.end):
+        first = b.reduce(f"{sign}min", t, b.select(b.mask, b.vector(s.begin), b.splat(str(most), t), t))
+        return Range(first, b.values[s.end], sign, s.reverse, takes_part=from_begin)
+    begins, ends = b.vector(s.begin), b.vector(s.end)
+    some = b.masked(b.mask, compared(f"{sign}lt", begins, ends))
+    trips = b.select(some, fn.let(f"sub {v} {ends}, {begins}"), "zeroinitializer", t)
+
+    def own(trip: str) -> str:
+        here = b.splat(trip, t)
+        if s.reverse:
+            before_last = fn.let(f"add {v} {here}, {b.splat('1', t)}")
+            b.values[s.index.id] = fn.let(f"sub {v} {ends}, {before_last}")
+        else:
+            b.values[s.index.id] = fn.let(f"add {v} {begins}, {here}")
+        return compared("ult", here, trips)
+
+    return Range("0", b.reduce("umax", t, trips), "u", False, takes_part=own)
+
+
+# --- phis -------------------------------------------------------------------------------------------------------
+
+
+def _open_phis(b: Body, params: tuple[N.Param, ...]) -> list[tuple[str, int]]:
+    """Reserves a phi for each value that a loop carries, for `_close_phis`."""
+    holes = [b.fn.hole() for _ in params]
+    for p, (name, _) in zip(params, holes, strict=True):
         b.define(p.id, p.type, name)
-        lines.append(line)
-    return lines
+    return holes
 
 
-def close_phis(
-    b: Body, params: tuple[N.Param, ...], lines: list[int], inits: Values, before: str, nexts: Values, latch: str
+def _close_phis(
+    b: Body, params: tuple[N.Param, ...], holes: list[tuple[str, int]], inits: Values, before: str, nexts: Values
 ) -> None:
-    """Writes the reserved phis: values come from the block ``before`` the loop and from its ``latch``."""
-    for p, line, init, value in zip(params, lines, inits, nexts, strict=True):
-        name = b.values[p.id]
-        b.fn.patch(line, f"{name} = phi {b.type_of_param(p).text} [{init}, %{before}], [{value}, %{latch}]")
+    """Writes the reserved phis: values come from the block ``before`` the loop and from the one that ends now."""
+    for p, (name, line), init, value in zip(params, holes, inits, nexts, strict=True):
+        b.fn.patch(line, f"{name} = phi {b.type_of_param(p)} [{init}, %{before}], [{value}, %{b.fn.block}]")

@@ -116,6 +116,11 @@ def library(name: str, t: DType) -> str:
     return name + _LIBRARY[t]
 
 
+def is_library(prim: str, t: DType) -> bool:
+    """Whether the primitive is a function of the C library on operands of dtype ``t``."""
+    return t.is_float and PRIMS[prim].llvm[0] in ("@math", "frem")
+
+
 def _math(c: Ctx) -> str:
     """A call of the C library's function."""
     t = c.t

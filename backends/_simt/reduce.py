@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.text import constant, ty
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
@@ -54,7 +54,7 @@ def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
     reach this code."""
     distance = lanes // 2
     while distance:
-        value = memory.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
+        value = atomics.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
         distance //= 2
     return value
 
@@ -87,6 +87,6 @@ def aggregated_atomic(b: SimtBody, s: N.Atomic) -> None:
     fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, done)
     for label, own in ((put, total), (apart, value)):
         fn.start(label)
-        memory.modify(b, s.op, t, ptr, own, tag)
+        atomics.modify(b, s.op, t, ptr, own, tag)
         fn.jump(done)
     fn.start(done)

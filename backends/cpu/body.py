@@ -1,22 +1,22 @@
 """The code of a task on the CPU: where its buffers, its adstacks and its reports are."""
 
-from collections.abc import Callable
-from typing import Any
-
-from quadrants_lab.backends._llvm import body, memory
-from quadrants_lab.backends._llvm.body import Unit
-from quadrants_lab.backends._llvm.text import Function, Module, memory_type
+from quadrants_lab.analysis.divergence import Divergence
+from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.body import Body, Unit
+from quadrants_lab.backends._llvm.text import Function, Module, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 
 
-class CpuBody(body.Body):
+class CpuBody(Body):
     """The code of a task. ``device`` is the address of the device block, ``worker`` the number of the worker thread, an
     i64."""
 
-    def __init__(self, fn: Function, unit: Unit, parallel: bool) -> None:
-        super().__init__(fn, unit, parallel)
+    def __init__(
+        self, fn: Function, unit: Unit, parallel: bool, width: int = 1, found: Divergence | None = None
+    ) -> None:
+        super().__init__(fn, unit, parallel, width, found)
         self.exit = "leave"
         self.device = "%device"
         self.worker = "0"
@@ -25,6 +25,7 @@ class CpuBody(body.Body):
         self.indices: tuple[N.Param, ...] = ()  # of a parallel task
         self.bounds_at = 0  # where its bounds are in the frame
         self.scratch = ""  # room for the values that an assert or a print reports
+        self.lane = "0"  # the lane whose values are reported
 
     def begin_chunk(self, task: N.Offload, number: int) -> None:
         """Begins a chunk function of the parallel task with that number, which has a parameter %worker."""
@@ -47,12 +48,10 @@ class CpuBody(body.Body):
         return self.word(offset, "ptr")
 
     def first_slot(self, b: N.Buffer, at: int) -> str:
-        place = self.in_slab(self.word(at))
+        place = self.word(at)  # in the slab of one iteration
+        if self.width > 1:
+            place = self.fn.let(f"mul i64 {place}, {self.stride}")
         return self.fn.let(f"getelementptr inbounds i8, ptr {self.opened('slab', self._slab)}, i64 {place}")
-
-    def in_slab(self, at: str) -> str:
-        """The place in the worker's slab of a stack that has the place ``at`` in the slab of one iteration."""
-        return at
 
     def _slab(self) -> str:
         base = self.fn.word(L.HEAP, "ptr", self.device)
@@ -74,15 +73,21 @@ class CpuBody(body.Body):
         fn.branch(stop, self.exit, on)
         fn.start(on)
 
-    def statement(self, stmt: N.Stmt) -> None:
-        HANDLERS[type(stmt)](self, stmt)
-
     # --- reports to the host ------------------------------------------------------------------------------------
 
-    def fail(self, stmt: N.Assert) -> None:
-        """Records a failed assert and leaves the task."""
+    def check(self, stmt: N.Assert) -> None:
+        """Records that an assert failed, in the first lane where it does, and leaves the task."""
+        fn, outer = self.fn, self.offsets
+        bad, good = fn.label("fail"), fn.label("ok")
+        fails = self.masked(self.mask, self.inverse(self.vector(stmt.cond))) if self.mask else ""
+        fn.branch(*((self.any(fails), bad, good) if fails else (self.values[stmt.cond], good, bad)))
+        fn.start(bad)
+        self.offsets = dict(outer)
+        self.lane = self.first(fails) if fails else "0"
         self._report("qd_assert", stmt, stmt.args[: L.VALUES])
-        self.fn.jump(self.exit)
+        fn.jump(self.exit)
+        self.offsets = outer
+        fn.start(good)
 
     def print(self, stmt: N.Print) -> None:
         self._report("qd_print", stmt, stmt.operands())
@@ -92,8 +97,15 @@ class CpuBody(body.Body):
         counts = ("i64", str(number)), ("i64", str(len(ids)))
         self.fn.call("void", function, ("ptr", "%frame"), *counts, ("ptr", values))
 
-    def overflow(self, stack: str, depth: str) -> None:
-        """Records that the stack with that number in the kernel, an i64, went over capacity."""
+    def overflow(self, stmt: N.Overflow) -> None:
+        """Records that a stack, by its number in the kernel, went over capacity, in the first lane that did."""
+        if self.uniform(stmt.stack, stmt.depth):
+            stack, depth = memory.widen(self, stmt.stack), memory.widen(self, stmt.depth)
+        else:
+            self.lane = self.first(self.mask)
+            stack = self.reported(stmt.stack)
+            stack = stack if stack[0] != "%" else self.fn.let(f"zext i32 {stack} to i64")
+            depth = self.reported(stmt.depth)
         self.fn.call("void", "qd_overflow", ("ptr", "%frame"), ("i64", stack), ("i64", depth))
 
     def builtin(self, what: str) -> str:
@@ -102,7 +114,7 @@ class CpuBody(body.Body):
         return self.word(L.LAUNCH) if what == "launch" else self.iteration()
 
     def iteration(self) -> str:
-        """The row-major number of the parallel iteration within its task."""
+        """The row-major number within its task of the parallel iteration, with lanes of that in the first one."""
         number = "0"
         for n, p in enumerate(self.indices):
             at = self.bounds_at + 2 * n * L.WORD
@@ -116,7 +128,10 @@ class CpuBody(body.Body):
 
     def reported(self, id: int) -> str:
         """A value in the iteration whose assert, print or overflow is reported."""
-        return self.values[id]
+        if self.uniform(id):
+            return self.values[id]
+        v = ty(self.types[id], self.width).text
+        return self.fn.let(f"extractelement {v} {self.vector(id)}, i64 {self.lane}")
 
     def _raw_values(self, ids: tuple[int, ...]) -> str:
         """Address of words that hold the values."""
@@ -125,22 +140,6 @@ class CpuBody(body.Body):
             t, value = self.types[i], self.reported(i)
             self.fn.put(f"store {memory_type(t)} {memory.stored(self, t, value)}, ptr {at}")
         return self.scratch if ids else "null"
-
-
-def _check(b: CpuBody, s: N.Assert) -> None:
-    fn = b.fn
-    bad, good = fn.label("fail"), fn.label("ok")
-    fn.branch(b.values[s.cond], good, bad)
-    fn.start(bad)
-    b.fail(s)
-    fn.start(good)
-
-
-HANDLERS: dict[type, Callable[[Any, Any], None]] = body.HANDLERS | {
-    N.Assert: _check,
-    N.Print: lambda b, s: b.print(s),
-    N.Overflow: lambda b, s: b.overflow(memory.widen(b, s.stack), memory.widen(b, s.depth)),
-}
 
 
 # --- functions of the module ------------------------------------------------------------------------------------

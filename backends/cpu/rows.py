@@ -1,16 +1,15 @@
 """The order in which a chunk function runs the iterations of a task's box."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cost import large
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import i32
 
-B = TypeVar("B", bound=CpuBody)
-Row = Callable[[B, N.Offload, str, str, str], None]  # emits a run of the last index, then goes to a label
+Row = Callable[[CpuBody, N.Offload, str, str, str], None]  # emits a run of the last index, then goes to a label
 
 
 def saturated_product(fn: Function, a: str, b: str) -> str:
@@ -30,7 +29,59 @@ def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, 
         body.block(block)
 
 
-def rows(body: B, task: N.Offload, begin: str, end: str, row_of: Row[B]) -> None:
+def groups(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
+    """As `iterations`, in groups that run side by side; in the last one only as many lanes take part as there are
+    iterations left."""
+    with body.fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(task.body)) as at:
+        group(body, task, at, end)
+
+
+def group(body: CpuBody, task: N.Offload, at: str, end: str) -> None:
+    """The iterations of a group, from the one with the last index ``at`` on, and before ``end``."""
+    fn, p = body.fn, task.indices[-1]
+    outer, body.offsets = body.offsets, dict(body.offsets)
+    left = fn.let(f"sub i64 {end}, {at}")
+    lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
+    few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
+    body.mask = fn.let(f"icmp ult {ty(i32, body.width).text} {body.numbers(i32)}, {few}")
+    body.define(p.id, p.type, at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {ty(p.type).text}"))
+    body.linear.add(p.id)
+    body.block(task.body, ())
+    body.offsets = outer
+
+
+def one_place(
+    wide: CpuBody, pause: int, body: CpuBody, task: N.Offload, begin: str, end: str, done: str
+) -> None:
+    """As `iterations`, of a task that does nothing but add to a place from data, be it to several arrays. The place is
+    often the same for many iterations: a hot cell, or data in order. Additions to one element, one after the other,
+    take the time of as many round trips to the cache. So ``wide`` first looks at a group of iterations. If the place is
+    the same in all of them, their sums are added at once. Otherwise ``body`` runs them one by one, and so the next
+    groups, ``pause`` iterations in all."""
+    fn = body.fn
+    for p in task.indices[:-1]:
+        wide.define(p.id, p.type, body.values[p.id])
+    head, wide.apart, after, before = fn.label("group"), fn.label("apart"), fn.label("next"), fn.block
+    apart = wide.apart
+    fn.jump(head)
+    fn.start(head)
+    at, line = fn.hole()
+    group(wide, task, at, end)
+    behind, together = fn.let(f"add i64 {at}, {wide.stride}"), fn.block
+    fn.jump(after)
+    fn.start(apart)
+    far = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {at}, {pause}")), ("i64", end))
+    single = fn.label("single")
+    iterations(body, task.indices[-1], task.body, at, far, single)
+    fn.start(single)
+    fn.jump(after)
+    fn.start(after)
+    then = fn.phi("i64", (behind, together), (far, single))
+    fn.patch(line, f"{at} = phi i64 [{begin}, %{before}], [{then}, %{after}]")
+    fn.branch(fn.let(f"icmp slt i64 {then}, {end}"), head, done)
+
+
+def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> None:
     """Runs the iterations ``begin`` to ``end`` of the box in row-major order, and leaves to the label "leave".
     Only the first iteration's indices take divisions."""
     fn, k = body.fn, len(task.indices)

@@ -9,10 +9,10 @@ has run these are combined in order, rounded once, and go into the element. Redu
 Sums at places from data have no such order: see `copies`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from quadrants_lab.backends._llvm import memory
-from quadrants_lab.backends._llvm.text import Function, constant, memory_type, ty
+from quadrants_lab.backends._llvm import atomics, memory
+from quadrants_lab.backends._llvm.text import Function, constant, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.reductions import identity
@@ -74,7 +74,7 @@ class Shares:
             for narrow in _NARROWER[t]:
                 value, wide = fn.let(f"fptrunc {ty(wide).text} {value} to {ty(narrow).text}"), narrow
             self.entry.reach(name, 0)
-            memory.modify(self.entry, op, t, self.entry.pointer(name), value)
+            atomics.modify(self.entry, op, t, self.entry.pointer(name), value)
 
     def _places(self, n: int, total: str, unit: str) -> tuple[tuple[str, str], tuple[str, str]]:
         """Where the shares of a reduction are, and how many there are."""
@@ -87,34 +87,34 @@ class Shares:
 # --- in a chunk function, a call of which runs no more than a share --------------------------------------------------
 
 
-def open(b: CpuBody, task: N.Offload, width: int = 0) -> None:
-    """In the entry block: makes variables for what this call reduces, with as many lanes as ``width`` says."""
+def open(b: CpuBody, task: N.Offload) -> None:
+    """In the entry block: makes variables for what this call reduces."""
     for name, op in task.shares:
         t = b.kernel.buffers[name].dtype
-        v = ty(t, width) if width else ty(t)
-        ptr = b.fn.alloca(v.text if width else memory_type(t))
-        b.partials[name] = memory.Partial(op, t, ptr)
-        nothing = constant(v, identity(op, t))
-        if width:
-            b.fn.put(f"store {v.text} {nothing}, ptr {ptr}")
-        else:
-            memory.write(b, t, ptr, nothing)
+        ptr = b.fn.alloca(memory.variable_type(t, b.width))
+        b.partials[name] = atomics.Partial(op, t, ptr)
+        memory.write(b, t, ptr, constant(ty(t, b.width), identity(op, t)), lanes=b.width)
 
 
-def close(b: CpuBody, task: N.Offload, read: Callable[[memory.Partial], str]) -> None:
-    """At the end of the function: adds the partial results, which ``read`` loads, to their share or buffer."""
+def close(b: CpuBody, task: N.Offload) -> None:
+    """At the end of the function: adds the partial results to their share or buffer."""
     fn, in_order = b.fn, list(ordered(b.kernel, task))
     if in_order:
         share = fn.let(f"udiv i64 %begin, {b.word(L.SHARE)}")
         at = fn.let(f"getelementptr inbounds double, ptr {b.word(L.SHARES_AT, 'ptr')}, i64 {share}")
     for name, p in b.partials.items():
         if name not in in_order:
-            memory.modify(b, p.op, p.dtype, b.pointer(name), read(p))
+            atomics.modify(b, p.op, p.dtype, b.pointer(name), _result(b, p))
             continue
         place = fn.let(f"getelementptr inbounds double, ptr {at}, i64 {in_order.index(name) * MOST}")
         old = fn.let(f"load double, ptr {place}")
-        new = fn.let(f"{'fadd' if p.op == 'add' else 'fmul'} double {old}, {_wide(fn, p.dtype, read(p))}")
+        new = fn.let(f"{'fadd' if p.op == 'add' else 'fmul'} double {old}, {_wide(fn, p.dtype, _result(b, p))}")
         fn.put(f"store double {new}, ptr {place}")
+
+
+def _result(b: CpuBody, p: atomics.Partial) -> str:
+    """What all lanes reduced together."""
+    return b.combined(p.op, p.dtype, memory.read(b, p.dtype, p.ptr, lanes=b.width))
 
 
 def _wide(fn: Function, t: DType, value: str) -> str:

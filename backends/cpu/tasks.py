@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Module
@@ -9,19 +10,19 @@ from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
-from quadrants_lab.backends.cpu.rows import iterations, rows, saturated_product
+from quadrants_lab.backends.cpu.rows import Row, groups, iterations, one_place, rows, saturated_product
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
+from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.importing import lazily
 from quadrants_lab.ir.options import CompileOptions
 
-_emit_in_lanes, _groups = lazily("backends.cpu.lanes.task", "emit"), lazily("backends.cpu.lanes.task", "groups")
-_one_place_row = lazily("backends.cpu.lanes.one_place", "row_of")
 _lower_lanes = lazily("backends.cpu.lanes.functions", "lower_lanes")
 
 PIECE = 1024  # iterations of a row that each step runs before the next step, so that the cache holds their elements
+PAUSE = 16  # groups of iterations that run one by one where sums went to several elements, see `rows.one_place`
 BLOCK_MEMORY = 1 << 16  # bytes of a worker's stack for memory that a block shares
 STOP_STATUS = Status.ASSERT | Status.CANCELLED
 
@@ -90,13 +91,12 @@ class _Maker:
         reached = copies.request(entry, task, total) if task.copies and task.sums != "alone" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)
-        if task.lanes:
-            _emit_in_lanes(self._chunk(number), self.unit, task, number)
-            if not task.colour_rows:
-                total = _groups(fn, self.kernel, task, total)
-                grain = max(1, grain // task.lanes)
-        else:
-            self._range(task, number)
+        self._range(task, number)
+        if task.lanes and not task.colour_rows:
+            size = _group(fn, self.kernel, task, total)
+            up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
+            total = fn.let(f"udiv i64 {up}, {size}")
+            grain = max(1, grain // task.lanes)
         if task.colour_rows:
             at = self.unit.frame.bounds[number]
             colours.launch(shared, self.mod, task, number, at)
@@ -130,36 +130,66 @@ class _Maker:
         return chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
     def _range(self, task: N.Offload, number: int) -> None:
-        """The chunk function: iterations %begin to %end of the box in row-major order. Each row runs the steps one
-        after the other. Sums at places from data may have a function of their own for each way, see `copies.open`."""
+        """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
+        row runs the steps one after the other. Sums at places from data may have a function of their own for each way,
+        see `copies.open`."""
         ways = ("plain", "atomic") if task.sums == "apart" else (task.sums,)
         steps = parts(task.body) if task.steps else (task.body,)
         for way in ways:
             fn = self._chunk(number, way if len(ways) > 1 else "")
-            opened = partial(self._open, task, number, way)
-            body = CpuBody(fn, self.unit, parallel=True)
+            body = self._body(fn, task, task.lanes)
             if len(steps) == 1:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
-            opened(body)
+            begin, end = self._open(body, task, number, way)
             shares.open(body, task)
-            row = _one_place_row(fn, self.unit, task, opened) if task.one_place else partial(_row, steps)
-            rows(body, task, "%begin", "%end", row)
+            row: Row = groups if task.lanes else partial(_row, steps)
+            if task.one_place:
+                wide = self._body(fn, task, task.one_place)
+                self._open(wide, task, number, way)
+                row = partial(one_place, wide, PAUSE * task.one_place)
+            rows(body, task, begin, end, row)
             fn.start("leave")
-            shares.close(body, task, partial(_partial_result, body))
+            shares.close(body, task)
             fn.put("ret void")
             fn.close()
         if len(ways) > 1:
             copies.choose(self._chunk(number), number)
 
-    def _open(self, task: N.Offload, number: int, way: str, body: CpuBody) -> None:
-        """Reads what a chunk function needs from the frame."""
+    def _body(self, fn: Function, task: N.Offload, lanes: int) -> CpuBody:
+        variables = {b.name for b in self.kernel.buffers.values() if b.kind == "local"}
+        found = divergence(task.body, [task.indices[-1].id], variables) if lanes else None
+        return CpuBody(fn, self.unit, True, max(1, lanes), found)
+
+    def _open(self, body: CpuBody, task: N.Offload, number: int, way: str) -> tuple[str, str]:
+        """Reads what a chunk function needs from the frame. Returns its first iteration, and the one behind its
+        last."""
+        fn, begin, end = body.fn, "%begin", "%end"
         body.begin_chunk(task, number)
+        if task.lanes:
+            total = "1"
+            for axis in range(len(task.indices)):
+                extent = body.word(body.bounds_at + (2 * axis + 1) * L.WORD)
+                total = saturated_product(fn, total, extent) if axis else extent
+            body.stride = _group(fn, self.kernel, task, total)
+            if not task.colour_rows:
+                begin, past = (fn.let(f"mul i64 {n}, {body.stride}") for n in (begin, end))
+                end = fn.call("i64", "llvm.umin.i64", ("i64", past), ("i64", total))
         body.open(task.body)
         copies.open(body, task.copies, way)
+        if task.lanes:
+            body.scratch_at = fn.let(f"alloca <{body.width} x ptr>")
+            body.scratch_values = fn.let(f"alloca <{body.width} x i64>")
+        return begin, end
 
 
-def _partial_result(body: CpuBody, p: memory.Partial) -> str:
-    return memory.read(body, p.dtype, p.ptr)
+def _group(fn: Function, kernel: N.Kernel, task: N.Offload, total: str) -> str:
+    """How many iterations run side by side, an i64: as many as there are lanes, unless there are fewer iterations, or
+    the heap has no room for the adstacks of so many. The frame's number is that of the kernel's widest task."""
+    if not stores_slots(kernel, task.body):
+        return str(task.lanes)
+    room = fn.call("i64", "llvm.umin.i64", ("i64", fn.word(L.LANES)), ("i64", str(task.lanes)))
+    fewer = fn.call("i64", "llvm.umin.i64", ("i64", room), ("i64", total))
+    return fn.call("i64", "llvm.umax.i64", ("i64", fewer), ("i64", "1"))
 
 
 def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:

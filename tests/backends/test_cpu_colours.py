@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cpu_rig import EXACT, bind, load
 
+from quadrants_lab.backends import cpu
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu.schedule import CpuSchedule
 from quadrants_lab.ir.nodes import Kernel
@@ -177,8 +178,9 @@ def run_and_compare(sums: Sums, exe, ends: tuple[int, ...], w: np.ndarray, exact
 
 @pytest.mark.parametrize("way", WAYS)
 def test_which_code_each_case_gets(way: str) -> None:
-    """In steps, or in lanes where the processor has them, or iteration by iteration."""
+    """In steps, or in lanes where the processor has them, or iteration by iteration; and no sum is atomic."""
     _, steps, lanes = scheduled(WAYS[way].kernel)
+    assert "atomicrmw" not in cpu.stages(WAYS[way].kernel, EXACT)["llvm"]().text
     assert steps == STEPS.get(way, 0)
     assert bool(lanes) == (way not in STEPS and bool(jit.vector_bytes()))
 

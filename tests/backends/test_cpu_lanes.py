@@ -19,9 +19,9 @@ from strategies import kernels
 from test_hypothesis import BENCHES, check as check_random
 
 import quadrants_lab as qd
+from quadrants_lab.analysis.divergence import divergence
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cpu.lanes import choose
-from quadrants_lab.backends.cpu.lanes.divergence import divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime import session

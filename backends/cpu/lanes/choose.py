@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 
+from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import constants
 from quadrants_lab.backends.cpu.lanes import vector_loops
-from quadrants_lab.backends.cpu.lanes.divergence import Divergence, counting, divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64

@@ -1,7 +1,7 @@
 """Which loops LLVM's loop vectoriser may take, and which of them lie so well in memory that no lanes are needed."""
 
+from quadrants_lab.analysis.divergence import counting, divergence
 from quadrants_lab.backends.cost import large
-from quadrants_lab.backends.cpu.lanes.divergence import counting, divergence
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import uses, walk

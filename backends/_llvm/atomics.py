@@ -1,0 +1,231 @@
+"""Atomics: by one iteration or by all lanes, as atomic steps, as plain reads and writes, or into a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from quadrants_lab.backends._llvm import memory
+from quadrants_lab.backends._llvm.ops import COLUMN
+from quadrants_lab.backends._llvm.text import memory_type, ty
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import DType
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._llvm.body import Body
+
+
+@dataclass(slots=True)
+class Partial:
+    """A function's partial result of a reduction into a 0-d buffer, at ``ptr``. It starts at the operation's identity
+    and goes into the buffer once, when the function ends."""
+
+    op: str
+    dtype: DType
+    ptr: str
+
+
+def combine(
+    b: Body, op: str, t: DType, old: str, value: str, flags: str | None = None, lanes: int = 1
+) -> str:
+    """The new element of ``buffer op= value``."""
+    if op == "exchange":
+        return value
+    return b.operate(op, t, old, value, flags, lanes)
+
+
+def atomic(b: Body, s: N.Atomic) -> None:
+    """A task that uses the old value does not run in lanes."""
+    t, value, loose = s.type, b.value(s.value, b.width), b.fast or "reassoc "
+    partial = b.partials.get(s.buffer)
+    if partial is not None:
+        old = memory.read(b, t, partial.ptr, lanes=b.width)
+        new = combine(b, s.op, t, old, b.taking_part(s.op, t, value), loose, b.width)
+        memory.write(b, t, partial.ptr, new, lanes=b.width)
+        b.define(s.id, t, old)
+        return
+    buffer = b.kernel.buffers[s.buffer]
+    alone, base = ("", "") if s.private else b.sums(s.buffer)
+    if not b.uniform(*s.index):
+        _at_each(b, s, buffer, value, alone, base or b.pointer(s.buffer))
+        return
+    value = b.combined(s.op, t, b.taking_part(s.op, t, value))
+    ptr, tag = memory.address(b, buffer, s.index, base), b.tag(buffer)
+    if s.op == "cas":
+        types = f"{memory_type(t)} {b.values[s.expected]}, {memory_type(t)} {value}"
+        order = "acq_rel acquire" if buffer.kind != "frame" else "monotonic monotonic"  # only the host reads a frame
+        pair = b.fn.atomic(f"cmpxchg ptr {ptr}, {types}", order, tag)
+        old = b.fn.let(f"extractvalue {{ {memory_type(t)}, i1 }} {pair}, 0")
+    elif s.private or not b.parallel:
+        old = memory.read(b, t, ptr, tag)
+        memory.write(b, t, ptr, combine(b, s.op, t, old, value, loose if buffer.role == "share" else None), tag)
+    else:
+        old = modify_unless_alone(b, s.op, t, ptr, value, tag, alone)
+    b.define(s.id, t, old)
+
+
+# --- one element ------------------------------------------------------------------------------------------------
+
+# the operation of atomicrmw for (float, signed, unsigned and u1); "": it takes a loop of compare and exchange
+_RMW: dict[str, tuple[str, str, str]] = {
+    "add": ("fadd", "add", "add"),
+    "sub": ("fadd", "sub", "sub"),  # floats: the negated value is added, since no device subtracts atomically
+    "mul": ("", "", ""),
+    "min": ("fmin", "min", "umin"),
+    "max": ("fmax", "max", "umax"),
+    "and": ("", "and", "and"),
+    "or": ("", "or", "or"),
+    "xor": ("", "xor", "xor"),
+    "exchange": ("xchg", "xchg", "xchg"),
+}
+
+
+def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: str, alone: str) -> str:
+    """As `modify`, by a plain read and write where the i1 ``alone`` says that no other thread changes the element."""
+
+    def plainly() -> str:
+        old = memory.read(b, t, ptr, tag)
+        memory.write(b, t, ptr, combine(b, op, t, old, value), tag)
+        return old
+
+    if alone in ("", "true"):
+        return plainly() if alone else modify(b, op, t, ptr, value, tag)
+    fn = b.fn
+    plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
+    fn.branch(alone, plain, atomically)
+    fn.start(plain)
+    here = plainly()
+    fn.jump(done)
+    fn.start(atomically)
+    old = modify(b, op, t, ptr, value, tag)
+    last = fn.block
+    fn.jump(done)
+    fn.start(done)
+    return fn.phi(ty(t).text, (here, plain), (old, last))
+
+
+def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
+    """``*ptr op= value`` as one atomic step; returns the old value."""
+    rmw = _RMW[op][COLUMN[t.kind]]
+    if not rmw:
+        return _exchange_loop(b, op, t, ptr, value)
+    if op == "sub" and t.is_float:
+        value = b.fn.let(f"fneg {ty(t).text} {value}")
+    old = b.fn.atomic(f"atomicrmw {rmw} ptr {ptr}, {memory_type(t)} {memory.stored(b, t, value)}", tag=tag)
+    return b.fn.let(f"icmp ne i8 {old}, 0") if t.kind == "b" else old
+
+
+def _exchange_loop(b: Body, op: str, t: DType, ptr: str, value: str) -> str:
+    """As `modify`, by compare and exchange until no other thread has changed the element in between."""
+    fn = b.fn
+    word, element = f"i{t.bits}", ty(t).text
+    first = fn.let(f"load {word}, ptr {ptr}")
+    before, loop, done = fn.block, fn.label("try"), fn.label("done")
+    fn.jump(loop)
+    fn.start(loop)
+    seen, at = fn.hole()
+    old = fn.let(f"bitcast {word} {seen} to {element}") if t.is_float else seen
+    new = combine(b, op, t, old, value)
+    if t.is_float:
+        new = fn.let(f"bitcast {element} {new} to {word}")
+    pair = fn.atomic(f"cmpxchg ptr {ptr}, {word} {seen}, {word} {new}", "monotonic monotonic")
+    now = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 0")
+    same = fn.let(f"extractvalue {{ {word}, i1 }} {pair}, 1")
+    fn.patch(at, f"{seen} = phi {word} [{first}, %{before}], [{now}, %{fn.block}]")
+    fn.branch(same, done, loop)
+    fn.start(done)
+    return old
+
+
+# --- an element for each lane -----------------------------------------------------------------------------------
+
+
+def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, base: str) -> None:
+    """The change at divergent indices. ``alone`` and ``base``: see `Body.sums`."""
+    t, tag = s.type, b.tag(buffer)
+    at, row = memory.addresses(b, buffer, s.index, base)
+
+    def together() -> None:
+        old = memory.read_lanes(b, t, at, row, tag)
+        memory.write_lanes(b, t, at, row, combine(b, s.op, t, old, value, lanes=b.width), tag)
+
+    def change(alone: str, place: str, one: str) -> str:
+        return modify_unless_alone(b, s.op, t, place, one, tag, alone)
+
+    def each(alone: str) -> None:
+        each_at = memory.each_address(b, buffer, s.index, base) if row else at
+        _one_by_one(b, t, each_at, value, lambda place, one: change(alone, place, one))
+
+    def one_place(first: str) -> None:
+        place = b.fn.let(f"getelementptr {memory_type(t)}, ptr {base}, {ty(t_place).text} {first}")
+        change(alone, place, b.combined(s.op, t, b.taking_part(s.op, t, value)))
+
+    if s.private:
+        if row:
+            memory.prefetch(b, buffer, at, written=True)
+        together()
+    elif row and alone:  # the elements of a row differ
+        _either(b, alone, together, lambda: each(""))
+    elif row:
+        each(alone)
+    else:
+        t_place, where = memory.places(b, buffer, s.index)
+        first = _first_place(b, t_place, where)
+        if b.apart is None:
+            _either(b, _same_place(b, t_place, where, first), lambda: one_place(first), lambda: each(alone))
+            return
+        if b.apart:
+            on = b.fn.label("together")
+            b.fn.branch(_same_place(b, t_place, where, first), on, b.apart)
+            b.fn.start(on)
+            b.apart = ""
+        one_place(first)
+
+
+def _first_place(b: Body, t: DType, places: str) -> str:
+    """The place of the first lane, any place if that lane takes no part."""
+    return b.fn.let(f"freeze {ty(t).text} {b.fn.let(f'extractelement {ty(t, b.width).text} {places}, i64 0')}")
+
+
+def _same_place(b: Body, t: DType, places: str, first: str) -> str:
+    """Whether all lanes that take part are at the place ``first``, as an i1."""
+    differs = b.fn.let(f"icmp ne {ty(t, b.width).text} {places}, {b.splat(first, t)}")
+    return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
+
+
+def _either(b: Body, condition: str, together: Callable[[], None], each: Callable[[], None]) -> None:
+    """Makes the change of all lanes ``together`` where the i1 holds, else for ``each``."""
+    fn, outer = b.fn, b.offsets
+    at_once, apart, done = fn.label("together"), fn.label("each"), fn.label("done")
+    fn.branch(condition, at_once, apart)
+    for label, change in ((at_once, together), (apart, each)):
+        fn.start(label)
+        b.offsets = dict(outer)
+        change()
+        fn.jump(done)
+    b.offsets = outer
+    fn.start(done)
+
+
+def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:
+    """Makes the change for one lane after the other, because lanes may change the same element."""
+    fn, w = b.fn, b.width
+    fn.put(f"store <{w} x ptr> {at}, ptr {b.scratch_at}")
+    fn.put(f"store {ty(t, w).text} {value}, ptr {b.scratch_values}")
+    todo = fn.let(f"bitcast {b.truth} {b.mask} to i{w}")
+    before, loop, done = fn.block, fn.label("lane"), fn.label("done")
+    fn.jump(loop)
+    fn.start(loop)
+    left, hole = fn.hole()
+    n = b.lowest(left)
+    place = fn.let(f"getelementptr inbounds ptr, ptr {b.scratch_at}, i64 {n}")
+    one = fn.let(f"getelementptr inbounds {ty(t).text}, ptr {b.scratch_values}, i64 {n}")
+    change(fn.let(f"load ptr, ptr {place}"), fn.let(f"load {ty(t).text}, ptr {one}"))
+    after = fn.label("next")
+    fn.jump(after)
+    fn.start(after)
+    rest = fn.let(f"and i{w} {left}, {fn.let(f'sub i{w} {left}, 1')}")
+    fn.patch(hole, f"{left} = phi i{w} [{todo}, %{before}], [{rest}, %{after}]")
+    fn.branch(fn.let(f"icmp ne i{w} {rest}, 0"), loop, done)
+    fn.start(done)

@@ -1,0 +1,92 @@
+"""Functions of a module: those of the kernel, also as ones on vectors and a mask, and those of the C library, which are
+called lane by lane."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from quadrants_lab.analysis.divergence import Divergence, divergence
+from quadrants_lab.analysis.ranges import Ranges
+from quadrants_lab.backends._llvm.ops import library
+from quadrants_lab.backends._llvm.text import Ty, ty
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.walk import walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.backends._llvm.body import Body
+
+_INLINED = 24  # the most statements of a function that is inlined, since a call costs about as much
+_EXACT = ("pow",)  # relies on what rounding lost; in others on vectors a product and a sum may be rounded once
+
+
+def call(b: Body, s: N.Call) -> None:
+    lanes = b.lanes(s.id)
+    symbol = f"qd.{s.function}" + (f".v{lanes}" if lanes > 1 else "")
+    if symbol not in b.fn.module.defined:
+        _define(b, b.kernel.functions[s.function], symbol, lanes)
+    args = [(ty(b.types[i], lanes).text, b.value(i, lanes)) for i in s.args]
+    mask = [(b.truth, b.mask)] if lanes > 1 else []
+    b.define(s.id, s.type, b.fn.call(ty(s.type, lanes).text, symbol, *args, *mask))
+
+
+def _define(caller: Body, f: N.Function, symbol: str, lanes: int) -> None:
+    """Makes a function of the kernel one of the module, without the user's fast-math flags: some of its sums compute
+    the rounding errors of other sums."""
+    b, out, wide = copy(caller), ty(f.type, lanes).text, lanes > 1
+    names = [f"%p{n}" for n in range(len(f.params))]
+    params = [f"{ty(p.type, lanes).text} {x}" for p, x in zip(f.params, names, strict=True)]
+    params += [f"{b.truth} %mask"] * wide
+    short = sum(1 for _ in walk(f.body)) <= _INLINED
+    how = " noinline nounwind" if wide else " alwaysinline nounwind" if short else ""
+    b.fn = caller.fn.module.function(symbol, f"define internal {out} @{symbol}({', '.join(params)}){how}")
+    found = divergence(f.body, [p.id for p in f.params]) if wide else Divergence()
+    b.divergent, b.per_lane, b.mask = found.divergent, found.per_lane, "%mask"
+    b.values, b.types, b.offsets, b.linear, b.polls = {}, {}, {}, set(), False
+    b.fast = "contract " if wide and f.name.partition(".")[0] not in _EXACT else ""
+    b.ranges = Ranges(replace(b.kernel, body=f.body))
+    for p, x in zip(f.params, names, strict=True):
+        b.define(p.id, p.type, x)
+    b.block(f.body)
+    b.fn.put(f"ret {out} {b.value(f.body[-1].operands()[0], lanes)}")
+    if wide:
+        b.fn.ids = [caller.fn.stmt] * len(b.fn.ids)
+        b.fn.close(library=True)
+    else:
+        b.fn.module.helper(symbol, "\n".join([*b.fn.lines, "}"]))
+
+
+def lane_by_lane(b: Body, prim: str, t: Ty, args: tuple[str, ...]) -> str:
+    """Calls a function of the C library for each lane that takes part."""
+    c_name = library({"raw_mod": "fmod"}.get(prim, prim), t.dtype)
+    one, helper = ty(t.dtype).text, f"qd.{prim}.each.{t.suffix}"
+    b.fn.module.declare(c_name, one, (one,) * len(args), "#0")
+    b.fn.module.helper(helper, _each(helper, c_name, t, len(args)))
+    return b.fn.call(t.text, helper, *((t.text, a) for a in args), (b.truth, b.mask))
+
+
+def _each(name: str, c_name: str, t: Ty, arity: int) -> str:
+    one, v, w = ty(t.dtype).text, t.text, t.lanes
+    params = ", ".join(f"{v} %x{n}" for n in range(arity))
+    parts = "\n".join(f"  %a{n} = extractelement {v} %x{n}, i{w} %n" for n in range(arity))
+    args = ", ".join(f"{one} %a{n}" for n in range(arity))
+    return f"""\
+define internal {v} @{name}({params}, <{w} x i1> %mask) noinline nounwind {{
+entry:
+  %bits = bitcast <{w} x i1> %mask to i{w}
+  br label %lane
+lane:
+  %left = phi i{w} [%bits, %entry], [%rest, %lane]
+  %now = phi {v} [zeroinitializer, %entry], [%next, %lane]
+  %n = call i{w} @llvm.cttz.i{w}(i{w} %left, i1 true)
+{parts}
+  %r = call {one} @{c_name}({args})
+  %next = insertelement {v} %now, {one} %r, i{w} %n
+  %less = sub i{w} %left, 1
+  %rest = and i{w} %left, %less
+  %more = icmp ne i{w} %rest, 0
+  br i1 %more, label %lane, label %done
+done:
+  ret {v} %next
+}}"""

@@ -1,0 +1,156 @@
+"""Values over lanes: iterations of a parallel task that run side by side in vector registers (SPMD on SIMD).
+
+A value that all lanes share is uniform, and a scalar. A divergent one is a vector or, where it grows by one from lane
+to lane, the scalar of the first lane until somebody needs the vector. In a function of one lane all values are uniform.
+Where control flow diverges, a mask says which lanes take part. Loads and stores obey it; arithmetic runs in all lanes,
+and its results in the other lanes, which may be poison, are never used.
+
+After Pharr and Mark, "ispc: A SPMD compiler for high-performance CPU programming" (2012), and Karrenberg and Hack,
+"Whole-function vectorization" (2011).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.analysis.divergence import Divergence
+from quadrants_lab.backends._llvm.text import Function, constant, ty
+from quadrants_lab.backends.reductions import identity
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u1
+
+# llvm.vector.reduce's name for (float, signed, unsigned)
+_REDUCE: dict[str, tuple[str, str, str]] = {
+    "add": ("fadd", "add", "add"), "sub": ("fadd", "add", "add"), "mul": ("fmul", "mul", "mul"),
+    "min": ("fmin", "smin", "umin"), "max": ("fmax", "smax", "umax"), "and": ("", "and", "and"),
+    "or": ("", "or", "or"), "xor": ("", "xor", "xor"),
+}  # fmt: skip
+
+
+class Lanes:
+    """The values of the function ``fn``. ``values`` maps ids to the text of their value, ``types`` to their dtype.
+
+    ``width``: the number of lanes. ``divergent``, ``per_lane``: see `Divergence`. ``mask``: a vector of u1, true in the
+    lanes that take part; wherever code runs at least one does. With one lane there is none.
+    """
+
+    def __init__(self, fn: Function, width: int, found: Divergence) -> None:
+        self.fn = fn
+        self.width = width
+        self.divergent = found.divergent
+        self.per_lane = found.per_lane
+        self.mask = ""
+        self.values: dict[int, str] = {}
+        self.types: dict[int, DType] = {}
+        self.linear: set[int] = set()  # integers that count up from lane to lane; their value is that of the first lane
+        self.offsets: dict[tuple[Any, ...], str] = {}  # see `once`; most are offsets of elements
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], str]) -> str:
+        """The value of that key, which the first call in this block or one around it makes."""
+        made = self.offsets.get(key)
+        if made is None:
+            made = self.offsets[key] = make()
+        return made
+
+    def define(self, id: int, type: DType, value: str) -> None:
+        self.values[id] = value
+        self.types[id] = type
+
+    def uniform(self, *ids: int) -> bool:
+        """Whether all these values are uniform."""
+        return self.divergent.isdisjoint(ids)
+
+    def lanes(self, id: int) -> int:
+        """The number of elements of a value."""
+        return self.width if id in self.divergent else 1
+
+    def value(self, id: int, lanes: int) -> str:
+        """A value in the form of one with so many elements."""
+        return self.values[id] if lanes == 1 else self.vector(id)
+
+    def vector(self, id: int) -> str:
+        """A value as a vector."""
+        t = self.types[id]
+        if id in self.linear:
+            return self.once(("vector", id), lambda: self.count_up(self.values[id], t))
+        return self.values[id] if id in self.divergent else self.splat(self.values[id], t)
+
+    def given(self, takers: tuple[N.Param, ...], ids: tuple[int, ...]) -> tuple[str, ...]:
+        """Values in the form in which these parameters or results take them."""
+        return tuple(self.value(i, self.lanes(p.id)) for p, i in zip(takers, ids, strict=True))
+
+    def type_of_param(self, p: N.Param) -> str:
+        return ty(p.type, self.lanes(p.id)).text
+
+    # --- vectors ------------------------------------------------------------------------------------------------
+
+    @property
+    def truth(self) -> str:
+        """The type of a mask."""
+        return ty(u1, self.width).text
+
+    def count_up(self, first: str, t: DType) -> str:
+        return self.fn.let(f"add {ty(t, self.width).text} {self.splat(first, t)}, {self.numbers(t)}")
+
+    def numbers(self, t: DType) -> str:
+        """0, 1, 2, ..."""
+        return "<" + ", ".join(f"{ty(t).text} {n}" for n in range(self.width)) + ">"
+
+    def splat(self, value: str, t: DType) -> str:
+        """A scalar in every lane."""
+        if value[0] != "%":
+            return f"splat ({ty(t).text} {value})"
+        return self.spread(value, ty(t).text)
+
+    def spread(self, value: str, t: str) -> str:
+        """As `splat`, of a value that has a name and the LLVM type ``t``."""
+
+        def make() -> str:
+            one = self.fn.let(f"insertelement <{self.width} x {t}> poison, {t} {value}, i64 0")
+            v = f"<{self.width} x {t}>"
+            return self.fn.let(f"shufflevector {v} {one}, {v} poison, <{self.width} x i32> zeroinitializer")
+
+        return self.once(("splat", value), make)
+
+    def select(self, cond: str, a: str, b: str, t: DType) -> str:
+        """In each lane ``a`` where the mask ``cond`` holds, else ``b``."""
+        v = ty(t, self.width).text
+        return self.fn.let(f"select {self.truth} {cond}, {v} {a}, {v} {b}")
+
+    def masked(self, mask: str, cond: str) -> str:
+        """The lanes of ``mask`` where ``cond`` holds. In other lanes ``cond`` may be poison."""
+        return self.select(mask, cond, "zeroinitializer", u1)
+
+    def inverse(self, mask: str) -> str:
+        return self.fn.let(f"xor {self.truth} {mask}, splat (i1 true)")
+
+    def any(self, mask: str) -> str:
+        return self.fn.call("i1", f"llvm.vector.reduce.or.v{self.width}i1", (self.truth, mask))
+
+    def first(self, mask: str) -> str:
+        """The number of the first lane of a mask that is not empty, an i64."""
+        return self.lowest(self.fn.let(f"bitcast {self.truth} {mask} to i{self.width}"))
+
+    def lowest(self, bits: str) -> str:
+        """The number of the lowest set bit of a mask that is an integer, as i64."""
+        t = f"i{self.width}"
+        n = self.fn.call(t, f"llvm.cttz.{t}", (t, bits), ("i1", "true"))
+        return n if self.width == 64 else self.fn.let(f"zext {t} {n} to i64")
+
+    def reduce(self, name: str, t: DType, value: str) -> str:
+        """The scalar that llvm.vector.reduce makes of a vector."""
+        v = ty(t, self.width)
+        start = {"fadd": "-0.0", "fmul": "1.0"}.get(name)
+        first = ((ty(t).text, start),) if start else ()
+        flags = "reassoc " if start else ""
+        return self.fn.call(ty(t).text, f"llvm.vector.reduce.{name}.{v.suffix}", *first, (v.text, value), flags=flags)
+
+    def combined(self, op: str, t: DType, value: str) -> str:
+        """What all elements of ``value`` make together in ``buffer op= value``."""
+        return value if self.width == 1 else self.reduce(_REDUCE[op]["fiu".index(t.kind)], t, value)
+
+    def taking_part(self, op: str, t: DType, value: str) -> str:
+        """``value`` in the lanes that take part, in the others what does not change ``buffer op= value``."""
+        if self.width == 1:
+            return value
+        rest = identity("add" if op == "sub" else op, t)
+        return self.select(self.mask, value, constant(ty(t, self.width), rest), t)
