@@ -53,7 +53,9 @@ def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
         made = pipeline.run(kernel, passes.TANGENT, options.verify)
         check_replays(kernel, made)
     elif mode == C.FORWARD:
-        made = pipeline.run(kernel, primal(options, _kept_for_gradient(kernel)), options.verify)
+        keeps = _kept_for_gradient(kernel)
+        saves = (passes.SaveOverwritten(keeps),) if keeps else ()  # first, because it identifies tasks by their numbers
+        made = pipeline.run(kernel, (*saves, *primal(options)), options.verify)
     else:
         keeps = passes.kept_by(kernel)
         if mode == C.BOTH:
