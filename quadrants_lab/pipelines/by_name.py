@@ -24,8 +24,8 @@ from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.long_sums import LowerLongSums
-from quadrants_lab.backends.lower.math import LowerMath
+from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
@@ -94,7 +94,7 @@ PASSES: dict[str, Pass] = {
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
-        split_pushing, put_back, LowerBlocks(), LowerLongSums(), LowerAtomics(), LowerCasts(), lower_failures,
+        split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
         LowerTasks(), LowerAdstacks(), AggregateAtomics(),
@@ -103,7 +103,7 @@ PASSES: dict[str, Pass] = {
 
 _FAST = CompileOptions()
 _WARP = AggregateAtomics(devices.WIDE, devices.EXCHANGED)
-_GPU = devices.first(GpuSchedule(), 64, 32, _FAST)
+_GPU = devices.first(GpuSchedule(4, 32, True), 64)
 
 PIPELINES: dict[str, Passes] = {
     "front": FRONT,
@@ -115,8 +115,8 @@ PIPELINES: dict[str, Passes] = {
     "counting": (counting_kernel, *COUNTING),
     "cpu": devices.cpu(CpuSchedule(8), lower_lanes, _FAST),
     "c": devices.c(),
-    "cuda": devices.simt(_GPU, True, devices.cuda_math(_FAST), (lower_failures, _WARP)),
-    "amdgpu": devices.simt(_GPU, False, devices.amdgpu_math(_FAST), (lower_failures,)),
+    "cuda": devices.simt(_GPU, True, LowerMath(), (lower_failures, _WARP)),
+    "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), (lower_failures,)),
     "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, (), _FAST),
     "metal": devices.metal(lower_failures),
 }
