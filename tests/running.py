@@ -23,7 +23,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType, f32, f64, i32
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.passes.pipeline import RECORDER, Trace
+from quadrants_lab.passes.pipeline import Trace
 from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
 from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
@@ -228,11 +228,7 @@ def interpreted(job: Job, fp: DType = f64, gradient: bool = True, **options: Any
 
     def stages(mode: str) -> list[Stage]:
         trace = Trace()
-        token = RECORDER.set(trace)
-        try:
-            make_ir(lowered.kernel, mode, opts)
-        finally:
-            RECORDER.reset(token)
+        make_ir(lowered.kernel, mode, opts, trace)
         steps = [s for s in trace.steps if s.after is not s.before]
         return [Stage("front end", lowered.kernel), *(Stage(s.name, s.after) for s in steps)]
 

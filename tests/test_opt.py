@@ -3,10 +3,15 @@
 import io
 
 import pytest
+from programs import PROGRAMS
+from running import interpreted, job_of
 
 import quadrants_lab as qd
 from quadrants_lab.__main__ import main
 from quadrants_lab.errors import QuadrantsWarning
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.runtime.backend import backend
+from quadrants_lab.runtime.compile.compile import tasks_ir
 
 TEXT = """kernel double() forward {
   buffer @x: field f32[4]
@@ -82,16 +87,35 @@ def test_passes_have_arguments_in_braces(opt):
     assert opt("cse, cpu-schedule{width=8 reproducible=true},dce")[0] == 0
 
 
-@pytest.mark.parametrize("device", ["cpu", "c", "cuda", "amdgpu", "vulkan", "metal"])
-def test_every_pass_of_a_device_reads_back_what_it_writes(device):
+def every_pipeline():
+    """The pipelines by name, and those that options, the data of a kernel or a device make."""
+    from quadrants_lab.pipelines import by_name, derivatives, launch
+    yield from by_name.PIPELINES.items()
+    for how in ({"debug": True}, {"check_races": True, "suspect_races": True}, {"aliases": True, "ad_unroll": (4, 2)}):
+        options = CompileOptions(**how)
+        yield f"options {how}", (
+            *launch.front(options), *launch.primal(options), *derivatives.before_reverse(options), *launch.ON_HOST,
+        )  # fmt: skip
+    yield "the rest", (*derivatives.FIRST, *derivatives.COUNTING_SLICES, *derivatives.SPARSE, *derivatives.gradient())
+    for name in ("red_and_black", "arguments_in_place", "a_local_of_the_kernel_from_what_is_overwritten"):
+        program = PROGRAMS[name]
+        kernel = interpreted(job_of(program, program.cases[0]), gradient=False).forward[0].kernel
+        keeps = derivatives.kept_by(tasks_ir(kernel, CompileOptions()))
+        assert keeps.saved
+        yield name, (derivatives.SaveOverwritten(keeps), *derivatives.gradient(keeps))
+    for fast in (True, False):
+        for arch in ("cpu", "c", "cuda", "amdgpu", "vulkan", "metal"):
+            yield f"{arch}, fast_math={fast}", backend(arch).lowering(CompileOptions(fast_math=fast))
+
+
+def test_every_pass_of_every_pipeline_reads_back_what_it_writes():
     from quadrants_lab.ir.passes import Parametrised, written
-    from quadrants_lab.pipelines.by_name import PIPELINES, passes_by_name
-    passes = PIPELINES[device]
-    read = passes_by_name(", ".join(map(written, passes)))
-    assert [*map(written, read)] == [*map(written, passes)]
-    assert any("{" in written(fn) for fn in passes)
-    for fn, same in zip(passes, read, strict=True):
-        assert not isinstance(fn, Parametrised) or fn == same
+    from quadrants_lab.pipelines.by_name import passes_by_name
+    for name, passes in every_pipeline():
+        read = passes_by_name(", ".join(map(written, passes)))
+        assert [*map(written, read)] == [*map(written, passes)], name
+        for fn, same in zip(passes, read, strict=True):
+            assert fn == same or not isinstance(fn, Parametrised), name
 
 
 def test_standard_input(opt, monkeypatch, capsys):

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from quadrants_lab.backends.cost import estimate
+from quadrants_lab.backends.lower.long_sums import is_long_sum
+from quadrants_lab.backends.lower.near_sines import has_near_sines
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
@@ -15,17 +17,28 @@ _PLAIN = (N.Const, N.Op, N.ArgLoad, N.ShapeOf, N.Load, N.Store, N.Atomic)
 @dataclass(frozen=True, slots=True)
 class GpuSchedule(Parametrised):
     """Decides what a GPU does with each task, and writes it on the task. ``in_step``: short iterations that a thread
-    runs in step, 0 where none are."""
+    runs in step, 0 where none are. ``subgroup``: how many neighbouring threads run together and may share a long sum, a
+    power of two; 1: sums keep their order. ``near_sines``: the device has an accurate sine near zero, which may be
+    used."""
 
     in_step: int = 4
+    subgroup: int = 1
+    near_sines: bool = False
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
-        return replace(kernel, body=tuple(map(self._task, kernel.tasks)))
+        return replace(kernel, body=tuple(self._task(kernel, task) for task in kernel.tasks))
 
-    def _task(self, task: N.Offload) -> N.Offload:
+    def _task(self, kernel: N.Kernel, task: N.Offload) -> N.Offload:
         several = self.in_step if short(task) else 0
-        why = f"{several} iterations in step: they are short and read memory" if several else ""
-        return replace(task, in_step=several, why=why)
+        shared = self.subgroup if self.subgroup > 1 and is_long_sum(kernel, task, self.subgroup) else 0
+        near = self.near_sines and has_near_sines(task)
+        reasons = {
+            f"{several} iterations in step: they are short and read memory": several,
+            f"{shared} threads an iteration: they share its long sum": shared,
+            "sines of the unit: a loop keeps arguments near zero": near,
+        }
+        why = "; ".join(reason for reason, holds in reasons.items() if holds)
+        return replace(task, in_step=several, long_sum=shared, near_sines=near, why=why)
 
 
 def short(task: N.Offload) -> bool:

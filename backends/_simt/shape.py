@@ -20,7 +20,7 @@ class Shape:
     (`_simt.host_flag`). ``by_value``: the bytes up to which a frame is a parameter of the launch; a longer one is
     copied to the device first. ``barriers``: whether there are any. ``warp``: the number of neighbouring threads that
     are sure to form a warp, in which they aggregate atomics, 1 where that is not known. ``local_arrays``: vectors at
-    indices of the run time lie in the thread's memory."""
+    indices of the run time lie in the thread's memory. ``near_sines``: see `_gpu.schedule`."""
 
     group: int
     waves: int
@@ -30,12 +30,15 @@ class Shape:
     barriers: bool = True
     warp: int = 1
     local_arrays: bool = False
+    near_sines: bool = False
 
     def first(self, options: CompileOptions) -> tuple[N.Pass, ...]:
         """See `devices.first`."""
-        return devices.first(GpuSchedule(), self.group if self.barriers else 0, self.warp, options)
+        fast = options.fast_math
+        schedule = GpuSchedule(subgroup=self.warp if fast else 1, near_sines=self.near_sines and fast)
+        return devices.first(schedule, self.group if self.barriers else 0)
 
-    def lowering(self, options: CompileOptions, math: tuple[tuple[N.Pass, ...], LowerMath]) -> tuple[N.Pass, ...]:
+    def lowering(self, options: CompileOptions, math: LowerMath) -> tuple[N.Pass, ...]:
         """See `devices.simt`."""
         aggregate = (AggregateAtomics(devices.WIDE, devices.EXCHANGED),) if self.warp > 1 else ()
         return devices.simt(self.first(options), self.local_arrays, math, (lower_failures, *aggregate))

@@ -52,8 +52,9 @@ class Target:
 
     def first(self, options: CompileOptions) -> tuple[Pass, ...]:
         """See `devices.first`."""
-        schedule = GpuSchedule(4 if self.in_step else 0)
-        return devices.first(schedule, GROUP if self.barriers else 0, self.subgroup, options)
+        fast = options.fast_math
+        schedule = GpuSchedule(4 if self.in_step else 0, self.subgroup if fast else 1, self.native_sine and fast)
+        return devices.first(schedule, GROUP if self.barriers else 0)
 
     def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
         """The passes that replace what SPIR-V, or this device, does not have."""

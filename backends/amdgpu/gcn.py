@@ -11,7 +11,7 @@ from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
 from quadrants_lab.backends.llvm_binding import llvm
-from quadrants_lab.backends.lower.devices import amdgpu_math
+from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.ir.nodes import Kernel, Pass
 from quadrants_lab.ir.options import CompileOptions
 
@@ -36,7 +36,7 @@ def machine(chip: str) -> Any:
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     """See `lower.devices.simt`."""
-    return shape.lowering(options, amdgpu_math(options))
+    return shape.lowering(options, LowerMath(MATH, near=options.fast_math))
 
 
 class Gcn(Target):

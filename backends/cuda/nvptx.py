@@ -15,7 +15,7 @@ from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.backends.llvm_binding import llvm
-from quadrants_lab.backends.lower.devices import cuda_math
+from quadrants_lab.backends.lower.math import LowerMath
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
@@ -65,7 +65,7 @@ def machine(chip: int) -> Any:
 
 def lowering(options: CompileOptions, shape: Shape = SHAPE) -> tuple[Pass, ...]:
     """See `lower.devices.simt`."""
-    return shape.lowering(options, cuda_math(options))
+    return shape.lowering(options, LowerMath())
 
 
 # match.all.sync needs the whole warp: where a part of it is active, the answer is no

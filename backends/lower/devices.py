@@ -53,35 +53,24 @@ def c() -> Passes:
     )  # fmt: skip
 
 
-def first(schedule: Pass, group: int, subgroup: int, options: CompileOptions) -> Passes:
+def first(schedule: Pass, group: int) -> Passes:
     """The passes of a GPU that come first, and that the host runs too because they decide how many threads there are.
-    ``group``: threads of a group, 0 where they cannot wait for each other; ``subgroup``: those that run together."""
+    ``group``: threads of a group, 0 where they cannot wait for each other."""
     from quadrants_lab.backends.lower.blocks import LowerBlocks
-    from quadrants_lab.backends.lower.long_sums import LowerLongSums
+    from quadrants_lab.backends.lower.long_sums import lower_long_sums
 
-    return LowerBlocks(group), LowerLongSums(subgroup if options.fast_math else 1), schedule
+    return LowerBlocks(group), schedule, lower_long_sums
 
 
-def simt(first: Passes, local_arrays: bool, math: tuple[Passes, LowerMath], last: Passes) -> Passes:
-    """CUDA and AMDGPU. ``local_arrays``: vectors at indices of the run time lie in the thread's memory; ``math``: the
-    device's own passes while elementary functions are still those of the program, and what `llvm` takes; ``last``: for
-    failures and, where threads can, for atomics of a warp."""
+def simt(first: Passes, local_arrays: bool, math: LowerMath, last: Passes) -> Passes:
+    """CUDA and AMDGPU. ``local_arrays``: vectors at indices of the run time lie in the thread's memory; ``math``: see
+    `llvm`; ``last``: for failures and, where threads can, for atomics of a warp."""
+    from quadrants_lab.backends.lower.near_sines import lower_near_sines
     from quadrants_lab.backends.lower.tasks import LowerTasks
 
     arrays = (lower_local_arrays,) if local_arrays else ()
     shares = tuple((op, WIDE) for op in ("add", "mul", "min", "max", "and", "or", "xor"))
-    return *first, *arrays, LowerAdstacks(), *math[0], *llvm(math[1]), LowerTasks(shares), *last
-
-
-def amdgpu_math(options: CompileOptions) -> tuple[Passes, LowerMath]:
-    return (), LowerMath(MATH, near=options.fast_math)
-
-
-def cuda_math(options: CompileOptions) -> tuple[Passes, LowerMath]:
-    """The emitter has NVIDIA's functions."""
-    from quadrants_lab.backends.lower.near_sines import lower_near_sines
-
-    return (lower_near_sines,) if options.fast_math else (), LowerMath()
+    return *first, *arrays, LowerAdstacks(), lower_near_sines, *llvm(math), LowerTasks(shares), *last
 
 
 def vulkan(
@@ -103,7 +92,7 @@ def vulkan(
     native = (*((t, INTEGER) for t in (i32, u32, i64, u64)), *((t, ("add",)) for t in float_adds))
     return (
         *first, lower_local_arrays, LowerAdstacks(lockstep=True, numbered=True), Shallow(), lower_random,
-        *((lower_near_sines,) if native_sine and fast else ()), LowerMath(MATH, near=fast, unit=native_sine),
+        lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
         LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
         LowerTasks((("add", SUMMED),) if subgroups else ()), lower_failures, LowerAtomics(native), *last,

@@ -25,8 +25,6 @@ from quadrants_lab.backends.lower.blocks import met
 from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
-from quadrants_lab.ir.passes import Parametrised
-from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f32, f64, i32, u32
 from quadrants_lab.ir.walk import end_of, rewrite, types_of, uses, walk
 
@@ -40,65 +38,41 @@ SUMMED = (f32, f64, i32, u32)  # what threads that run together can add up
 _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.StackUse, N.Exit, N.While, N.Call)
 
 
-@dataclass(frozen=True, slots=True)
-class LowerLongSums(Parametrised):
-    """Guarantees that no thread goes alone through a long loop that only adds up, in a task of few iterations, where
-    both numbers are known. ``subgroup``: how many neighbouring threads run together, a power of two; 1: nothing is
-    done."""
-
-    subgroup: int = 1
-
-    def __call__(self, kernel: N.Kernel) -> N.Kernel:
-        found = [_found(kernel, task, self.subgroup) if self.subgroup > 1 else None for task in kernel.tasks]
-        if not any(found):
-            return kernel
-        b = Builder(kernel.next_id, types_of(kernel.body))
-        body = tuple(_task(b, t, at, self.subgroup) if at else t for t, at in zip(kernel.tasks, found, strict=True))
-        return replace(kernel, body=body, next_id=b.next_id)
+def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
+    """Guarantees that the threads of a task with a ``long_sum`` share its loop."""
+    if not any(task.long_sum for task in kernel.tasks):
+        return kernel
+    b, classes = Builder(kernel.next_id, types_of(kernel.body)), memory_classes(kernel)
+    body = tuple(_task(b, t, classes) if t.long_sum else t for t in kernel.tasks)
+    return replace(kernel, body=body, next_id=b.next_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """The loop, and its first number; what stands before it and has no effect; and what one thread does afterwards."""
-
-    loop: N.For
-    begin: int
-    before: N.Block
-    after: N.Block
-
-
-def _found(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> _Sum | None:
-    """The one loop that takes the task's time, if threads can share it: what it does to memory is to add to elements
-    that the task never reads, and no thread alone has an effect before it."""
+def is_long_sum(kernel: N.Kernel, task: N.Offload, subgroup_size: int) -> bool:
+    """Whether one loop takes the time of a task of few iterations, and so many threads can share it: what it does to
+    memory is to add to elements that the task never reads, and no thread alone has an effect before it. The numbers of
+    iterations and trips are known."""
     if task.kind not in ("range_for", "struct_for") or task.block_dim:
-        return None
+        return False
     if any(isinstance(s, _ALONE) for s in walk(task.body)):
-        return None
+        return False
     loops = [n for n, s in enumerate(task.body) if isinstance(s, N.Loop)]
     if len(loops) != 1:
-        return None
+        return False
     at, loop = loops[0], task.body[loops[0]]
     if not isinstance(loop, N.For) or loop.step != N.NO_ID or loop.threads:
-        return None
+        return False
     known = {s.id: s.value for s in (*task.bounds, *task.body) if isinstance(s, N.Const)}
     begin, end = known.get(loop.begin), known.get(loop.end)
     if begin is None or end is None or begin < 0:
-        return None
+        return False
     most, trips = _limits(task, loop)
     if end - begin < trips * subgroup_size or not loop.index.type.holds(end + subgroup_size):
-        return None
+        return False
     box = [(known[low], known[high]) for _, low, high in task.box() if low in known and high in known]
     if len(box) < len(task.indices) or not 0 < prod(high - low for low, high in box) <= most:
-        return None
+        return False
     classes = memory_classes(kernel)
-    late = _late(task.body[:at], loop, classes)
-    if late is None or not _adds(task, loop, classes):
-        return None
-    early = tuple(s for s in task.body[:at] if not isinstance(s, N.Effect))
-    after = (*late, *task.body[at + 1 : -1])
-    added = {classes[b] for b in touched(loop.body, N.Atomic)}
-    after = rewrite(after, lambda s: met(s) if isinstance(s, N.Access) and classes[s.buffer] in added else s)
-    return _Sum(loop, begin, early, after)
+    return _may_follow(task.body[:at], loop, classes) and _adds(task, loop, classes)
 
 
 def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
@@ -117,20 +91,18 @@ def _limits(task: N.Offload, loop: N.For) -> tuple[int, int]:
     return limits
 
 
-def _late(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> list[N.Stmt] | None:
-    """The effects of what stands before the loop, if they may come after it: what they write nothing else touches until
+def _may_follow(before: N.Block, loop: N.For, classes: Mapping[str, str]) -> bool:
+    """Whether the effects of what stands before the loop may come after it: what they write nothing else touches until
     then."""
-    late: list[N.Stmt] = []
     written: set[str] = set()
     for s in (*before, loop):
         if any(classes[b] in written for b in touched((s,))):
-            return None
+            return False
         if isinstance(s, N.Store):
-            late.append(s)
             written.add(classes[s.buffer])
         elif s is not loop and any(isinstance(inner, N.Effect) for inner in walk((s,))):
-            return None
-    return late
+            return False
+    return True
 
 
 def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
@@ -151,18 +123,25 @@ def _adds(task: N.Offload, loop: N.For, classes: Mapping[str, str]) -> bool:
     )  # fmt: skip
 
 
-def _task(b: Builder, task: N.Offload, found: _Sum, subgroup_size: int) -> N.Offload:
+def _task(b: Builder, task: N.Offload, classes: Mapping[str, str]) -> N.Offload:
     b.span = task.span
     ends, k = end_of(task.bounds).values, len(task.indices)
+    at, loop = next((n, s) for n, s in enumerate(task.body) if isinstance(s, N.For))
+    early, late = ([s for s in task.body[:at] if isinstance(s, N.Effect) == acts] for acts in (False, True))
+    added = {classes[b] for b in touched(loop.body, N.Atomic)}
+    after = rewrite(
+        (*late, *task.body[at + 1 : -1]),
+        lambda s: met(s) if isinstance(s, N.Access) and classes[s.buffer] in added else s,
+    )
     with b.block() as bounds:
         b.stmts += task.bounds[:-1]
-        b.yield_(*ends[:k], b.const(0, i32), *ends[k:], b.const(subgroup_size, i32))
-    place, loop = b.param(i32, "w"), found.loop
+        b.yield_(*ends[:k], b.const(0, i32), *ends[k:], b.const(task.long_sum, i32))
+    place = b.param(i32, "w")
     with b.block() as body:
-        b.stmts += found.before
+        b.stmts += early
         b.span, t = loop.span, loop.index.type
         first = b.op("eq", place.id, b.const(0, i32))
-        start = b.op("add", b.cast(place.id, t), b.const(found.begin, t))
+        start = b.op("add", b.cast(place.id, t), loop.begin)
         inits = tuple(
             b.op("select", first, init, b.const(identity("add", p.type), p.type))
             for p, init in zip(loop.carried, loop.inits, strict=True)
@@ -171,15 +150,15 @@ def _task(b: Builder, task: N.Offload, found: _Sum, subgroup_size: int) -> N.Off
         shared = rewrite(loop.body, met)
         b.add(
             replace(loop, id=b.fresh(), begin=start, inits=inits, body=shared, results=parts, reverse=False,
-                    step=b.const(subgroup_size, t))
+                    step=b.const(task.long_sum, t))
         )  # fmt: skip
         for whole, part in zip(loop.results, parts, strict=True):
-            b.add(N.GroupReduce(whole.id, whole.type, "add", part.id, threads=subgroup_size))
+            b.add(N.GroupReduce(whole.id, whole.type, "add", part.id, threads=task.long_sum))
         if not loop.carried:  # the first thread may overwrite what others read, and waits for nobody without a sum
-            here = b.add(N.GroupReduce(b.fresh(), i32, "add", b.cast(first, i32), threads=subgroup_size))
+            here = b.add(N.GroupReduce(b.fresh(), i32, "add", b.cast(first, i32), threads=task.long_sum))
             first = b.op("and", first, b.op("ne", here, b.const(0, i32)))
         with b.when(first):
-            b.stmts += found.after
+            b.stmts += after
         b.yield_()
     b.span = None
     return replace(task, bounds=tuple(bounds), indices=(*task.indices, place), body=tuple(body))

@@ -23,7 +23,7 @@ from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.loop_carried import merges
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import f32
-from quadrants_lab.ir.walk import end_of, map_blocks, reached, renamed, rewritten, types_of, uses, walk
+from quadrants_lab.ir.walk import end_of, map_blocks, reached, renamed, rewrite_in, types_of, uses, walk
 
 BOUND = 3.0  # less than pi by more than what intervals, which are not rounded outwards, can be off
 LONGEST = 400  # statements of a loop that is written twice
@@ -34,21 +34,38 @@ _UNITS = {"sin": "unit_sin", "cos": "unit_cos"}
 
 
 def lower_near_sines(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an innermost loop which keeps arguments near zero does not reduce them."""
-    b = Builder(kernel.next_id, {})
-
-    def one(stmt: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        near = _near(stmt, constants) if isinstance(stmt, N.For) else None
-        return stmt if near is None else b.made(_versions, b, stmt, near)
-
-    if not any(_is_sine(s) for s in walk(kernel.body)):
+    """Guarantees that an innermost loop which keeps arguments near zero does not reduce them, in tasks with
+    ``near_sines``."""
+    if not any(task.near_sines for task in kernel.tasks):
         return kernel
-    b.types = types_of(kernel.body)
-    constants: dict[int, Interval] = {
-        s.id: (s.value, s.value) for s in walk(kernel.body)
+    b = Builder(kernel.next_id, types_of(kernel.body))
+
+    def lowered(task: N.Offload) -> N.Offload:
+        constants = _constants(task)
+
+        def one(stmt: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            near = _near(stmt, constants) if isinstance(stmt, N.For) else None
+            return stmt if near is None else b.made(_versions, b, stmt, near)
+
+        return rewrite_in(task, one)
+
+    body = tuple(lowered(task) if task.near_sines else task for task in kernel.tasks)
+    return replace(kernel, body=body, next_id=b.next_id)
+
+
+def has_near_sines(task: N.Offload) -> bool:
+    """Whether an innermost loop of the task keeps arguments of sines near zero."""
+    if not any(map(_is_sine, walk(task.body))):
+        return False
+    constants = _constants(task)
+    return any(isinstance(s, N.For) and _near(s, constants) is not None for s in walk(task.body))
+
+
+def _constants(task: N.Offload) -> dict[int, Interval]:
+    return {
+        s.id: (s.value, s.value) for s in walk((task,))
         if isinstance(s, N.Const) and s.type is f32 and abs(s.value) < _HUGE
     }  # fmt: skip
-    return rewritten(kernel, one, b)
 
 
 def _is_sine(s: N.Stmt) -> bool:

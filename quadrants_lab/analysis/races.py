@@ -3,7 +3,7 @@ writes.
 
 A pair of accesses that affine indices do not keep apart (`dependence`) is tried in a few iterations of the loop
 (`trials`): two that meet in a trial meet in every launch. Arguments and shapes take several values in turn, and an
-error needs a race under each of them, because some programs pass an offset that keeps two halves apart. `watch_races`
+error needs a race under each of them, because some programs pass an offset that keeps two halves apart. `WatchRaces`
 finds all other races.
 """
 

@@ -82,7 +82,7 @@ def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
 def _saved(info: Accesses, c: Conflict, n: int) -> Saved:
     buffer, number = c.write.stmt.buffer, c.write.number
     box = box_of(info, (w for w in _writes(info, buffer) if w.number == number))
-    return Saved(buffer, number, box, f"{buffer}.kept{n}", c.read.stmt.span, c.write.stmt.span)
+    return Saved(buffer, number, box, f"{buffer}.kept{n}", c.write.stmt.span)
 
 
 def _adjoints(info: Accesses) -> set[str]:

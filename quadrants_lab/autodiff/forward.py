@@ -1,8 +1,7 @@
 """The pass `forward`: an offloaded kernel to one that computes tangents beside its values."""
 
-from collections.abc import Callable, Mapping, Set as AbstractSet
+from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import field, replace
-from functools import wraps
 
 from quadrants_lab.analysis.accesses import Accesses, accesses_of
 from quadrants_lab.analysis.dependence import may_follow
@@ -66,18 +65,6 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
             behind.append(renamed(again, b.fresh))
         tasks += (*first, *behind, own) if first else (own, *behind)
     return replace(kernel, body=tuple(tasks), buffers=buffers, next_id=b.next_id, mode="dual")
-
-
-def forward_early(lower: Callable[[N.Kernel], N.Kernel]) -> N.Pass:
-    """`forward` as a pass that chooses which tasks are ``early``. ``lower`` takes dead code from a draft."""
-
-    @wraps(forward)
-    def forward_early(kernel: N.Kernel) -> N.Kernel:
-        made = forward(kernel)
-        early = early_extremes(kernel, lower(made)) if len(made.body) > len(kernel.body) else None
-        return forward(kernel, early) if early else made
-
-    return forward_early
 
 
 def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:

@@ -8,30 +8,33 @@ had. If a task itself reads what it later overwrites, the box is put back before
 repeats the task's writes if it also reads them. In the end the memory is as the launch left it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
+from typing import Any
 
 from quadrants_lab.analysis.boxes import Box, Ids, size_types, task_over
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.scratch import CHANGED
+from quadrants_lab.ir.sizetext import print_size
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import i32
+from quadrants_lab.ir.types import DType, i32
 from quadrants_lab.ir.walk import rewrite_in, types_of, walk
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
     """The elements ``box`` of ``buffer`` as they were before task number ``task``, which overwrites them at ``written``
-    although the gradient needs what was read at ``read``. The scratch buffer ``slot`` holds them."""
+    although the gradient reads them. The scratch buffer ``slot`` holds them."""
 
     buffer: str
     task: int
     box: Box
     slot: str
-    read: Span | None
-    written: Span | None
+    written: Span | None = field(default=None, compare=False)
 
     @property
     def final(self) -> str:
@@ -73,6 +76,24 @@ class Keeps:
         """The buffers whose writes the adjoint of a task repeats."""
         return frozenset(buffer for number, buffer in self.repeated if number == task)
 
+    def argument(self) -> tuple[Any, ...]:
+        """These as an argument of a pass in text (`ir.passes`); `of_argument` reads it back."""
+        saved = tuple(
+            (s.buffer, s.task, *(tuple(map(print_size, ends)) for ends in (s.box.low, s.box.high)), s.box.type, s.slot)
+            for s in self.saved
+        )
+        return saved, tuple(sorted(self.before)), tuple(sorted(self.repeated)), tuple(self.temporaries.items())
+
+    @classmethod
+    def of_argument(cls, saved: Any, before: Any, repeated: Any, temporaries: Any) -> Keeps:
+        from quadrants_lab.ir.parse import parse_size  # few processes read text
+
+        def read(buffer: str, task: int, low: Any, high: Any, type: DType, slot: str) -> Saved:
+            first, last = (tuple(parse_size(str(e)) for e in ends) for ends in (low, high))
+            return Saved(buffer, task, Box(first, last, type), slot)
+
+        return cls(tuple(read(*s) for s in saved), frozenset(before), frozenset(repeated), dict(temporaries))
+
     def scratch(self, buffers: Mapping[str, N.Buffer], gradient: bool) -> dict[str, N.Buffer]:
         """The scratch buffers of the forward kernel, or of its gradient."""
         made = {slot: N.Buffer(slot, "scratch", buffers[t].dtype, 0, None, role="kept")
@@ -89,24 +110,19 @@ class Keeps:
 NOTHING = Keeps()
 
 
-def save_overwritten(keeps: Keeps) -> N.Pass:
-    """The pass for a forward kernel: it keeps what its gradient will need."""
-
-    def save_overwritten(kernel: N.Kernel) -> N.Kernel:
-        """Puts, in front of each task that overwrites what the gradient reads, a task that copies these elements
-        away."""
-        buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=False)}
-        b = Builder(kernel.next_id, types_of(kernel.body))
-        body: list[N.Stmt] = []
-        for number, task in enumerate(kernel.body):
-            body += [copied(b, s, kernel.args, buffers, s.buffer, s.slot) for s in keeps.of(number)]
-            body.append(task)
-        if keeps.temporaries:
-            pairs = [(buffers[t], buffers[slot]) for t, slot in keeps.temporaries.items()]
-            body.append(_serial(b, lambda: _copies(b, pairs)))
-        return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id)
-
-    return save_overwritten
+def save_overwritten(kernel: N.Kernel, keeps: Keeps) -> N.Kernel:
+    """Puts, in front of each task of a forward kernel that overwrites what the gradient reads, a task that copies these
+    elements away."""
+    buffers = {**kernel.buffers, **keeps.scratch(kernel.buffers, gradient=False)}
+    b = Builder(kernel.next_id, types_of(kernel.body))
+    body: list[N.Stmt] = []
+    for number, task in enumerate(kernel.body):
+        body += [copied(b, s, kernel.args, buffers, s.buffer, s.slot) for s in keeps.of(number)]
+        body.append(task)
+    if keeps.temporaries:
+        pairs = [(buffers[t], buffers[slot]) for t, slot in keeps.temporaries.items()]
+        body.append(_serial(b, lambda: _copies(b, pairs)))
+    return replace(kernel, buffers=buffers, body=tuple(body), next_id=b.next_id)
 
 
 def restored_temporaries(b: Builder, keeps: Keeps, buffers: Mapping[str, N.Buffer], needed: set[str]) -> N.Block:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import wraps
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
@@ -58,11 +57,6 @@ def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
     first = made.kernel.body[: last if merged else last + 1]
     body = (*rename(first, made.b.fresh, {}), *(task for _, task, _ in made.tasks))
     return replace(made.kernel, body=body, next_id=made.b.next_id, mode="both")
-
-
-def reverse_over(keeps: K.Keeps) -> N.Pass:
-    """`reverse` as a pass, for a forward kernel that keeps ``keeps``."""
-    return wraps(reverse)(lambda kernel: reverse(kernel, keeps))
 
 
 def forward_slices(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:

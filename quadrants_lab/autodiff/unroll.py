@@ -15,6 +15,8 @@ from quadrants_lab.autodiff.prepare import induction_formulas
 from quadrants_lab.autodiff.reverse import plans
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
 from quadrants_lab.ir.walk import emit_copy, end_of, rewritten, types_of, walk
 
@@ -22,18 +24,20 @@ LEAST_BYTES = 32  # stashed in a trip; for less the second computation does not 
 MOST_STATEMENTS = 160  # in all copies of a body together
 _PLAIN = (N.Pure, N.Load, N.Assert, N.If, N.Yield)
 
+Trips = tuple[int, int]
 
-Trips = tuple[int, int]  # most trips that become one: in loops that carry floats of at most 32 bits, and in others
 
+@dataclass(frozen=True, slots=True)
+class Unroll(Parametrised):
+    """Makes several trips of a loop one where the gradient would stash much in each: carried values are stashed once
+    for all of these trips, and those in between are computed again. It runs on an offloaded forward kernel before
+    `reverse`. Every value is computed by the same operations in the same order as before. ``trips``: the most trips
+    that become one, in loops that carry floats of at most 32 bits, and in others."""
 
-def unroll(trips: Trips) -> N.Pass:
-    """The pass, which runs on an offloaded forward kernel before `reverse`. Every value is computed by the same
-    operations in the same order as before."""
+    trips: Trips = (1, 1)
 
-    def unroll(kernel: N.Kernel) -> N.Kernel:
-        """Makes several trips of a loop one where the gradient would stash much in each: carried values are stashed
-        once for all of these trips, and those in between are computed again."""
-        loops = unrolled_loops(kernel, trips)
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
+        loops = unrolled_loops(kernel, self.trips)
         if not loops:
             return kernel
         b = Builder(kernel.next_id, types_of(kernel.body))
@@ -43,8 +47,6 @@ def unroll(trips: Trips) -> N.Pass:
             return b.made(_grouped, b, s, loops[s.id], consts) if isinstance(s, N.For) and s.id in loops else s
 
         return rewritten(kernel, one, b)
-
-    return unroll
 
 
 def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:

@@ -2,7 +2,8 @@
 
     lower-casts{calls=true short=false}    lower-tasks{group=((add, (f32))) subgroup=32}
 
-An argument is true or false, an integer, a dtype, another word, or a tuple of these in parentheses.
+An argument is true or false, an integer, a dtype, another word, text in quotes, or a tuple of these in parentheses. An
+object with a method ``argument`` that returns such a tuple may be one, too; its pass makes the object of a tuple.
 """
 
 import re
@@ -14,7 +15,7 @@ from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DTYPES, DType
 
-_TOKEN = re.compile(r"\s*([(),=]|-?\w+|\S)")
+_TOKEN = re.compile(r'\s*("[^"]*"|[(),=]|-?\w+|\S)')
 _UPPER = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -41,6 +42,11 @@ def written(fn: Callable[[Kernel], Kernel]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if hasattr(value, "argument"):
+        value = value.argument()
+    if isinstance(value, str):
+        word = value.isidentifier() and value not in (*DTYPES, "true", "false")
+        return value if word else f'"{value}"'
     if isinstance(value, tuple):
         return f"({', '.join(map(_shown, value))})"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -59,7 +65,7 @@ def with_arguments(fn: Callable[[Kernel], Kernel], text: str) -> Callable[[Kerne
             raise ValueError(f"expected '=' behind {key!r}")
         given[key] = _value(next(tokens, ""), tokens)
         default = known[key].default
-        if default is not MISSING and type(default) is not type(given[key]):
+        if default not in (MISSING, None) and type(default) is not type(given[key]):
             raise ValueError(f"{key!r} of {name} is no {type(given[key]).__name__}: {_shown(given[key])}")
     return replace(fn, **given) if isinstance(fn, Parametrised) else fn
 
@@ -75,6 +81,8 @@ def _value(token: str, tokens: Iterator[str]) -> bool | int | str | DType | tupl
         return token == "true"
     if re.fullmatch(r"-?\d+", token):
         return int(token)
+    if len(token) > 1 and token[0] == '"':
+        return token[1:-1]
     if not re.fullmatch(r"\w+", token):
         raise ValueError(f"expected a value and found {token!r}")
     return DTYPES.get(token, token)

@@ -172,7 +172,7 @@ class Loop(Control):
 @dataclass(slots=True)
 class Scheduled(Stmt):
     """A task's schedule: what a device does with it. One pass of its family of devices decides that
-    (`backends.cpu.schedule`, `backends.lower.schedule`), and emitters read it.
+    (`backends.cpu.schedule`, `backends._gpu.schedule`), and lowerings and emitters read it.
 
     ``lanes``: so many iterations run side by side in vectors. ``colour_rows``: blocks of at least so many rows run in
     two colours, one colour after the other. ``steps``: each row runs so many parts of the body one after the other.
@@ -182,7 +182,9 @@ class Scheduled(Stmt):
     each addition asks. ``one_place``: groups of so many iterations are looked at for additions to one element.
     ``grain``: the fewest iterations that are worth waking a thread for; ``timed``: only timing tells their cost.
     ``vectorise``, ``unroll``: LLVM's passes that do this to loops run, since the task may gain. ``brief``: a launch
-    takes a few microseconds at most. ``in_step``: a thread of a GPU runs so many iterations in step.
+    takes a few microseconds at most. ``in_step``: a thread of a GPU runs so many iterations in step. ``long_sum``: so
+    many neighbouring threads share an iteration's long loop, which only adds up. ``near_sines``: loops that keep the
+    arguments of sines near zero do not reduce them.
     ``why``: the reasons in words.
     """
 
@@ -199,6 +201,8 @@ class Scheduled(Stmt):
     unroll: bool = field(default=False, kw_only=True)
     brief: bool = field(default=False, kw_only=True)
     in_step: int = field(default=0, kw_only=True)
+    long_sum: int = field(default=0, kw_only=True)
+    near_sines: bool = field(default=False, kw_only=True)
     why: Text = field(default="", kw_only=True)
 
 

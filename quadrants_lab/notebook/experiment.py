@@ -73,7 +73,7 @@ def run(cell: Cell, options: CellOptions, namespace: dict[str, Any], progress: P
     launches = CellLaunches(repeatable=options.check)
     checked: Report | None = None
     checks = () if options.release else ("asserts", "check_out_of_bound", *(["check_races"] if options.check else []))
-    with session.checking(*checks), recording(compiling=progress.trace) as recorder, remembered(recorder):
+    with session.checking(*checks), recording(compiling=progress.tell) as recorder, remembered(recorder):
         if options.shards:
             from quadrants_lab.notebook import split  # imports Dask
 

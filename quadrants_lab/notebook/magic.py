@@ -56,7 +56,7 @@ class QuadrantsMagics(Magics):
             with Progress() as progress:
                 ran = experiment.run(cell, options, self.shell.user_ns, progress)
         except KeyboardInterrupt as e:
-            what = progress.last and f": {progress.last}"
+            what = progress.now and f": {progress.now}"
             errors.show_in_a_line(e, f"interrupted{what or f' at {errors.place(e)}'}")
         except (QuadrantsError, NotSupportedYet, SyntaxError) as e:
             errors.show_as_text(e)

@@ -7,36 +7,35 @@ import threading
 from contextlib import AbstractContextManager
 from time import perf_counter
 
-from quadrants_lab.passes.pipeline import Trace
-
 PATIENCE, PAUSE = 1.0, 0.25  # seconds until progress is shown, and between two updates
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Polls ``trace.now`` ("what: part of it") in a thread and keeps one line on standard output up to date."""
+    """Polls ``now`` ("what: part of it") in a thread and keeps one line on standard output up to date."""
 
     def __init__(self) -> None:
-        self.trace = Trace()
-        self.last = ""  # ``trace.now`` when the with block ended
+        self.now = ""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
+    def tell(self, now: str) -> None:
+        self.now = now
+
     def checks(self, what: str) -> None:
-        self.trace.now = f"checking {what}"
+        self.now = f"checking {what}"
 
     def __enter__(self) -> Progress:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.last = self.trace.now
         self._over.set()
         self._thread.join()
 
     def _watch(self) -> None:
         what, since, shown = "", perf_counter(), ""
         while not self._over.wait(PAUSE):
-            now = self.trace.now
+            now = self.now
             name = now.partition(":")[0]
             if name != what:
                 if shown:

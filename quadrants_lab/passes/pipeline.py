@@ -1,10 +1,6 @@
-"""Runs passes over a kernel, and records what each one did when a trace is active."""
+"""Runs passes over a kernel, and records what each one did in a trace."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from time import perf_counter
 
@@ -24,51 +20,10 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """The steps of passes in the order in which they ran. ``now`` names what is running. ``outer`` is the trace that
-    shows the work of this one under the name ``what``."""
+    """The steps of passes in the order in which they ran. ``tell`` is called with the name of a pass before it runs."""
 
     steps: list[Step] = field(default_factory=list)
-    now: str = ""
-    outer: Trace | None = None
-    what: str = ""
-
-
-RECORDER: ContextVar[Trace | None] = ContextVar("quadrants_lab_recorder", default=None)
-
-
-@contextmanager
-def recorded_apart(what: str) -> Iterator[Trace | None]:
-    """Records the passes of this context in a trace of their own, while the outer trace shows ``what`` runs. None where
-    no trace is active."""
-    outer = RECORDER.get()
-    if outer is None:
-        yield None
-        return
-    trace = Trace(outer=outer, what=what)
-    token = RECORDER.set(trace)
-    try:
-        yield trace
-        outer.now = ""
-    finally:
-        RECORDER.reset(token)
-
-
-@contextmanager
-def unrecorded(what: str) -> Iterator[None]:
-    """Shows in the outer trace that ``what`` runs, and records none of its passes."""
-    begin(what)
-    token = RECORDER.set(None)
-    try:
-        yield
-    finally:
-        RECORDER.reset(token)
-
-
-def begin(name: str) -> None:
-    """Shows in the outer trace, if there is one, what runs now."""
-    trace = RECORDER.get()
-    if trace is not None and trace.outer is not None:
-        trace.outer.now = f"{trace.what}: {name}"
+    tell: Callable[[str], None] = lambda name: None
 
 
 def pass_name(fn: Pass) -> str:
@@ -76,19 +31,18 @@ def pass_name(fn: Pass) -> str:
     return str(getattr(fn, "__name__", fn)).replace("_", " ")
 
 
-def run(kernel: Kernel, passes: Iterable[Pass], verify: bool = False) -> Kernel:
-    """The kernel after all of ``passes``, recorded in the trace of `RECORDER` if there is one.
+def run(kernel: Kernel, passes: Iterable[Pass], verify: bool = False, trace: Trace | None = None) -> Kernel:
+    """The kernel after all of ``passes``, recorded in ``trace``.
 
     With ``verify`` the verifier checks the kernel at the start and after every pass; its `VerifyError` then names
     the pass that broke the kernel.
     """
-    trace = RECORDER.get()
     if verify:
         _check(kernel, "before the first pass")
     for fn in passes:
         before = kernel
         if trace is not None:
-            begin(pass_name(fn))
+            trace.tell(pass_name(fn))
         start = perf_counter()
         kernel = fn(before)
         if trace is not None:

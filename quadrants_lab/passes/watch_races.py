@@ -1,4 +1,4 @@
-"""`watch_races`: accesses that may race mark their element, and check the marks of other iterations.
+"""`WatchRaces`: accesses that may race mark their element, and check the marks of other iterations.
 
 An element of a watched buffer has up to three marks in scratch memory: of the last iteration that read it, that
 wrote it by a plain store, and that changed it by an atomic. A mark holds, from its high bits down: the epoch,
@@ -21,6 +21,8 @@ from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.races import suspects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.scratch import EPOCH, EPOCHS
 from quadrants_lab.ir.types import DType, f32, i32, i64, u8, u64
 from quadrants_lab.ir.walk import renamed, rewrite, types_of, uses, walk
@@ -34,24 +36,26 @@ _MIX = 0x9E3779B97F4A7C15 - (1 << 64)
 _MOST_VALUES = 8  # values that a device can report for an assert
 
 
-def watch_races(aliases: bool = False, suspect: bool = False) -> N.Pass:
-    """The pass. With ``aliases`` ndarrays of one dtype are taken for the same memory; for ``suspect`` see above."""
+@dataclass(frozen=True, slots=True)
+class WatchRaces(Parametrised):
+    """Guarantees for an offloaded kernel that every race between two iterations of a parallel task fails an Assert of
+    kind "race", wherever affine indices do not exclude it. With ``aliases`` ndarrays of one dtype are taken for the
+    same memory; with ``suspect`` only iterations that may race leave marks."""
 
-    def watch_races(kernel: N.Kernel) -> N.Kernel:
-        """Guarantees for an offloaded kernel that every race between two iterations of a parallel task fails an Assert
-        of kind "race", wherever affine indices do not exclude it."""
+    aliases: bool = False
+    suspect: bool = False
+
+    def __call__(self, kernel: N.Kernel) -> N.Kernel:
         info = accesses_of(kernel)
         watched: dict[int, Watched] = {}
         for number in range(len(kernel.body)):
-            for pairs in suspects(info, number, aliases).values():
+            for pairs in suspects(info, number, self.aliases).values():
                 _note(watched, pairs)
         if not watched:
             return kernel
-        w = _Watcher(kernel, watched, suspect and not aliases and len(kernel.body) < EPOCHS - 1)
+        w = _Watcher(kernel, watched, self.suspect and not self.aliases and len(kernel.body) < EPOCHS - 1)
         body = tuple(made for number, task in enumerate(kernel.tasks) for made in w.tasks(number, task))
         return replace(kernel, body=body, buffers=w.buffers, next_id=w.b.next_id)
-
-    return watch_races
 
 
 def _note(watched: dict[int, Watched], pairs: Sequence[tuple[Access, Access]]) -> None:

@@ -1,20 +1,17 @@
 """Every pass and every pipeline by its name, for `opt` and the panes of the notebook."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
 
-from quadrants_lab.adstack.counting import counting_kernel
+from quadrants_lab.adstack import counting
 from quadrants_lab.adstack.size import determine_ad_stack_size
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
-from quadrants_lab.autodiff.forward import forward
-from quadrants_lab.autodiff.keeps import NOTHING, Keeps, put_back, save_overwritten
+from quadrants_lab.autodiff.keeps import put_back
 from quadrants_lab.autodiff.prepare import prepared
-from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
+from quadrants_lab.autodiff.reverse import value_and_gradient
 from quadrants_lab.autodiff.second import to_be_differentiated, with_tangents
 from quadrants_lab.autodiff.sink import sink_sums
-from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.autodiff.unroll import Unroll
 from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
@@ -27,8 +24,8 @@ from quadrants_lab.backends.lower.blocks import LowerBlocks
 from quadrants_lab.backends.lower.casts import LowerCasts, LowerFormulas
 from quadrants_lab.backends.lower.integers import LowerDivision, lower_counts, lower_integers, lower_orders
 from quadrants_lab.backends.lower.local_arrays import lower_local_arrays
-from quadrants_lab.backends.lower.long_sums import LowerLongSums
-from quadrants_lab.backends.lower.math import LowerMath
+from quadrants_lab.backends.lower.long_sums import lower_long_sums
+from quadrants_lab.backends.lower.math import MATH, LowerMath
 from quadrants_lab.backends.lower.near_sines import lower_near_sines
 from quadrants_lab.backends.lower.random import lower_random
 from quadrants_lab.backends.lower.shallow import Shallow
@@ -58,19 +55,22 @@ from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
-from quadrants_lab.passes.watch_races import watch_races
-from quadrants_lab.pipelines.derivatives import BOTH, COUNTING, TANGENT, gradient, kept_by
+from quadrants_lab.passes.watch_races import WatchRaces
+from quadrants_lab.pipelines.derivatives import (
+    BOTH,
+    COUNTING,
+    TANGENT,
+    Reverse,
+    SaveOverwritten,
+    forward,
+    gradient,
+)
 from quadrants_lab.pipelines.launch import CHECKED, FRONT, TASKS, Passes, primal
 
 
-def _keeping(make: Callable[[Keeps], Pass]) -> Pass:
-    """The pass that ``make`` returns for what its kernel saves for the gradient."""
-    return wraps(make(NOTHING))(lambda kernel: make(kept_by(kernel))(kernel))
-
-
-@wraps(counting_kernel)
-def _counting(kernel: Kernel) -> Kernel:
-    return counting_kernel(kernel) or replace(kernel, body=(), mode="count")
+def counting_kernel(kernel: Kernel) -> Kernel:
+    """From a sized gradient, the kernel that counts the pushes of each stack; see `adstack.counting`."""
+    return counting.counting_kernel(kernel) or replace(kernel, body=(), mode="count")
 
 
 def list_pushing(kernel: Kernel) -> Kernel:
@@ -89,12 +89,12 @@ PASSES: dict[str, Pass] = {
     fn.__name__: fn
     for fn in (
         check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
-        unroll_local_arrays, licm, plain_atomics, _keeping(save_overwritten), watch_races(suspect=True),
+        unroll_local_arrays, licm, plain_atomics, SaveOverwritten(), WatchRaces(),
         lower_custom_jvp, privatize_atomics,
         mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
-        unroll((3, 3)), prepared, _keeping(reverse_over), value_and_gradient, sink_sums,
-        narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, _counting, list_pushing,
-        split_pushing, put_back, LowerBlocks(), LowerLongSums(), LowerAtomics(), LowerCasts(), lower_failures,
+        Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
+        narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
+        split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,
         lower_counts, LowerDivision(), LowerFormulas(), lower_integers, lower_local_arrays, LowerMath(),
         lower_near_sines, lower_orders, lower_random, Shallow(), CpuSchedule(), GpuSchedule(), lower_lanes,
         LowerTasks(), LowerAdstacks(), AggregateAtomics(),
@@ -103,20 +103,20 @@ PASSES: dict[str, Pass] = {
 
 _FAST = CompileOptions()
 _WARP = AggregateAtomics(devices.WIDE, devices.EXCHANGED)
-_GPU = devices.first(GpuSchedule(), 64, 32, _FAST)
+_GPU = devices.first(GpuSchedule(4, 32, True), 64)
 
 PIPELINES: dict[str, Passes] = {
     "front": FRONT,
     "checked": CHECKED,
-    "primal": (*TASKS, PASSES["save_overwritten"], *primal(CompileOptions())),
+    "primal": (*TASKS, SaveOverwritten(), *primal(CompileOptions())),
     "tangent": (*TASKS, *TANGENT),
-    "gradient": (*TASKS, PASSES["reverse"], *gradient()[1:]),
+    "gradient": (*TASKS, *gradient(None)),
     "both": (*TASKS, *BOTH),
-    "counting": (PASSES["counting_kernel"], *COUNTING),
+    "counting": (counting_kernel, *COUNTING),
     "cpu": devices.cpu(CpuSchedule(8), lower_lanes, _FAST),
     "c": devices.c(),
-    "cuda": devices.simt(_GPU, True, devices.cuda_math(_FAST), (lower_failures, _WARP)),
-    "amdgpu": devices.simt(_GPU, False, devices.amdgpu_math(_FAST), (lower_failures,)),
+    "cuda": devices.simt(_GPU, True, LowerMath(), (lower_failures, _WARP)),
+    "amdgpu": devices.simt(devices.first(GpuSchedule(), 256), False, LowerMath(MATH, near=True), (lower_failures,)),
     "vulkan": devices.vulkan(_GPU, True, True, (f32,), lower_failures, (), _FAST),
     "metal": devices.metal(lower_failures),
 }

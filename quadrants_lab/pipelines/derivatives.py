@@ -1,14 +1,15 @@
 """The passes of derivatives: from tasks to tangents and gradients, and to kernels that a gradient needs beside it."""
 
 from quadrants_lab.adstack.size import determine_ad_stack_size
+from quadrants_lab.autodiff import forward as F, keeps as K
 from quadrants_lab.autodiff.access import overwritten
-from quadrants_lab.autodiff.forward import forward_early
-from quadrants_lab.autodiff.keeps import NOTHING, Keeps
-from quadrants_lab.autodiff.reverse import reverse_over, value_and_gradient
+from quadrants_lab.autodiff.reverse import reverse, value_and_gradient
 from quadrants_lab.autodiff.sink import sink_sums
-from quadrants_lab.autodiff.unroll import unroll
+from quadrants_lab.autodiff.unroll import Unroll
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.passes import Parametrised
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
 from quadrants_lab.passes.lower_isqrt import lower_isqrt
@@ -17,13 +18,50 @@ from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
-_FORWARD = forward_early(lambda kernel: dce(lower_custom_jvp(kernel)))
+
+def forward(kernel: Kernel) -> Kernel:
+    """The forward-mode derivative, with its atomic mins and maxes in front of a task that overwrites what finds their
+    winners; see `autodiff.forward`."""
+    made = F.forward(kernel)
+    early = F.early_extremes(kernel, dce(lower_custom_jvp(made))) if len(made.body) > len(kernel.body) else None
+    return F.forward(kernel, early) if early else made
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeping(Parametrised):
+    """A pass for a forward kernel after `TASKS` that overwrites what its gradient reads. ``keeps``: what the kernel
+    keeps of that; None: what `kept_by` finds."""
+
+    keeps: K.Keeps | None = None
+
+    def __post_init__(self) -> None:
+        given: object = self.keeps
+        if isinstance(given, tuple):  # from text
+            object.__setattr__(self, "keeps", K.Keeps.of_argument(*given))
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOverwritten(_Keeping):
+    """Puts, in front of each task that overwrites what the gradient reads, a task that copies these elements away."""
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return K.save_overwritten(kernel, kept_by(kernel) if self.keeps is None else self.keeps)
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse(_Keeping):
+    """The reverse-mode derivative: propagates the gradients of the outputs to those of the inputs, and adds them there;
+    see `autodiff.reverse`."""
+
+    def __call__(self, kernel: Kernel) -> Kernel:
+        return reverse(kernel, kept_by(kernel) if self.keeps is None else self.keeps)
+
 
 # Forward mode: from tasks to values and their tangents.
-TANGENT: Passes = (_FORWARD, lower_custom_jvp, dce, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
+TANGENT: Passes = (forward, lower_custom_jvp, dce, *SIMPLIFY, dce, *MARKS, drop_unused_gradients)
 
 # The first derivative of a kernel that will be differentiated twice; `to_be_differentiated` follows.
-FIRST: Passes = (_FORWARD, dce, *SIMPLIFY)
+FIRST: Passes = (forward, dce, *SIMPLIFY)
 
 # From what `reverse` makes to what is launched.
 _AFTER_REVERSE: Passes = (
@@ -43,20 +81,20 @@ SPARSE: Passes = (dce, *SIMPLIFY, dce, mark_reach, drop_unused_gradients)
 
 
 def before_reverse(options: CompileOptions) -> Passes:
-    return (unroll(options.ad_unroll),)
+    return (Unroll(options.ad_unroll),)
 
 
-def gradient(keeps: Keeps = NOTHING) -> Passes:
+def gradient(keeps: K.Keeps | None = K.NOTHING) -> Passes:
     """The passes from tasks to the gradient with sized stacks. `dce` runs before `cse`, so that `cse` does not replace
     a value that the reverse sweep reads by an unread one."""
-    return (reverse_over(keeps), *_AFTER_REVERSE)
+    return (Reverse(keeps), *_AFTER_REVERSE)
 
 
-def kept_by(kernel: Kernel) -> Keeps:
+def kept_by(kernel: Kernel) -> K.Keeps:
     """What the kernel, after `TASKS`, saves for its gradient."""
     return overwritten(kernel, lambda keeps: draft(kernel, keeps))
 
 
-def draft(kernel: Kernel, keeps: Keeps = NOTHING) -> Kernel:
+def draft(kernel: Kernel, keeps: K.Keeps = K.NOTHING) -> Kernel:
     """The gradient, lowered only as far as is needed to see which overwritten values it reads."""
-    return dce(lower_custom_jvp(reverse_over(keeps)(kernel)))
+    return dce(lower_custom_jvp(reverse(kernel, keeps)))

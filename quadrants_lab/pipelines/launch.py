@@ -1,10 +1,6 @@
 """The passes of a launch: from the front end's kernel to tasks, and from tasks to what computes values. Nothing here
 imports what only derivatives need."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
@@ -24,9 +20,6 @@ from quadrants_lab.passes.trust_bounds import trust_bounds
 from quadrants_lab.passes.unroll_local_arrays import unroll_local_arrays
 from quadrants_lab.passes.unroll_whiles import unroll_whiles
 from quadrants_lab.passes.unused_gradients import drop_unused_gradients
-
-if TYPE_CHECKING:
-    from quadrants_lab.autodiff.keeps import Keeps
 
 Passes = tuple[Pass, ...]
 
@@ -51,16 +44,11 @@ def front(options: CompileOptions) -> Passes:
     return (bounds, check_division, *FRONT) if options.debug else (bounds, *FRONT)
 
 
-def primal(options: CompileOptions, keeps: Keeps | None = None) -> Passes:
-    """The passes from tasks to the kernel that computes values and saves what it overwrites and its gradient reads."""
-    saves: Passes = ()
-    if keeps:
-        from quadrants_lab.autodiff.keeps import save_overwritten
-
-        saves = (save_overwritten(keeps),)  # first, because it identifies tasks by their numbers
+def primal(options: CompileOptions) -> Passes:
+    """The passes from tasks to the kernel that computes values."""
     watched: Passes = ()
     if options.check_races or options.debug:
-        from quadrants_lab.passes.watch_races import watch_races
+        from quadrants_lab.passes.watch_races import WatchRaces
 
-        watched = (watch_races(options.aliases, options.suspect_races), dce, *SIMPLIFY)
-    return (*saves, *watched, lower_custom_jvp, *MARKS, drop_unused_gradients)
+        watched = (WatchRaces(options.aliases, options.suspect_races), dce, *SIMPLIFY)
+    return (*watched, lower_custom_jvp, *MARKS, drop_unused_gradients)

@@ -8,7 +8,8 @@ import pytest
 from sessions import sessions, skips
 
 import quadrants_lab as qd
-from quadrants_lab.backends.lower.long_sums import LowerLongSums
+from quadrants_lab.backends._gpu.schedule import GpuSchedule
+from quadrants_lab.backends.lower.long_sums import lower_long_sums
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.walk import walk
@@ -23,8 +24,12 @@ def session(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     qd.reset()
 
 
+def shared(kernel: N.Kernel) -> N.Kernel:
+    return lower_long_sums(GpuSchedule(subgroup=32)(kernel))
+
+
 def shares(kernel: N.Kernel) -> bool:
-    return any(isinstance(s, N.GroupReduce) for s in walk(LowerLongSums(32)(kernel).body))
+    return any(isinstance(s, N.GroupReduce) for s in walk(shared(kernel).body))
 
 
 def test_values_and_gradients(session: None) -> None:
@@ -201,7 +206,7 @@ ADDS = """kernel k() reverse {
 def test_additions_of_a_shared_loop_are_not_private() -> None:
     """Additions behind the loop are not private either: the first thread waits for the others there, which may still
     have to read what it stores."""
-    kernel = LowerLongSums(32)(parse_kernel(ADDS.replace("READ", "y")))
+    kernel = shared(parse_kernel(ADDS.replace("READ", "y")))
     assert [s.private for s in walk(kernel.body) if isinstance(s, N.Atomic)] == [False, False]
     (waits,) = (s for s in walk(kernel.body) if isinstance(s, N.GroupReduce))
     (told,) = (s for s in walk(kernel.body) if isinstance(s, N.Op) and waits.id in s.args)

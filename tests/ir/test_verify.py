@@ -9,7 +9,7 @@ from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, i32
 from quadrants_lab.ir.verify import VerifyError, verify
-from quadrants_lab.passes.pipeline import RECORDER, Trace, run
+from quadrants_lab.passes.pipeline import Trace, run
 
 HEAD = """\
 kernel k(n: i32) {mode} {{
@@ -313,11 +313,7 @@ def test_the_trace_keeps_what_each_pass_did():
         return replace(k, body=())
 
     trace = Trace()
-    token = RECORDER.set(trace)
-    try:
-        after = run(k, (lambda k: k, drop_all))
-    finally:
-        RECORDER.reset(token)
+    after = run(k, (lambda k: k, drop_all), trace=trace)
     assert [s.name for s in trace.steps] == ["<lambda>", "drop all"]
     assert trace.steps[0].before is trace.steps[0].after is k
     assert trace.steps[1].before is k

@@ -20,10 +20,10 @@ from quadrants_lab.widgets.panes import render
 
 def test_an_interrupted_compile_is_one_line_and_the_next_cell_works(cell, monkeypatch):
     run = pipeline.run
-    def interrupted(kernel, passes, verify=False):
+    def interrupted(kernel, passes, verify=False, trace=None):
         def pressed(kernel):
             raise KeyboardInterrupt
-        return run(kernel, (*tuple(passes)[:1], pressed), verify)
+        return run(kernel, (*tuple(passes)[:1], pressed), verify, trace)
     with monkeypatch.context() as patched:
         patched.setattr(pipeline, "run", interrupted)
         ran = cell("%%qdkernel --grad y --quiet" + WAVE + "wave()")
@@ -73,18 +73,18 @@ def test_work_of_more_than_a_second_is_told_with_its_part(monkeypatch, capsys):
     monkeypatch.setattr(progress, "PAUSE", 0.001)
     told = threading.Event()
     with progress.Progress() as seen:
-        seen.trace.now = "wave, reverse: simplify"
+        seen.tell("wave, reverse: simplify")
         for _ in range(10_000):
             if told.wait(0.001) or "simplify" in (text := capsys.readouterr().out):
                 break
     assert "wave, reverse: simplify, 0 s (interrupt to stop)" in text
     assert capsys.readouterr().out.endswith("\n")
-    assert seen.last == "wave, reverse: simplify"
+    assert seen.now == "wave, reverse: simplify"
 
 
 def test_work_that_is_quick_says_nothing(capsys):
     with progress.Progress() as seen:
-        seen.trace.now = "wave, forward: simplify"
+        seen.tell("wave, forward: simplify")
     assert capsys.readouterr().out == ""
 
 

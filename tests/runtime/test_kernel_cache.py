@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +15,8 @@ from child import run as in_a_process
 import quadrants_lab as qd
 from quadrants_lab.backends import sources
 from quadrants_lab.backends.disk_cache import BEGIN
-from quadrants_lab.passes import pipeline
 from quadrants_lab.runtime.compile import compile as compiler, kernel_cache
+from quadrants_lab.runtime.compile.compiled import WATCHED
 
 OF_IR = sources.of_ir  # `conftest.compiled_each_time` replaces it
 
@@ -331,20 +330,15 @@ def test_names_in_an_annotation_are_read_for_each_kernel(program: Program) -> No
 def test_a_trace_compiles_again_and_sees_the_passes(program: Program) -> None:
     text = of("N * 2", "N = 3")
     program(text)
-    trace = pipeline.Trace()
-    token = pipeline.RECORDER.set(trace)
+    told: list[str] = []
+    token = WATCHED.set(told.append)
     try:
         assert program(text) == 6
     finally:
-        pipeline.RECORDER.reset(token)
+        WATCHED.reset(token)
+    assert "k, forward: simplify" in told
+    assert told[-2:] == ["k, forward: machine code", ""]
     assert program.compiled == ["k"]
-
-
-def test_a_module_that_another_thread_is_importing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(of("a * 2.0", args="a: qd.f64", given="3.0"))
-    half = ModuleType("quadrants_lab.passes.pipeline")  # as `sys.modules` has it until its text has run
-    monkeypatch.setitem(sys.modules, half.__name__, half)
-    assert program(of("a * 2.0", args="a: qd.f64", given="3.0")) == 6.0
 
 
 def test_what_is_damaged_is_not_read(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
 """From a function's source to loaded machine code: front end, passes, derivative, sizes, backend, disk cache."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
@@ -36,6 +35,9 @@ _depth_counter = lazily("runtime.compile.derivatives", "depth_counter")
 _to_be_second = lazily("runtime.compile.derivatives", "to_be_second")
 
 
+Traced = pipeline.Trace | None  # where passes are recorded
+
+
 def trace_of(compiled: C.Compiled) -> pipeline.Trace:
     """The trace of the passes; where none was recorded, the passes run again, once."""
     if compiled.trace is not None:
@@ -58,65 +60,55 @@ def lowering_of(
 @deep_recursion.deeply_recursive
 def lowering_trace(kernel: N.Kernel, backend: Backend, options: CompileOptions) -> pipeline.Trace:
     """The trace of the backend's lowering of a kernel that has been through all other passes."""
-    with _recorded() as trace:
-        pipeline.run(kernel, backend.lowering(options), options.verify)
+    trace = pipeline.Trace()
+    pipeline.run(kernel, backend.lowering(options), options.verify, trace)
     return trace
 
 
 @deep_recursion.deeply_recursive
 def _trace_again(compiled: C.Compiled) -> pipeline.Trace:
-    with warnings.catch_warnings(), _recorded() as trace:
+    trace = pipeline.Trace()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were given when the kernel was compiled
         # not from the source: its names may mean other values by now
-        tasks = tasks_ir(compiled.lowered.kernel, compiled.options)
-        kernel = _in_mode(tasks, compiled.mode, compiled.options)
+        tasks = tasks_ir(compiled.lowered.kernel, compiled.options, trace)
+        kernel = _in_mode(tasks, compiled.mode, compiled.options, trace)
         if compiled.counter is not None:
-            _counting_ir(kernel, tasks, compiled.options)
+            _counting_ir(kernel, tasks, compiled.options, trace)
     return trace
 
 
-@contextmanager
-def _recorded() -> Iterator[pipeline.Trace]:
-    """A trace of the passes that run within the with."""
-    trace = pipeline.Trace()
-    token = pipeline.RECORDER.set(trace)
-    try:
-        yield trace
-    finally:
-        pipeline.RECORDER.reset(token)
-
-
 @deep_recursion.deeply_recursive
-def forward_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+def forward_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) -> N.Kernel:
     """The front end's kernel as tasks, simplified; reverse mode starts from this."""
     deep_recursion.check_depth(deep_recursion.depth_of_block(kernel.body))
-    return pipeline.run(kernel, front(options), options.verify)
+    return pipeline.run(kernel, front(options), options.verify, trace)
 
 
 @deep_recursion.deeply_recursive
-def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
+def make_ir(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced = None) -> N.Kernel:
     """The IR for the backend, from the front end's. For a gradient it checks the data-access rule (an error where a
     value is provably overwritten) and warns about derivative paths that end on the way."""
-    return _in_mode(tasks_ir(kernel, options), mode, options)
+    return _in_mode(tasks_ir(kernel, options, trace), mode, options, trace)
 
 
 @deep_recursion.deeply_recursive
-def tasks_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+def tasks_ir(kernel: N.Kernel, options: CompileOptions, trace: Traced = None) -> N.Kernel:
     """The front end's kernel as tasks without races, from which every mode starts."""
-    kernel = forward_ir(kernel, options)
+    kernel = forward_ir(kernel, options, trace)
     check_races(kernel)
-    return pipeline.run(kernel, TASKS, options.verify)
+    return pipeline.run(kernel, TASKS, options.verify, trace)
 
 
 @deep_recursion.deeply_recursive
-def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
+def _in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: Traced = None) -> N.Kernel:
     tangents = any(b.dual for b in kernel.buffers.values())  # a launch of second derivatives is itself a derivative
     if mode == C.FORWARD and not tangents and not may_lose_reads(kernel):
-        made = pipeline.run(kernel, primal(options), options.verify)
+        made = pipeline.run(kernel, primal(options), options.verify, trace)
     else:
-        made = _in_derivative_mode(kernel, mode, options)
+        made = _in_derivative_mode(kernel, mode, options, trace)
     nested = options.on_host and any(b.role == "block" or counts_cells(b) for b in made.buffers.values())
-    return pipeline.run(made, ON_HOST, options.verify) if nested else made
+    return pipeline.run(made, ON_HOST, options.verify, trace) if nested else made
 
 
 def lowered_kernel(
@@ -142,32 +134,39 @@ def compile_kernel(
     """Compiles one specialisation for the session's device. ``shared``: the first stages, from another mode of the same
     kernel."""
     settings = compile_options(session), constant, second
-    with pipeline.recorded_apart(f"{source.name}, {mode}") as trace:
-        at = [perf_counter()]
-        if shared is None:
-            observe = session.observing_fields
-            lowered = deep_recursion.run_deep(lambda: lowered_kernel(source, specs, *settings, observe), session.lock)
-        else:
-            lowered = shared.lowered
-        options = reproducible(lowered.kernel, settings[0])
-        at.append(perf_counter())
-        tasks = shared.tasks if shared is not None else None
-        if tasks is None:
-            tasks = tasks_ir(lowered.kernel, options)
-        if shared is None:
-            fingerprint = FINGERPRINT.get()
-            snapshot = None if fingerprint is None else fingerprint.snapshot()
-            shared = C.SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
-        kernel = _in_mode(tasks, mode, options)
-        if mode in (C.REVERSE, C.BOTH):
-            options = _decided_alike(kernel, options)
-        counting = _counting_ir(kernel, tasks, options) if mode == C.REVERSE else None
-        at.append(perf_counter())
-        with pipeline.unrecorded("machine code"):
-            counter = counting and _depth_counter(counting, options, session)
-            key = C.ir_key(kernel, session)
-            executable = C.load_cached(kernel, options, session, key)
-        at.append(perf_counter())
+    watched = C.WATCHED.get()
+
+    def tell(part: str) -> None:
+        if watched is not None:
+            watched(part and f"{source.name}, {mode}: {part}")
+
+    trace = None if watched is None else pipeline.Trace(tell=tell)
+    at = [perf_counter()]
+    if shared is None:
+        observe = session.observing_fields
+        lowered = deep_recursion.run_deep(lambda: lowered_kernel(source, specs, *settings, observe), session.lock)
+    else:
+        lowered = shared.lowered
+    options = reproducible(lowered.kernel, settings[0])
+    at.append(perf_counter())
+    tasks = shared.tasks if shared is not None else None
+    if tasks is None:
+        tasks = tasks_ir(lowered.kernel, options, trace)
+    if shared is None:
+        fingerprint = FINGERPRINT.get()
+        snapshot = None if fingerprint is None else fingerprint.snapshot()
+        shared = C.SharedStages(settings, lowered, tasks, tuple(WARNED.get() or ()), snapshot)
+    kernel = _in_mode(tasks, mode, options, trace)
+    if mode in (C.REVERSE, C.BOTH):
+        options = _decided_alike(kernel, options)
+    counting = _counting_ir(kernel, tasks, options, trace) if mode == C.REVERSE else None
+    at.append(perf_counter())
+    tell("machine code")
+    counter = counting and _depth_counter(counting, options, session)
+    key = C.ir_key(kernel, session)
+    executable = C.load_cached(kernel, options, session, key)
+    at.append(perf_counter())
+    tell("")
     returns = tuple(f"ret{k}" for k in range(len(lowered.returns))) if mode != C.REVERSE else ()
     front, passes, code = (b - a for a, b in pairwise(at))
     clock = C.Clock(front, passes, code, whole=at[-1] - at[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 LARGE = 1000  # statements; machine code for a larger kernel takes a second or more
 FORWARD, REVERSE, DUAL = "forward", "reverse", "dual"  # dual: values and their tangents
 BOTH = "both"  # values and gradients in one sweep
+
+# told what is being compiled, "what: part of it", and "" at its end; while there is one, compiled kernels keep a trace
+WATCHED: ContextVar[Callable[[str], None] | None] = ContextVar("quadrants_lab_watched", default=None)
 
 
 class TwoLaunchesError(Exception):

@@ -44,27 +44,29 @@ def to_be_second(lowered: Lowered) -> Lowered:
     return replace(lowered, kernel=second.with_tangents(lowered.kernel, adjoints=True), bindings=bindings)
 
 
-def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions) -> N.Kernel:
+def in_mode(kernel: N.Kernel, mode: str, options: CompileOptions, trace: pipeline.Trace | None = None) -> N.Kernel:
     """The tasks of a kernel with derivatives, in this mode. For a gradient it checks the data-access rule (an error
     where a value is provably overwritten) and warns about derivative paths that end on the way."""
     dead = dead_paths(kernel, "dual" if mode == C.DUAL else "grad") if mode != C.FORWARD else []
-    kernel = tangents_ir(kernel, options)
+    kernel = tangents_ir(kernel, options, trace)
     if mode == C.DUAL:
-        made = pipeline.run(kernel, passes.TANGENT, options.verify)
+        made = pipeline.run(kernel, passes.TANGENT, options.verify, trace)
         check_replays(kernel, made)
     elif mode == C.FORWARD:
-        made = pipeline.run(kernel, primal(options, _kept_for_gradient(kernel)), options.verify)
+        keeps = _kept_for_gradient(kernel)
+        saves = (passes.SaveOverwritten(keeps),) if keeps else ()  # first, because it identifies tasks by their numbers
+        made = pipeline.run(kernel, (*saves, *primal(options)), options.verify, trace)
     else:
         keeps = passes.kept_by(kernel)
         if mode == C.BOTH:
             _may_be_one_sweep(kernel, keeps)
-        kernel = pipeline.run(kernel, passes.before_reverse(options), options.verify)
+        kernel = pipeline.run(kernel, passes.before_reverse(options), options.verify, trace)
         if mode == C.BOTH:
-            made = pipeline.run(kernel, passes.BOTH, options.verify)
+            made = pipeline.run(kernel, passes.BOTH, options.verify, trace)
             _must_be_sized_ahead(kernel, made)
-            _check_by_draft(kernel, options)
+            _check_by_draft(kernel, options, trace)
         else:
-            made = pipeline.run(kernel, passes.gradient(keeps), options.verify)
+            made = pipeline.run(kernel, passes.gradient(keeps), options.verify, trace)
             check_data_access(kernel, made, keeps)
     warn(dead)
     return made
@@ -97,40 +99,42 @@ def _kept_for_gradient(kernel: N.Kernel) -> Keeps:
         return NOTHING
 
 
-def _check_by_draft(kernel: N.Kernel, options: CompileOptions) -> None:
+def _check_by_draft(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None) -> None:
     """Checks the data-access rule for a gradient that keeps nothing: on a draft of it, which is cheap, and only where
     that fails on the gradient itself, in which later passes may have removed the access."""
     try:
         check_data_access(kernel, passes.draft(kernel))
     except QuadrantsCompilationError:
-        check_data_access(kernel, pipeline.run(kernel, passes.gradient(), options.verify))
+        check_data_access(kernel, pipeline.run(kernel, passes.gradient(), options.verify, trace))
 
 
-def tangents_ir(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
+def tangents_ir(kernel: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None) -> N.Kernel:
     """For a kernel that is to be differentiated twice its first derivative, of which reverse mode takes the gradient;
     any other kernel unchanged."""
     if not second.is_second(kernel):
         return kernel
     second.check_second(kernel)
-    dual = pipeline.run(kernel, passes.FIRST, options.verify)
+    dual = pipeline.run(kernel, passes.FIRST, options.verify, trace)
     check_replays(kernel, dual)
-    return pipeline.run(dual, (second.to_be_differentiated,), options.verify)
+    return pipeline.run(dual, (second.to_be_differentiated,), options.verify, trace)
 
 
 @deep_recursion.deeply_recursive
-def counting_ir(kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions) -> N.Kernel | None:
+def counting_ir(
+    kernel: N.Kernel, tasks: N.Kernel, options: CompileOptions, trace: pipeline.Trace | None = None
+) -> N.Kernel | None:
     """The counting slice of a sized reverse kernel; None where it needs none. ``tasks``: the result of `tasks_ir`."""
     segmented = {stack for task in kernel.body for stack in pushed_in_reverse(task)}
     slices = None
     if segmented & counted_stacks(kernel):
-        whole = tangents_ir(tasks, options)
+        whole = tangents_ir(tasks, options, trace)
         keeps = passes.kept_by(whole)
-        slices = forward_slices(pipeline.run(whole, passes.before_reverse(options)), keeps)
+        slices = forward_slices(pipeline.run(whole, passes.before_reverse(options), options.verify, trace), keeps)
     counting = counting_kernel(kernel, slices)
     if counting is None:
         return None
     chosen = passes.COUNTING if slices is None else passes.COUNTING_SLICES
-    return pipeline.run(counting, chosen, options.verify)
+    return pipeline.run(counting, chosen, options.verify, trace)
 
 
 def decided_alike(kernel: N.Kernel, options: CompileOptions) -> CompileOptions:

@@ -10,7 +10,6 @@ process.
 
 import io
 import pickle
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +25,14 @@ from quadrants_lab.frontend.specs import Spec
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import DType
-from quadrants_lab.runtime.compile.compiled import Clock, Compiled, Counter, SharedStages, load_cached
+from quadrants_lab.runtime.compile.compiled import (
+    WATCHED,
+    Clock,
+    Compiled,
+    Counter,
+    SharedStages,
+    load_cached,
+)
 from quadrants_lab.runtime.session import Session, compile_options
 
 _MOST_LISTS = 8  # lists of names per kernel: which names are read can depend on values, as under qd.static
@@ -41,9 +47,7 @@ def cached_kernel(
     """`compile.compile_kernel`, or the same from the disk cache. ``other``: the kernel compiled in another mode. Its
     first stages are reused, whatever the names in the source mean by now: a gradient is that of the kernel."""
     how = mode, constant, second
-    pipeline = sys.modules.get("quadrants_lab.passes.pipeline")
-    recorder = getattr(pipeline, "RECORDER", None)  # another thread may be in the midst of importing the module
-    recorded = recorder is not None and recorder.get() is not None  # a trace needs passes that run
+    recorded = WATCHED.get() is not None  # a trace needs passes that run
     first, fingerprint = "", None if recorded else Fingerprint(source, specs)
     options = compile_options(session)
     shared = other.shared if other is not None else None

@@ -143,7 +143,7 @@ def code_text(dispatcher: Dispatcher, stage: str) -> str:
 def sizes(*dispatchers: Dispatcher) -> Sizes:
     """The report of the last gradient launch, of the first dispatcher that has one."""
     from quadrants_lab.autodiff.explain import unstacked
-    from quadrants_lab.autodiff.unroll import unroll
+    from quadrants_lab.autodiff.unroll import Unroll
     from quadrants_lab.runtime.compile.compile import forward_ir
     from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
     from quadrants_lab.runtime.gradient.plan import GradientPlan
@@ -158,7 +158,7 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
         )
     compiled = plan.compiled
     forward = forward_ir(compiled.lowered.kernel, compiled.options)
-    notes = unstacked(unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
+    notes = unstacked(Unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
     return Sizes(plan.report(), plan.kept(), notes, bytes_before(plan, plan.last_data()), launch, lanes)

@@ -25,8 +25,8 @@ from weakref import ref
 
 import numpy as np
 
-from quadrants_lab.passes.pipeline import RECORDER, Trace
 from quadrants_lab.runtime.arguments.signature import ArraySlot, memory_of
+from quadrants_lab.runtime.compile.compiled import WATCHED
 from quadrants_lab.runtime.launch.closure import Launch, Noted
 from quadrants_lab.runtime.launch.dispatch import refuse
 from quadrants_lab.runtime.launch.observe import HIDDEN, OBSERVERS, hiding, recorded
@@ -464,14 +464,14 @@ _timer = _Timer()
 
 
 @contextmanager
-def recording(limit: int = COPY_BYTES, compiling: Trace | None = None) -> Iterator[Recorder]:
-    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling.now`` tells what is being
+def recording(limit: int = COPY_BYTES, compiling: Callable[[str], None] = lambda now: None) -> Iterator[Recorder]:
+    """Records the launches of this context; copies take at most ``limit`` bytes. ``compiling`` is told what is being
     compiled."""
     recorder = Recorder(limit)
-    token = RECORDER.set(compiling or Trace())
+    token = WATCHED.set(compiling)
     try:
         with recorded(recorder):
             yield recorder
     finally:
-        RECORDER.reset(token)
+        WATCHED.reset(token)
         recorder.end()
