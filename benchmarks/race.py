@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESS_GROUPS = ("start", "cold compile", "compile from disk cache")
-GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "reverse", "programs", "vulkan")
+GROUPS = (*PROCESS_GROUPS, "launch", "throughput", "draws", "divergent", "reverse", "programs", "vulkan")
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,12 @@ def race_cases(engines: list[Engine], keys: list[str], repeats: int, seconds: fl
 OURS = Engine("quadrants_lab", sys.executable)
 PEER = Engine("quadrants", os.environ.get("QL_PEER_PYTHON", str(ROOT / ".venv-peer" / "bin" / "python")))
 
-OTHERS = tuple(
-    Engine(name, str(ROOT / ".venv-others" / "bin" / "python"), f"benchmarks.others.with_{name}")
-    for name in ("jax", "drjit", "numba")
+OTHERS = (
+    Engine("c", sys.executable, "benchmarks.others.with_c"),
+    *(
+        Engine(name, str(ROOT / ".venv-others" / "bin" / "python"), f"benchmarks.others.with_{name}")
+        for name in ("jax", "drjit", "numba")
+    ),
 )
 
 

@@ -23,7 +23,7 @@ from quadrants_lab.ir.types import DType, f32, f64, i32, u32, u64
 
 @lru_cache(maxsize=256)
 def function(name: str, t: DType, wide: bool = True, unit: bool = False) -> N.Function:
-    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64, for "mix" u64. ``unit``: sine or cosine
+    """The function on operands of dtype ``t``: f32 and f64, for "pow" also u64. ``unit``: sine or cosine
     of f32 by that of the device."""
     make, arity = FUNCTIONS[name if t.is_float else f"{name}_int"]
     if unit:
@@ -445,18 +445,8 @@ def pow_int(s: Scope, a: X, b: X) -> X:
     return s.repeat_all([s.int_lit(1, u64), a, b], lambda r, x, e: e != 0, step)[0]
 
 
-def mix_int(s: Scope, state: X, counter: X) -> X:
-    """A step of the generator of `ir.draws`."""
-    from quadrants_lab.ir import draws
-
-    x = (state ^ counter) + draws.GOLDEN
-    x = (x ^ x.lshr(30)) * draws.FIRST
-    x = (x ^ x.lshr(27)) * draws.SECOND
-    return x ^ x.lshr(31)
-
-
 FUNCTIONS: dict[str, tuple[Any, int]] = {
     "sin": (sin, 1), "cos": (cos, 1), "tan": (tan, 1), "asin": (asin, 1), "acos": (acos, 1), "atan2": (atan2, 2),
     "tanh": (tanh, 1), "exp": (exp, 1), "log": (log, 1), "log1p": (log1p, 1), "pow": (pow, 2), "raw_mod": (raw_mod, 2),
-    "pow_int": (pow_int, 2), "mix_int": (mix_int, 2),
+    "pow_int": (pow_int, 2),
 }  # fmt: skip

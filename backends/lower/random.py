@@ -1,65 +1,79 @@
-"""Lowers random draws to a hash, as `ir.draws` defines it, of the seed, the launch, the iteration, the call site, and
-how often this iteration has drawn at this site before. Each call site counts its draws in a local variable. All but the
-count is the same for all draws of an iteration at one site, so it is hashed once, at the start."""
+"""Lowers random draws to the hash that `ir.draws` defines. The seed and the launch are hashed once, at the start of an
+iteration. A call site that may draw several times has a local variable: what the site and its draws so far in this
+iteration add to the counter of the iteration."""
 
+from collections import Counter
 from dataclasses import replace
 
 from quadrants_lab.backends.lower.expression import X
-from quadrants_lab.backends.lower.math import function
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import draws, nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.deep_recursion import deeply_recursive
-from quadrants_lab.ir.types import f16, f32, u32, u64
+from quadrants_lab.ir.types import f16, f32, i32, i64, u64, wrapped
 from quadrants_lab.ir.walk import map_blocks, rewrite, types_of, walk
 
 
 @deeply_recursive
 def lower_random(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no random: a draw is a hash of builtins (seed, launch, iteration) and counts."""
-    sites = dict.fromkeys(s.site for s in walk(kernel.body) if isinstance(s, N.Random))
-    if not sites:
-        return kernel
-    counts = {site: N.Buffer(f"drawn${site}", "local", u64, 0, ()) for site in sites}
+    counts: dict[int, N.Buffer] = {}  # by site
     b = Builder(kernel.next_id, types_of(kernel.body))
 
-    keys: dict[int, int] = {}  # by site, the hash of all but the count
-
-    def draw(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        return b.made(_draw, b, s, counts[s.site], keys[s.site]) if isinstance(s, N.Random) else s
-
     def lowered(block: N.Block) -> N.Block:
-        drawn = dict.fromkeys(s.site for s in walk(block) if isinstance(s, N.Random))
+        drawn = Counter(_sites(block))
         if not drawn:
             return block
+        again = {site for site, times in drawn.items() if times > 1}
+        for loop in (s for s in walk(block) if isinstance(s, N.Loop)):
+            again.update(site for part in loop.blocks() for site in _sites(part))
         with b.block() as start:
-            key = b.const(0, u64)
-            for word in ("seed", "launch", "iteration"):
-                key = _mixed(b, key, b.add(N.Builtin(b.fresh(), u64, word)))
-            for site in drawn:
-                b.store(counts[site], (), b.const(0, u64))
-                keys[site] = _mixed(b, key, b.const(site, u64))
+            words = [X(b, b.add(N.Builtin(b.fresh(), u64, word))) for word in ("seed", "launch", "iteration")]
+            seed, launch, iteration = words
+            key = _mixed(_mixed(seed + draws.GOLDEN) + launch * draws.GOLDEN)
+            counter = iteration * draws.ITERATION
+            for site in sorted(again):
+                counts.setdefault(site, N.Buffer(f"drawn${site}", "local", u64, 0, ()))
+                b.store(counts[site], (), b.const(_first(site), u64))
+
+        def draw(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
+            if not isinstance(s, N.Random):
+                return s
+            return b.made(_draw, b, s, counts[s.site] if s.site in again else None, key, counter)
+
         return (*start, *rewrite(block, draw))
 
     body = tuple(map_blocks(task, lowered) for task in kernel.body)
-    buffers = kernel.buffers | {c.name: c for c in counts.values()}
-    mix = function("mix", u64)
-    functions = {**kernel.functions, mix.name: mix}
-    return replace(kernel, buffers=buffers, body=body, next_id=b.next_id, functions=functions)
+    if b.next_id == kernel.next_id:
+        return kernel
+    return replace(kernel, buffers=kernel.buffers | {c.name: c for c in counts.values()}, body=body, next_id=b.next_id)
 
 
-def _mixed(b: Builder, bits: int, word: int) -> int:
-    return b.add(N.Call(b.fresh(), u64, "mix.u64", (bits, word)))
+def _sites(block: N.Block) -> list[int]:
+    return [s.site for s in walk(block) if isinstance(s, N.Random)]
 
 
-def _draw(b: Builder, s: N.Random, count: N.Buffer, key: int) -> None:
+def _first(site: int) -> int:
+    return wrapped(site * draws.SITE, u64)
+
+
+def _mixed(x: X) -> X:
+    """`draws.mix` of u64."""
+    x = (x ^ x.lshr(30)) * draws.FIRST
+    x = (x ^ x.lshr(27)) * draws.SECOND
+    return x ^ x.lshr(31)
+
+
+def _draw(b: Builder, s: N.Random, count: N.Buffer | None, key: X, counter: X) -> None:
     b.span, b.adjoint_of = s.span, s.adjoint_of
-    nth = b.load(count, ())
-    b.store(count, (), (X(b, nth) + 1).id)
-    x, t = X(b, _mixed(b, key, nth)), s.type
+    before = X(b, b.const(_first(s.site), u64) if count is None else b.load(count, ()))
+    if count is not None:
+        b.store(count, (), (before + draws.OCCURRENCE).id)
+    x, t = _mixed(key ^ (counter + before)), s.type
     if t.is_float:
+        # the digits fit into signed integers, which more processors convert to floats
         digits = {16: 11, 32: 24, 64: 53}[t.bits]
         x = x.lshr(64 - digits)
-        x = (x if t.bits == 64 else x.cast(u32)).cast(f32 if t is f16 else t) * 2.0**-digits
+        x = (x.bitcast(i64) if t.bits == 64 else x.cast(i32)).cast(f32 if t is f16 else t) * 2.0**-digits
     if x.type is not t:
         x = x.bitcast(t) if t.bits == 64 else x.cast(t)
     last = b.stmts.pop()

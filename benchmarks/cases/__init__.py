@@ -29,9 +29,10 @@ class Case:
 
 def all_cases() -> dict[str, Case]:
     """Every case by "group/name"; imports the engine of this process (QL_ENGINE)."""
-    from benchmarks.cases import launch, programs, reverse, throughput, vulkan
+    from benchmarks.cases import divergent, draws, launch, programs, reverse, throughput, vulkan
 
-    return by_key(*launch.CASES, *throughput.CASES, *reverse.CASES, *programs.CASES, *vulkan.CASES)
+    tables = (launch, throughput, draws, divergent, reverse, programs, vulkan)
+    return by_key(*(case for table in tables for case in table.CASES))
 
 
 def cuda_cases() -> dict[str, Case]:

@@ -27,14 +27,14 @@ def lanes_of(
     """In how many lanes the task's iterations run on a processor with vectors of ``vector_bytes``; 0 where each runs by
     itself; and the reason. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
     data. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
-    without elementary functions, unless it sums into neighbours' elements, which LLVM does not vectorise."""
+    without elementary functions and draws, unless it sums into neighbours' elements, which LLVM does not vectorise."""
     if not vector_bytes or not can(task):
         return 0, ""
     if any(isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private" for s in walk(task.body)):
         return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
     in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
-    if not any((isinstance(s, N.Loop) and not in_rows) or is_math(s) or _reaches(s) for s in walk(task.body)):
+    if not any((isinstance(s, N.Loop) and not in_rows) or _pays(s) for s in walk(task.body)):
         return 0, ""
     lanes = width(task, vector_bytes)
     if _shortest_row(task) < lanes // 2:
@@ -50,10 +50,11 @@ def lanes_of(
 
 
 def _reason(task: N.Offload) -> str:
-    """What of the task LLVM's vectoriser would not take: elementary functions, loops, sums into neighbours."""
+    """What of the task LLVM's vectoriser would not take: elementary functions, draws, loops, sums into neighbours."""
     names = dict.fromkeys(s.prim for s in walk(task.body) if isinstance(s, N.Op) and is_math(s))
-    loops = ["a loop"] * any(isinstance(s, N.Loop) for s in walk(task.body))
-    return ", ".join((*names, *loops)) or "sums into neighbours"
+    kinds = {"random draws": N.Random, "a loop": N.Loop}
+    held = [name for name, kind in kinds.items() if any(isinstance(s, kind) for s in walk(task.body))]
+    return ", ".join((*names, *held)) or "sums into neighbours"
 
 
 def _vectors(task: N.Offload, lanes: int, vector_bytes: int) -> int:
@@ -87,6 +88,11 @@ def is_math(s: N.Stmt) -> bool:
 
 def _reaches(s: N.Stmt) -> bool:
     return isinstance(s, N.Atomic) and s.reach >= 0
+
+
+def _pays(s: N.Stmt) -> bool:
+    """Whether lanes may pay for the statement alone, since LLVM's vectoriser takes no block with it."""
+    return is_math(s) or _reaches(s) or isinstance(s, N.Random)
 
 
 def can(task: N.Offload) -> bool:
@@ -190,7 +196,7 @@ class _Prices:
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
             return 3, 2.5 * w if s.stack in self.found.per_lane else 3
         if isinstance(s, N.Random):
-            return 20, 3 * w
+            return 14, 16
         if isinstance(s, N.Control):
             return 2, 4
         return 0, 0
