@@ -1,14 +1,15 @@
 """Compile time over the size of a program: `elif` chains, terms of a sum, funcs and loops in each other, pairs of `if`
-and `else`, unrolled `if`s, early returns, and a long chain of `normalized`."""
+and `else`, unrolled `if`s, early returns, a long chain of `normalized`, and array arguments."""
 
 from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
 from time import perf_counter
+from typing import Any
 
-KERNEL = "@qd.kernel\ndef k():\n    for i in x:\n        v = x[i]\n"
-Text = tuple[str, str]  # what stands before the kernel, and the rest of its loop
+KERNEL = "@qd.kernel\ndef k({}):\n    for i in x:\n        v = x[i]\n"
+Text = tuple[str, ...]  # what stands before the kernel, the rest of its loop, and its parameters, if it has some
 
 
 def _elifs(n: int) -> Text:
@@ -51,17 +52,24 @@ def _normalized(n: int) -> Text:
     return "", f"        w = qd.Vector([v, 1.0, 2.0])\n{chain}        v = w[0]\n"
 
 
+def _arguments(n: int) -> Text:
+    parameters = ", ".join(f"a{j}: qd.types.ndarray(qd.f32, 1)" for j in range(n))
+    body = "".join(f"        a{j}[i] = a{j + 1}[i] * 2.0 + v\n" for j in range(0, n - 1, 2))
+    return f"given = [qd.ndarray(qd.f32, 4, needs_grad=True) for _ in range({n})]\n", body, parameters
+
+
 PROGRAMS: dict[str, tuple[Callable[[int], Text], tuple[int, ...]]] = {
     "elifs": (_elifs, (25, 50, 100, 200)), "terms": (_terms, (125, 250, 500, 1000)),
     "funcs": (_funcs, (25, 50, 100, 200)), "loops": (_loops, (2, 4, 8, 14)), "pairs": (_pairs, (300, 600)),
     "ifs": (_ifs, (250, 500)), "returns": (_returns, (100, 200)), "normalized": (_normalized, (200, 400)),
+    "arguments": (_arguments, (64, 128, 256, 512)),
 }  # fmt: skip
 
 
 def text(what: str, n: int) -> str:
     """A program that defines kernel k over the fields x, y and m."""
-    before, body = PROGRAMS[what][0](n)
-    return f"{before}{KERNEL}{body}        y[i] = v\n"
+    before, body, *parameters = PROGRAMS[what][0](n)
+    return f"{before}{KERNEL.format(*parameters or [''])}{body}        y[i] = v\n"
 
 
 def measure(case: str) -> dict[str, float]:
@@ -81,13 +89,14 @@ def measure(case: str) -> dict[str, float]:
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         space = {"qd": qd, "x": x, "y": y, "m": m}
         exec(compile(source, file, "exec"), space)
-        kernel = space["k"]
+        kernel: Any = space["k"]
+        given: Any = space.get("given", ())
         y.grad.fill(1.0)
         begin = perf_counter()
-        kernel()
+        kernel(*given)
         qd.sync()
         middle = perf_counter()
-        kernel.grad()
+        kernel.grad(*given)
         qd.sync()
         return {"forward": middle - begin, "gradient": perf_counter() - middle}
 

@@ -142,30 +142,36 @@ def _resized(b: Body, id: int, t: DType) -> str:
 
 class Scopes:
     """Alias scopes of a module. A field, a launch temporary, a returned value and an adstack are each disjoint from
-    everything else. Ndarrays that may be one array (`shared_arrays`) share one scope. A local needs none."""
+    everything else. Ndarrays that may be one array (`shared_arrays`) are one memory. A local needs none.
+
+    The numbers of two memories differ in a bit. So there is a domain for each bit, with a scope for each of its values:
+    an access is in the scope of its memory's bit and does not alias the other one. Lists of all other memories, one for
+    each memory, would grow with the square of their number."""
 
     def __init__(self, kernel: N.Kernel) -> None:
         shared = shared_arrays(kernel)
         memory = [b.name for b in kernel.buffers.values() if b.kind not in ("local", "private")]
         self.of = {name: "ndarrays" if name in shared else f"@{name}" for name in memory}
         self.numbers = {name: n for n, name in enumerate(dict.fromkeys(self.of.values()))}
+        self.bits = max(len(self.numbers) - 1, 0).bit_length()
 
     def tag(self, buffer: str) -> str:
         """The metadata of a load from the buffer, or of a store to it."""
         n = self.numbers.get(self.of.get(buffer, ""))
-        k = len(self.numbers)
-        return "" if n is None or k < 2 else f", !alias.scope !{1 + k + n}, !noalias !{1 + 2 * k + n}"
+        if n is None or not self.bits:
+            return ""
+        lists = 3 * self.bits + 2 * n
+        return f", !alias.scope !{lists}, !noalias !{lists + 1}"
 
     def lines(self) -> list[str]:
-        k = len(self.numbers)
-        if k < 2:
-            return []
-        out = ["!0 = distinct !{!0}"]
-        out += [f"!{1 + n} = distinct !{{!{1 + n}, !0}}" for n in range(k)]
-        out += [f"!{1 + k + n} = !{{!{1 + n}}}" for n in range(k)]
-        for n in range(k):
-            others = ", ".join(f"!{1 + m}" for m in range(k) if m != n)
-            out.append(f"!{1 + 2 * k + n} = !{{{others}}}")
+        out, bits = [], range(self.bits)
+        for bit in bits:
+            out.append(f"!{3 * bit} = distinct !{{!{3 * bit}}}")
+            out += [f"!{3 * bit + k} = distinct !{{!{3 * bit + k}, !{3 * bit}}}" for k in (1, 2)]
+        for n in self.numbers.values() if bits else ():
+            for other in (0, 1):
+                scopes = ", ".join(f"!{3 * bit + 1 + ((n >> bit & 1) ^ other)}" for bit in bits)
+                out.append(f"!{3 * self.bits + 2 * n + other} = !{{{scopes}}}")
         return out
 
 

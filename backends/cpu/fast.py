@@ -1,8 +1,9 @@
 """The fast entry of a frame: a builtin function whose code is the runtime's `qd_call`, with a plan of its arguments.
 
-The plan is a block of words (runtime/entry.c): frame, number of parameters, kind and offset of the returned value, then
-seven words for each parameter. Arrays are read through the fixed head of numpy's PyArrayObject, on which every
-extension module that is compiled against numpy relies; `_numpy_head_is_known` checks it once against a real array.
+The plan is a block of words (runtime/entry.c): frame, number of parameters, kind and offset of the returned value,
+number of arrays that must not overlap, then seven words for each parameter, then the numbers of these arrays. Arrays
+are read through the fixed head of numpy's PyArrayObject, on which every extension module that is compiled against numpy
+relies; `_numpy_head_is_known` checks it once against a real array.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import CpuFrame
 
 
-PARAM_BYTES = 56
+HEAD_BYTES, PARAM_BYTES = 40, 56
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {
     "f32": 1, "f64": 2, "i8": 3, "i16": 4, "i32": 5, "i64": 6, "u8": 7, "u16": 7, "u32": 7, "u64": 7, "u1": 8,
@@ -65,16 +66,20 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
     """The builtin; it takes as many positional arguments as there are params."""
     if any(b.wide for b in frame.exe.kernel.buffers.values()):
         return lambda *args: NotImplemented
-    plan = Block(32 + PARAM_BYTES * len(params))
+    apart = _must_be_apart(frame, params)
+    plan = Block(HEAD_BYTES + PARAM_BYTES * len(params) + 8 * len(apart))
     plan.set_word(0, frame.address)
     plan.set_word(8, len(params))
     if returns:
         t = frame.exe.kernel.buffers[returns].dtype
         plan.set_word(16, _RETURNS[t.name])
         plan.set_word(24, frame.exe.layout.buffers[returns])
+    plan.set_word(32, len(apart))
     for n, p in enumerate(params):
         for k, word in enumerate(_words(frame, p)):
-            plan.set_word(32 + n * PARAM_BYTES + 8 * k, word)
+            plan.set_word(HEAD_BYTES + n * PARAM_BYTES + 8 * k, word)
+    for k, n in enumerate(apart):
+        plan.set_word(HEAD_BYTES + len(params) * PARAM_BYTES + 8 * k, n)
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
@@ -82,11 +87,17 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
     return new(ctypes.addressof(method), (plan.address, plan, frame), None)
 
 
+def _must_be_apart(frame: CpuFrame, params: list[Param]) -> list[int]:
+    """The numbers of the arrays, unless the kernel takes overlapping ones, or writes none of them."""
+    arrays = [(n, p.buffer) for n, p in enumerate(params) if not isinstance(p, ConstParam | ScalarParam)]
+    taken_apart = not frame.exe.kernel.aliased and any(buffer in frame.exe.written for _, buffer in arrays)
+    return [n for n, _ in arrays] if taken_apart and len(arrays) > 1 else []
+
+
 def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
     """The words of a parameter: kind, offset of its value in the frame, then for a float its bytes, for an integer the
-    least and greatest value, for an array ndim (and in the high half the bytes of an element, 0 if the kernel takes
-    overlapping arrays), the flags that it must have, the addresses of its dtype and of its type, and the offset of its
-    extents."""
+    least and greatest value, for an array ndim (and in the high half the bytes of an element), the flags that it must
+    have, the addresses of its dtype and of its type, and the offset of its extents."""
     layout = frame.exe.layout
     if isinstance(p, ConstParam):
         return (_CONST,)
@@ -98,9 +109,8 @@ def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
         return (_NEVER,)
     dtype = np.dtype(b.dtype.numpy)
     flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if b.name in frame.exe.written else 0)
-    extents = layout.extents[b.name]
-    item_bytes = 0 if frame.exe.kernel.aliased else dtype.itemsize
-    return (_ARRAY, layout.buffers[b.name], b.ndim | item_bytes << 32, flags, id(dtype), id(np.ndarray), extents)
+    size, extents = b.ndim | dtype.itemsize << 32, layout.extents[b.name]
+    return (_ARRAY, layout.buffers[b.name], size, flags, id(dtype), id(np.ndarray), extents)
 
 
 def _scalar_words(t: DType, at: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 
 from quadrants_lab.analysis.ranges import Ranges
 from quadrants_lab.ir import nodes as N
@@ -111,6 +112,15 @@ class Accesses:
     @cached_property
     def ranges(self) -> Ranges:
         return Ranges(self.kernel)
+
+    @cached_property
+    def written(self) -> tuple[set[str], ...]:
+        """By task, the buffers that its body writes."""
+        found: tuple[set[str], ...] = tuple(set() for _ in self.kernel.tasks)
+        for access in chain.from_iterable(self.writes.values()):
+            if access.in_body:
+                found[access.number].add(access.stmt.buffer)
+        return found
 
     def form(self, value: int) -> Form:
         return self._forms.get(value) or Form({symbol(value): 1})

@@ -13,7 +13,6 @@ from typing import Any
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.dependence import other_iterations
-from quadrants_lab.analysis.effects import touched
 from quadrants_lab.analysis.trials import Ended, Trial
 from quadrants_lab.errors import Label, QuadrantsCompilationError
 from quadrants_lab.ir import nodes as N
@@ -106,12 +105,12 @@ def _same_value(info: Accesses, a: Access, b: Access) -> bool:
         isinstance(values[0], N.Const) and isinstance(values[1], N.Const) and values[0].value == values[1].value
     )
     given = a.stmt.index if a.stmt.index == b.stmt.index and a.stmt.value == b.stmt.value else ()
-    return same and is_uniform(info, a.task, a.stmt.value, given)
+    return same and is_uniform(info, a.number, a.stmt.value, given)
 
 
-def is_uniform(info: Accesses, task: N.Offload, value: int, given: Iterable[int] = ()) -> bool:
-    """Whether the value is the same in all iterations of the task in which the ``given`` values are."""
-    written, same = touched(task.body, N.Write), {*given}
+def is_uniform(info: Accesses, task: int, value: int, given: Iterable[int] = ()) -> bool:
+    """Whether the value is the same in all iterations of the task of this number in which the ``given`` values are."""
+    written, same = info.written[task], {*given}
 
     def operands(v: int) -> tuple[int, ...]:
         return info.defs[v].operands() if v in info.defs and v not in same else ()

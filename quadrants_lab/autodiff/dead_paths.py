@@ -107,8 +107,11 @@ def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.passing}
     found: list[GradientWarning] = []
-    for name in carriers & {place.buffer for place in g.loads}:
-        loads = [r for place, some in g.loads.items() if place.buffer == name for r in some]
+    loads_of: dict[str, list[N.Load]] = {}
+    for place, some in g.loads.items():
+        loads_of.setdefault(place.buffer, []).extend(some)
+    for name in carriers & loads_of.keys():
+        loads = loads_of[name]
         clear = _targets(g, carriers, g.reach(loads, cuts=False))
         for target, cut in _targets(g, carriers, g.reach(loads, cuts=True)).items():
             if target not in clear and isinstance(cut, N.Op):

@@ -33,16 +33,16 @@ typedef struct {
     union {
         struct { int64_t bytes; } real;
         struct { int64_t low, high; } integer;
-        /* extents_at: in the frame; item_bytes: 0 if the kernel takes overlapping arrays */
+        /* extents_at: in the frame */
         struct { int32_t ndim, item_bytes; int64_t flags; void *descr, *type; int64_t extents_at; } array;
     };
 } Param;
 
 enum { NOTHING, F32, F64, I8, I16, I32, I64, UNSIGNED, BOOL }; /* kinds of returned values */
 
-typedef struct {
+typedef struct { /* after the parameters: the numbers of the arrays that must not overlap */
     Frame *frame;
-    int64_t count, returns, offset; /* of parameters; kind and offset of the returned value */
+    int64_t count, returns, offset, arrays; /* of parameters; kind and offset of the returned value; of such arrays */
     Param params[];
 } Plan;
 
@@ -124,21 +124,42 @@ static bool set(const Param *p, Object *arg, Frame *f) {
     }
 }
 
-/* Whether two arrays overlap, one of which the kernel writes to. */
-static bool overlap(const Param *p, const Param *q, Frame *f) {
-    if (p->kind != ARRAY || q->kind != ARRAY || !((p->array.flags | q->array.flags) & WRITEABLE))
-        return false;
-    const Param *both[] = {p, q};
-    const char *begin[2], *end[2];
-    for (int k = 0; k < 2; k++) {
-        const int64_t *extents = (int64_t *)((char *)f + both[k]->array.extents_at);
-        int64_t bytes = both[k]->array.item_bytes;
-        for (int32_t axis = 0; axis < both[k]->array.ndim; axis++)
-            bytes *= extents[axis];
-        begin[k] = *(char **)((char *)f + both[k]->offset);
-        end[k] = begin[k] + bytes;
+static const char *begin(const Plan *plan, int64_t param) {
+    return *(char **)((char *)plan->frame + plan->params[param].offset);
+}
+
+static int64_t bytes(const Plan *plan, int64_t param) {
+    const Param *p = &plan->params[param];
+    const int64_t *extents = (int64_t *)((char *)plan->frame + p->array.extents_at);
+    int64_t bytes = p->array.item_bytes;
+    for (int32_t axis = 0; axis < p->array.ndim; axis++)
+        bytes *= extents[axis];
+    return bytes;
+}
+
+/* Whether two arrays overlap, one of which the kernel writes to. They are sorted by address, and stay in this order
+ * until the next launch, which mostly finds them sorted (D. L. Shell, A High-Speed Sorting Procedure, 1959). */
+static bool overlap(const Plan *plan) {
+    int64_t *order = (int64_t *)&plan->params[plan->count];
+    for (int64_t gap = plan->arrays / 2; gap > 0; gap /= 2)
+        for (int64_t i = gap; i < plan->arrays; i++) {
+            int64_t moved = order[i], j = i;
+            for (; j >= gap && begin(plan, order[j - gap]) > begin(plan, moved); j -= gap)
+                order[j] = order[j - gap];
+            order[j] = moved;
+        }
+    const char *end = NULL, *written_end = NULL; /* the furthest of all arrays so far, and of those that are written */
+    for (int64_t i = 0; i < plan->arrays; i++) {
+        const char *from = begin(plan, order[i]), *to = from + bytes(plan, order[i]);
+        bool written = plan->params[order[i]].array.flags & WRITEABLE;
+        if (from == to)
+            continue;
+        if (from < (written ? end : written_end))
+            return true;
+        end = to > end ? to : end;
+        written_end = written && to > written_end ? to : written_end;
     }
-    return begin[0] < end[1] && begin[1] < end[0];
+    return false;
 }
 
 static Object *returned(int64_t kind, const void *at) {
@@ -163,10 +184,7 @@ Object *qd_call(Object *self, Object **args, int64_t count) {
     bool match = count == plan->count;
     for (int64_t i = 0; match && i < count; i++)
         match = set(&plan->params[i], args[i], f);
-    for (int64_t i = 1; match && i < count; i++)
-        for (int64_t j = 0; match && j < i; j++)
-            match = !overlap(&plan->params[i], &plan->params[j], f);
-    if (!match)
+    if (!match || overlap(plan))
         return counted(_Py_NotImplementedStruct);
     int64_t status = qd_launch(f);
     if (status == 0)

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 204040c13244c48d
+; made by scripts/cpu_runtime.py from the sources ea408bba35fc0ec8
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -1431,417 +1431,439 @@ define void @qd_add_device(ptr %0) nounwind {
 }
 
 define ptr @qd_call(ptr %0, ptr %1, i64 %2) nounwind {
-  %4 = alloca ptr, align 16
-  %5 = alloca ptr, align 8
-  %6 = alloca ptr, align 16
-  %7 = alloca ptr, align 8
-  %8 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
-  %9 = tail call ptr @PyLong_AsVoidPtr(ptr %8)
-  %10 = load ptr, ptr %9, align 8
-  %11 = getelementptr inbounds i8, ptr %9, i64 8
-  %12 = load i64, ptr %11, align 8
-  %13 = icmp eq i64 %12, %2
-  %14 = icmp sgt i64 %2, 0
-  %15 = and i1 %13, %14
-  br i1 %15, label %16, label %18
+  %4 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
+  %5 = tail call ptr @PyLong_AsVoidPtr(ptr %4)
+  %6 = load ptr, ptr %5, align 8
+  %7 = getelementptr inbounds i8, ptr %5, i64 8
+  %8 = load i64, ptr %7, align 8
+  %9 = icmp eq i64 %8, %2
+  %10 = icmp sgt i64 %2, 0
+  %11 = and i1 %9, %10
+  br i1 %11, label %12, label %14
 
-16:                                               ; preds = %3
-  %17 = getelementptr inbounds i8, ptr %9, i64 32
-  br label %24
+12:                                               ; preds = %3
+  %13 = getelementptr inbounds i8, ptr %5, i64 40
+  br label %16
 
-18:                                               ; preds = %135, %3
-  %19 = phi i1 [ %13, %3 ], [ %136, %135 ]
-  %20 = icmp sgt i64 %2, 1
-  %21 = and i1 %19, %20
-  br i1 %21, label %22, label %148
+14:                                               ; preds = %127, %3
+  %15 = phi i1 [ %9, %3 ], [ %128, %127 ]
+  br i1 %15, label %132, label %238
 
-22:                                               ; preds = %18
-  %23 = getelementptr inbounds i8, ptr %9, i64 32
-  br label %140
-
-24:                                               ; preds = %16, %135
-  %25 = phi i64 [ 0, %16 ], [ %137, %135 ]
-  %26 = getelementptr inbounds [0 x %struct.Param], ptr %17, i64 0, i64 %25
-  %27 = getelementptr inbounds ptr, ptr %1, i64 %25
-  %28 = load ptr, ptr %27, align 8
-  %29 = getelementptr inbounds i8, ptr %26, i64 8
-  %30 = load i64, ptr %29, align 8
-  %31 = getelementptr inbounds i8, ptr %10, i64 %30
-  %32 = load i64, ptr %26, align 8
-  switch i64 %32, label %214 [
-    i64 0, label %135
-    i64 1, label %33
-    i64 2, label %57
-    i64 3, label %78
-    i64 4, label %86
+16:                                               ; preds = %12, %127
+  %17 = phi i64 [ 0, %12 ], [ %129, %127 ]
+  %18 = getelementptr inbounds [0 x %struct.Param], ptr %13, i64 0, i64 %17
+  %19 = getelementptr inbounds ptr, ptr %1, i64 %17
+  %20 = load ptr, ptr %19, align 8
+  %21 = getelementptr inbounds i8, ptr %18, i64 8
+  %22 = load i64, ptr %21, align 8
+  %23 = getelementptr inbounds i8, ptr %6, i64 %22
+  %24 = load i64, ptr %18, align 8
+  switch i64 %24, label %238 [
+    i64 0, label %127
+    i64 1, label %25
+    i64 2, label %49
+    i64 3, label %70
+    i64 4, label %78
   ]
 
-33:                                               ; preds = %24
-  %34 = load i64, ptr @host.2, align 8
-  %35 = getelementptr inbounds i8, ptr %28, i64 %34
-  %36 = getelementptr inbounds i8, ptr %35, i64 -8
-  %37 = load ptr, ptr %36, align 8
-  %38 = icmp eq ptr %37, @PyFloat_Type
-  br i1 %38, label %39, label %41
+25:                                               ; preds = %16
+  %26 = load i64, ptr @host.2, align 8
+  %27 = getelementptr inbounds i8, ptr %20, i64 %26
+  %28 = getelementptr inbounds i8, ptr %27, i64 -8
+  %29 = load ptr, ptr %28, align 8
+  %30 = icmp eq ptr %29, @PyFloat_Type
+  br i1 %30, label %31, label %33
 
-39:                                               ; preds = %33
-  %40 = tail call double @PyFloat_AsDouble(ptr %28)
-  br label %49
+31:                                               ; preds = %25
+  %32 = tail call double @PyFloat_AsDouble(ptr %20)
+  br label %41
 
-41:                                               ; preds = %33
-  %42 = icmp eq ptr %37, @PyLong_Type
-  br i1 %42, label %43, label %214
+33:                                               ; preds = %25
+  %34 = icmp eq ptr %29, @PyLong_Type
+  br i1 %34, label %35, label %238
 
-43:                                               ; preds = %41
-  %44 = tail call double @PyLong_AsDouble(ptr %28)
-  %45 = fcmp oeq double %44, -1.000000e+00
-  br i1 %45, label %46, label %49
+35:                                               ; preds = %33
+  %36 = tail call double @PyLong_AsDouble(ptr %20)
+  %37 = fcmp oeq double %36, -1.000000e+00
+  br i1 %37, label %38, label %41
 
-46:                                               ; preds = %43
-  %47 = tail call ptr @PyErr_Occurred()
-  %48 = icmp eq ptr %47, null
-  br i1 %48, label %49, label %213
+38:                                               ; preds = %35
+  %39 = tail call ptr @PyErr_Occurred()
+  %40 = icmp eq ptr %39, null
+  br i1 %40, label %41, label %237
 
-49:                                               ; preds = %46, %43, %39
-  %50 = phi double [ %40, %39 ], [ -1.000000e+00, %46 ], [ %44, %43 ]
-  %51 = getelementptr inbounds i8, ptr %26, i64 16
-  %52 = load i64, ptr %51, align 8
-  %53 = icmp eq i64 %52, 4
-  br i1 %53, label %54, label %56
+41:                                               ; preds = %38, %35, %31
+  %42 = phi double [ %32, %31 ], [ -1.000000e+00, %38 ], [ %36, %35 ]
+  %43 = getelementptr inbounds i8, ptr %18, i64 16
+  %44 = load i64, ptr %43, align 8
+  %45 = icmp eq i64 %44, 4
+  br i1 %45, label %46, label %48
 
-54:                                               ; preds = %49
-  %55 = fptrunc double %50 to float
-  store float %55, ptr %31, align 4
-  br label %135
+46:                                               ; preds = %41
+  %47 = fptrunc double %42 to float
+  store float %47, ptr %23, align 4
+  br label %127
 
-56:                                               ; preds = %49
-  store double %50, ptr %31, align 8
-  br label %135
+48:                                               ; preds = %41
+  store double %42, ptr %23, align 8
+  br label %127
 
-57:                                               ; preds = %24
-  %58 = load i64, ptr @host.2, align 8
-  %59 = getelementptr inbounds i8, ptr %28, i64 %58
-  %60 = getelementptr inbounds i8, ptr %59, i64 -8
-  %61 = load ptr, ptr %60, align 8
-  %62 = icmp eq ptr %61, @PyLong_Type
-  br i1 %62, label %63, label %214
+49:                                               ; preds = %16
+  %50 = load i64, ptr @host.2, align 8
+  %51 = getelementptr inbounds i8, ptr %20, i64 %50
+  %52 = getelementptr inbounds i8, ptr %51, i64 -8
+  %53 = load ptr, ptr %52, align 8
+  %54 = icmp eq ptr %53, @PyLong_Type
+  br i1 %54, label %55, label %238
 
-63:                                               ; preds = %57
-  %64 = tail call i64 @PyLong_AsLongLong(ptr %28)
-  %65 = icmp eq i64 %64, -1
-  br i1 %65, label %66, label %69
+55:                                               ; preds = %49
+  %56 = tail call i64 @PyLong_AsLongLong(ptr %20)
+  %57 = icmp eq i64 %56, -1
+  br i1 %57, label %58, label %61
 
-66:                                               ; preds = %63
-  %67 = tail call ptr @PyErr_Occurred()
-  %68 = icmp eq ptr %67, null
-  br i1 %68, label %69, label %213
+58:                                               ; preds = %55
+  %59 = tail call ptr @PyErr_Occurred()
+  %60 = icmp eq ptr %59, null
+  br i1 %60, label %61, label %237
 
-69:                                               ; preds = %66, %63
-  %70 = getelementptr inbounds i8, ptr %26, i64 16
-  %71 = load i64, ptr %70, align 8
-  %72 = icmp slt i64 %64, %71
-  br i1 %72, label %214, label %73
+61:                                               ; preds = %58, %55
+  %62 = getelementptr inbounds i8, ptr %18, i64 16
+  %63 = load i64, ptr %62, align 8
+  %64 = icmp slt i64 %56, %63
+  br i1 %64, label %238, label %65
 
-73:                                               ; preds = %69
-  %74 = getelementptr inbounds i8, ptr %26, i64 24
-  %75 = load i64, ptr %74, align 8
-  %76 = icmp sgt i64 %64, %75
-  br i1 %76, label %214, label %77
+65:                                               ; preds = %61
+  %66 = getelementptr inbounds i8, ptr %18, i64 24
+  %67 = load i64, ptr %66, align 8
+  %68 = icmp sgt i64 %56, %67
+  br i1 %68, label %238, label %69
 
-77:                                               ; preds = %73
-  store i64 %64, ptr %31, align 8
-  br label %135
+69:                                               ; preds = %65
+  store i64 %56, ptr %23, align 8
+  br label %127
 
-78:                                               ; preds = %24
-  %79 = icmp eq ptr %28, @_Py_TrueStruct
-  %80 = zext i1 %79 to i64
-  store i64 %80, ptr %31, align 8
-  %81 = load i64, ptr @host.2, align 8
-  %82 = getelementptr inbounds i8, ptr %28, i64 %81
-  %83 = getelementptr inbounds i8, ptr %82, i64 -8
-  %84 = load ptr, ptr %83, align 8
-  %85 = icmp eq ptr %84, @PyBool_Type
-  br label %135
+70:                                               ; preds = %16
+  %71 = icmp eq ptr %20, @_Py_TrueStruct
+  %72 = zext i1 %71 to i64
+  store i64 %72, ptr %23, align 8
+  %73 = load i64, ptr @host.2, align 8
+  %74 = getelementptr inbounds i8, ptr %20, i64 %73
+  %75 = getelementptr inbounds i8, ptr %74, i64 -8
+  %76 = load ptr, ptr %75, align 8
+  %77 = icmp eq ptr %76, @PyBool_Type
+  br label %127
 
-86:                                               ; preds = %24
-  %87 = getelementptr inbounds i8, ptr %26, i64 16
-  %88 = getelementptr inbounds i8, ptr %26, i64 40
+78:                                               ; preds = %16
+  %79 = getelementptr inbounds i8, ptr %18, i64 16
+  %80 = getelementptr inbounds i8, ptr %18, i64 40
+  %81 = load ptr, ptr %80, align 8
+  %82 = load i64, ptr @host.2, align 8
+  %83 = getelementptr inbounds i8, ptr %20, i64 %82
+  %84 = getelementptr inbounds i8, ptr %83, i64 -8
+  %85 = load ptr, ptr %84, align 8
+  %86 = icmp eq ptr %85, %81
+  br i1 %86, label %87, label %238
+
+87:                                               ; preds = %78
+  %88 = getelementptr inbounds i8, ptr %83, i64 40
   %89 = load ptr, ptr %88, align 8
-  %90 = load i64, ptr @host.2, align 8
-  %91 = getelementptr inbounds i8, ptr %28, i64 %90
-  %92 = getelementptr inbounds i8, ptr %91, i64 -8
-  %93 = load ptr, ptr %92, align 8
-  %94 = icmp eq ptr %93, %89
-  br i1 %94, label %95, label %214
+  %90 = getelementptr inbounds i8, ptr %18, i64 32
+  %91 = load ptr, ptr %90, align 8
+  %92 = icmp eq ptr %89, %91
+  br i1 %92, label %93, label %238
 
-95:                                               ; preds = %86
-  %96 = getelementptr inbounds i8, ptr %91, i64 40
-  %97 = load ptr, ptr %96, align 8
-  %98 = getelementptr inbounds i8, ptr %26, i64 32
-  %99 = load ptr, ptr %98, align 8
-  %100 = icmp eq ptr %97, %99
-  br i1 %100, label %101, label %214
+93:                                               ; preds = %87
+  %94 = getelementptr inbounds i8, ptr %83, i64 8
+  %95 = load i32, ptr %94, align 8
+  %96 = load i32, ptr %79, align 8
+  %97 = icmp eq i32 %95, %96
+  br i1 %97, label %98, label %238
 
-101:                                              ; preds = %95
-  %102 = getelementptr inbounds i8, ptr %91, i64 8
-  %103 = load i32, ptr %102, align 8
-  %104 = load i32, ptr %87, align 8
-  %105 = icmp eq i32 %103, %104
-  br i1 %105, label %106, label %214
+98:                                               ; preds = %93
+  %99 = getelementptr inbounds i8, ptr %18, i64 24
+  %100 = load i64, ptr %99, align 8
+  %101 = getelementptr inbounds i8, ptr %83, i64 48
+  %102 = load i32, ptr %101, align 8
+  %103 = xor i32 %102, -1
+  %104 = sext i32 %103 to i64
+  %105 = and i64 %100, %104
+  %106 = icmp eq i64 %105, 0
+  br i1 %106, label %107, label %238
 
-106:                                              ; preds = %101
-  %107 = getelementptr inbounds i8, ptr %26, i64 24
-  %108 = load i64, ptr %107, align 8
-  %109 = getelementptr inbounds i8, ptr %91, i64 48
-  %110 = load i32, ptr %109, align 8
-  %111 = xor i32 %110, -1
-  %112 = sext i32 %111 to i64
-  %113 = and i64 %108, %112
-  %114 = icmp eq i64 %113, 0
-  br i1 %114, label %115, label %214
+107:                                              ; preds = %98
+  %108 = load ptr, ptr %83, align 8
+  store ptr %108, ptr %23, align 8
+  %109 = getelementptr inbounds i8, ptr %18, i64 48
+  %110 = load i64, ptr %109, align 8
+  %111 = getelementptr inbounds i8, ptr %6, i64 %110
+  %112 = getelementptr inbounds i8, ptr %83, i64 16
+  %113 = load i32, ptr %79, align 8
+  %114 = icmp sgt i32 %113, 0
+  br i1 %114, label %115, label %127
 
-115:                                              ; preds = %106
-  %116 = load ptr, ptr %91, align 8
-  store ptr %116, ptr %31, align 8
-  %117 = getelementptr inbounds i8, ptr %26, i64 48
-  %118 = load i64, ptr %117, align 8
-  %119 = getelementptr inbounds i8, ptr %10, i64 %118
-  %120 = getelementptr inbounds i8, ptr %91, i64 16
-  %121 = load i32, ptr %87, align 8
-  %122 = icmp sgt i32 %121, 0
-  br i1 %122, label %123, label %135
+115:                                              ; preds = %107, %121
+  %116 = phi i64 [ %123, %121 ], [ 0, %107 ]
+  %117 = load ptr, ptr %112, align 8
+  %118 = getelementptr inbounds i64, ptr %117, i64 %116
+  %119 = load i64, ptr %118, align 8
+  %120 = icmp ult i64 %119, 2147483648
+  br i1 %120, label %121, label %238
 
-123:                                              ; preds = %115, %129
-  %124 = phi i64 [ %131, %129 ], [ 0, %115 ]
-  %125 = load ptr, ptr %120, align 8
-  %126 = getelementptr inbounds i64, ptr %125, i64 %124
-  %127 = load i64, ptr %126, align 8
-  %128 = icmp ult i64 %127, 2147483648
-  br i1 %128, label %129, label %214
+121:                                              ; preds = %115
+  %122 = getelementptr inbounds i64, ptr %111, i64 %116
+  store i64 %119, ptr %122, align 8
+  %123 = add nuw nsw i64 %116, 1
+  %124 = load i32, ptr %79, align 8
+  %125 = sext i32 %124 to i64
+  %126 = icmp slt i64 %123, %125
+  br i1 %126, label %115, label %127
 
-129:                                              ; preds = %123
-  %130 = getelementptr inbounds i64, ptr %119, i64 %124
-  store i64 %127, ptr %130, align 8
-  %131 = add nuw nsw i64 %124, 1
-  %132 = load i32, ptr %87, align 8
-  %133 = sext i32 %132 to i64
-  %134 = icmp slt i64 %131, %133
-  br i1 %134, label %123, label %135
+127:                                              ; preds = %121, %16, %46, %48, %69, %70, %107
+  %128 = phi i1 [ %77, %70 ], [ true, %16 ], [ true, %48 ], [ true, %46 ], [ true, %69 ], [ true, %107 ], [ true, %121 ]
+  %129 = add nuw nsw i64 %17, 1
+  %130 = icmp slt i64 %129, %2
+  %131 = select i1 %128, i1 %130, i1 false
+  br i1 %131, label %16, label %14
 
-135:                                              ; preds = %129, %24, %54, %56, %77, %78, %115
-  %136 = phi i1 [ %85, %78 ], [ true, %24 ], [ true, %56 ], [ true, %54 ], [ true, %77 ], [ true, %115 ], [ true, %129 ]
-  %137 = add nuw nsw i64 %25, 1
-  %138 = icmp slt i64 %137, %2
-  %139 = select i1 %136, i1 %138, i1 false
-  br i1 %139, label %24, label %18
+132:                                              ; preds = %14
+  %133 = getelementptr inbounds i8, ptr %5, i64 40
+  %134 = load i64, ptr %7, align 8
+  %135 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %134
+  %136 = getelementptr inbounds i8, ptr %5, i64 32
+  %137 = load i64, ptr %136, align 8
+  %138 = icmp sgt i64 %137, 1
+  br i1 %138, label %139, label %144
 
-140:                                              ; preds = %22, %150
-  %141 = phi i64 [ 1, %22 ], [ %152, %150 ]
-  %142 = phi i1 [ true, %22 ], [ %151, %150 ]
-  br i1 %142, label %143, label %214
+139:                                              ; preds = %132, %149
+  %140 = phi i64 [ %150, %149 ], [ %137, %132 ]
+  %141 = phi i64 [ %142, %149 ], [ %137, %132 ]
+  %142 = lshr i64 %141, 1
+  %143 = icmp slt i64 %142, %140
+  br i1 %143, label %152, label %149
 
-143:                                              ; preds = %140
-  %144 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %141
-  %145 = load i64, ptr %144, align 8
-  %146 = icmp eq i64 %145, 4
-  %147 = getelementptr inbounds i8, ptr %144, i64 24
-  br label %155
+144:                                              ; preds = %149, %132
+  %145 = phi i64 [ %137, %132 ], [ %150, %149 ]
+  %146 = icmp sgt i64 %145, 0
+  br i1 %146, label %147, label %239
 
-148:                                              ; preds = %150, %18
-  %149 = phi i1 [ %19, %18 ], [ %151, %150 ]
-  br i1 %149, label %215, label %214
+147:                                              ; preds = %144
+  %148 = load ptr, ptr %5, align 8
+  br label %182
 
-150:                                              ; preds = %208
-  %151 = xor i1 %209, true
-  %152 = add nuw nsw i64 %141, 1
-  %153 = icmp sge i64 %152, %2
-  %154 = select i1 %209, i1 true, i1 %153
-  br i1 %154, label %148, label %140
+149:                                              ; preds = %176, %139
+  %150 = phi i64 [ %140, %139 ], [ %180, %176 ]
+  %151 = icmp ult i64 %141, 4
+  br i1 %151, label %144, label %139
 
-155:                                              ; preds = %143, %208
-  %156 = phi i64 [ 0, %143 ], [ %210, %208 ]
-  %157 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %156
-  br i1 %146, label %158, label %208
+152:                                              ; preds = %139, %176
+  %153 = phi i64 [ %179, %176 ], [ %142, %139 ]
+  %154 = getelementptr inbounds i64, ptr %135, i64 %153
+  %155 = load i64, ptr %154, align 8
+  %156 = icmp ult i64 %153, %142
+  br i1 %156, label %176, label %157
 
-158:                                              ; preds = %155
-  %159 = load i64, ptr %157, align 8
-  %160 = icmp eq i64 %159, 4
-  br i1 %160, label %161, label %208
+157:                                              ; preds = %152
+  %158 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %155, i32 1
+  br label %159
 
-161:                                              ; preds = %158
-  %162 = load i64, ptr %147, align 8
-  %163 = getelementptr inbounds i8, ptr %157, i64 24
-  %164 = load i64, ptr %163, align 8
-  %165 = or i64 %164, %162
-  %166 = and i64 %165, 1024
-  %167 = icmp eq i64 %166, 0
-  br i1 %167, label %208, label %168
+159:                                              ; preds = %173, %157
+  %160 = phi i64 [ %153, %157 ], [ %161, %173 ]
+  %161 = sub nsw i64 %160, %142
+  %162 = getelementptr inbounds i64, ptr %135, i64 %161
+  %163 = load i64, ptr %162, align 8
+  %164 = load ptr, ptr %5, align 8
+  %165 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %163, i32 1
+  %166 = load i64, ptr %165, align 8
+  %167 = getelementptr inbounds i8, ptr %164, i64 %166
+  %168 = load ptr, ptr %167, align 8
+  %169 = load i64, ptr %158, align 8
+  %170 = getelementptr inbounds i8, ptr %164, i64 %169
+  %171 = load ptr, ptr %170, align 8
+  %172 = icmp ugt ptr %168, %171
+  br i1 %172, label %173, label %176
 
-168:                                              ; preds = %161
-  call void @llvm.lifetime.start.p0(i64 8, ptr %4)
-  call void @llvm.lifetime.start.p0(i64 8, ptr %5)
-  call void @llvm.lifetime.start.p0(i64 8, ptr %6)
-  call void @llvm.lifetime.start.p0(i64 8, ptr %7)
-  br label %177
+173:                                              ; preds = %159
+  %174 = getelementptr inbounds i64, ptr %135, i64 %160
+  store i64 %163, ptr %174, align 8
+  %175 = icmp slt i64 %161, %142
+  br i1 %175, label %176, label %159
 
-169:                                              ; preds = %193
-  %170 = load ptr, ptr %4, align 16
-  %171 = load ptr, ptr %7, align 8
-  %172 = icmp ult ptr %170, %171
-  %173 = load ptr, ptr %5, align 8
-  %174 = load ptr, ptr %6, align 16
-  %175 = icmp ult ptr %173, %174
-  %176 = select i1 %172, i1 %175, i1 false
-  call void @llvm.lifetime.end.p0(i64 8, ptr %6)
-  call void @llvm.lifetime.end.p0(i64 8, ptr %7)
-  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
-  call void @llvm.lifetime.end.p0(i64 8, ptr %5)
-  br label %208
+176:                                              ; preds = %173, %159, %152
+  %177 = phi i64 [ %153, %152 ], [ %160, %159 ], [ %161, %173 ]
+  %178 = getelementptr inbounds i64, ptr %135, i64 %177
+  store i64 %155, ptr %178, align 8
+  %179 = add nuw nsw i64 %153, 1
+  %180 = load i64, ptr %136, align 8
+  %181 = icmp slt i64 %179, %180
+  br i1 %181, label %152, label %149
 
-177:                                              ; preds = %193, %168
-  %178 = phi i1 [ true, %168 ], [ false, %193 ]
-  %179 = phi ptr [ %6, %168 ], [ %7, %193 ]
-  %180 = phi ptr [ %4, %168 ], [ %5, %193 ]
-  %181 = phi ptr [ %144, %168 ], [ %157, %193 ]
-  %182 = getelementptr inbounds i8, ptr %181, i64 48
-  %183 = load i64, ptr %182, align 8
-  %184 = getelementptr inbounds i8, ptr %10, i64 %183
-  %185 = getelementptr inbounds i8, ptr %181, i64 20
-  %186 = load i32, ptr %185, align 4
-  %187 = sext i32 %186 to i64
-  %188 = getelementptr inbounds i8, ptr %181, i64 16
-  %189 = load i32, ptr %188, align 8
-  %190 = icmp sgt i32 %189, 0
-  br i1 %190, label %191, label %193
+182:                                              ; preds = %229, %147
+  %183 = phi i1 [ true, %147 ], [ %233, %229 ]
+  %184 = phi i64 [ 0, %147 ], [ %232, %229 ]
+  %185 = phi ptr [ null, %147 ], [ %231, %229 ]
+  %186 = phi ptr [ null, %147 ], [ %230, %229 ]
+  %187 = getelementptr inbounds i64, ptr %135, i64 %184
+  %188 = load i64, ptr %187, align 8
+  %189 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %188, i32 1
+  %190 = load i64, ptr %189, align 8
+  %191 = getelementptr inbounds i8, ptr %148, i64 %190
+  %192 = load ptr, ptr %191, align 8
+  %193 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %188, i32 2
+  %194 = getelementptr inbounds i8, ptr %193, i64 32
+  %195 = load i64, ptr %194, align 8
+  %196 = getelementptr inbounds i8, ptr %148, i64 %195
+  %197 = getelementptr inbounds i8, ptr %193, i64 4
+  %198 = load i32, ptr %197, align 4
+  %199 = sext i32 %198 to i64
+  %200 = load i32, ptr %193, align 8
+  %201 = icmp sgt i32 %200, 0
+  br i1 %201, label %202, label %212
 
-191:                                              ; preds = %177
-  %192 = zext nneg i32 %189 to i64
-  br label %200
+202:                                              ; preds = %182
+  %203 = zext nneg i32 %200 to i64
+  br label %204
 
-193:                                              ; preds = %200, %177
-  %194 = phi i64 [ %187, %177 ], [ %205, %200 ]
-  %195 = getelementptr inbounds i8, ptr %181, i64 8
-  %196 = load i64, ptr %195, align 8
-  %197 = getelementptr inbounds i8, ptr %10, i64 %196
-  %198 = load ptr, ptr %197, align 8
-  store ptr %198, ptr %180, align 8
-  %199 = getelementptr inbounds i8, ptr %198, i64 %194
-  store ptr %199, ptr %179, align 8
-  br i1 %178, label %177, label %169
+204:                                              ; preds = %204, %202
+  %205 = phi i64 [ 0, %202 ], [ %210, %204 ]
+  %206 = phi i64 [ %199, %202 ], [ %209, %204 ]
+  %207 = getelementptr inbounds i64, ptr %196, i64 %205
+  %208 = load i64, ptr %207, align 8
+  %209 = mul nsw i64 %208, %206
+  %210 = add nuw nsw i64 %205, 1
+  %211 = icmp eq i64 %210, %203
+  br i1 %211, label %212, label %204
 
-200:                                              ; preds = %200, %191
-  %201 = phi i64 [ 0, %191 ], [ %206, %200 ]
-  %202 = phi i64 [ %187, %191 ], [ %205, %200 ]
-  %203 = getelementptr inbounds i64, ptr %184, i64 %201
-  %204 = load i64, ptr %203, align 8
-  %205 = mul nsw i64 %204, %202
-  %206 = add nuw nsw i64 %201, 1
-  %207 = icmp eq i64 %206, %192
-  br i1 %207, label %193, label %200
+212:                                              ; preds = %204, %182
+  %213 = phi i64 [ %199, %182 ], [ %209, %204 ]
+  %214 = getelementptr inbounds i8, ptr %192, i64 %213
+  %215 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %188, i32 2, i32 0, i32 2
+  %216 = load i64, ptr %215, align 8
+  %217 = and i64 %216, 1024
+  %218 = icmp ne i64 %217, 0
+  %219 = icmp eq i64 %213, 0
+  br i1 %219, label %229, label %220
 
-208:                                              ; preds = %155, %158, %161, %169
-  %209 = phi i1 [ %176, %169 ], [ false, %161 ], [ false, %158 ], [ false, %155 ]
-  %210 = add nuw nsw i64 %156, 1
-  %211 = icmp uge i64 %210, %141
-  %212 = select i1 %209, i1 true, i1 %211
-  br i1 %212, label %150, label %155
+220:                                              ; preds = %212
+  %221 = select i1 %218, ptr %186, ptr %185
+  %222 = icmp ult ptr %192, %221
+  br i1 %222, label %235, label %223
 
-213:                                              ; preds = %66, %46
+223:                                              ; preds = %220
+  %224 = icmp ugt ptr %214, %186
+  %225 = select i1 %224, ptr %214, ptr %186
+  %226 = icmp ugt ptr %214, %185
+  %227 = select i1 %218, i1 %226, i1 false
+  %228 = select i1 %227, ptr %214, ptr %185
+  br label %229
+
+229:                                              ; preds = %223, %212
+  %230 = phi ptr [ %186, %212 ], [ %225, %223 ]
+  %231 = phi ptr [ %185, %212 ], [ %228, %223 ]
+  %232 = add nuw nsw i64 %184, 1
+  %233 = icmp slt i64 %232, %145
+  %234 = icmp eq i64 %232, %145
+  br i1 %234, label %235, label %182
+
+235:                                              ; preds = %220, %229
+  %236 = phi i1 [ %183, %220 ], [ %233, %229 ]
+  br i1 %236, label %238, label %239
+
+237:                                              ; preds = %58, %38
   tail call void @PyErr_Clear()
-  br label %214
+  br label %238
 
-214:                                              ; preds = %24, %41, %57, %73, %69, %86, %106, %101, %95, %123, %140, %213, %148
+238:                                              ; preds = %33, %49, %65, %61, %78, %98, %93, %87, %16, %115, %237, %235, %14
   tail call void @Py_IncRef(ptr @_Py_NotImplementedStruct)
-  br label %261
+  br label %285
 
-215:                                              ; preds = %148
-  %216 = tail call i64 @qd_launch(ptr %10)
-  %217 = icmp eq i64 %216, 0
-  br i1 %217, label %218, label %254
+239:                                              ; preds = %144, %235
+  %240 = tail call i64 @qd_launch(ptr %6)
+  %241 = icmp eq i64 %240, 0
+  br i1 %241, label %242, label %278
 
-218:                                              ; preds = %215
-  %219 = getelementptr inbounds i8, ptr %9, i64 16
-  %220 = load i64, ptr %219, align 8
-  %221 = getelementptr inbounds i8, ptr %9, i64 24
-  %222 = load i64, ptr %221, align 8
-  %223 = getelementptr inbounds i8, ptr %10, i64 %222
-  switch i64 %220, label %253 [
-    i64 1, label %224
-    i64 2, label %228
-    i64 3, label %231
-    i64 4, label %235
-    i64 5, label %239
-    i64 6, label %243
-    i64 7, label %246
-    i64 8, label %249
+242:                                              ; preds = %239
+  %243 = getelementptr inbounds i8, ptr %5, i64 16
+  %244 = load i64, ptr %243, align 8
+  %245 = getelementptr inbounds i8, ptr %5, i64 24
+  %246 = load i64, ptr %245, align 8
+  %247 = getelementptr inbounds i8, ptr %6, i64 %246
+  switch i64 %244, label %277 [
+    i64 1, label %248
+    i64 2, label %252
+    i64 3, label %255
+    i64 4, label %259
+    i64 5, label %263
+    i64 6, label %267
+    i64 7, label %270
+    i64 8, label %273
   ]
 
-224:                                              ; preds = %218
-  %225 = load float, ptr %223, align 4
-  %226 = fpext float %225 to double
-  %227 = tail call ptr @PyFloat_FromDouble(double %226)
-  br label %261
+248:                                              ; preds = %242
+  %249 = load float, ptr %247, align 4
+  %250 = fpext float %249 to double
+  %251 = tail call ptr @PyFloat_FromDouble(double %250)
+  br label %285
 
-228:                                              ; preds = %218
-  %229 = load double, ptr %223, align 8
-  %230 = tail call ptr @PyFloat_FromDouble(double %229)
-  br label %261
+252:                                              ; preds = %242
+  %253 = load double, ptr %247, align 8
+  %254 = tail call ptr @PyFloat_FromDouble(double %253)
+  br label %285
 
-231:                                              ; preds = %218
-  %232 = load i8, ptr %223, align 1
-  %233 = sext i8 %232 to i64
-  %234 = tail call ptr @PyLong_FromLongLong(i64 %233)
-  br label %261
+255:                                              ; preds = %242
+  %256 = load i8, ptr %247, align 1
+  %257 = sext i8 %256 to i64
+  %258 = tail call ptr @PyLong_FromLongLong(i64 %257)
+  br label %285
 
-235:                                              ; preds = %218
-  %236 = load i16, ptr %223, align 2
-  %237 = sext i16 %236 to i64
-  %238 = tail call ptr @PyLong_FromLongLong(i64 %237)
-  br label %261
+259:                                              ; preds = %242
+  %260 = load i16, ptr %247, align 2
+  %261 = sext i16 %260 to i64
+  %262 = tail call ptr @PyLong_FromLongLong(i64 %261)
+  br label %285
 
-239:                                              ; preds = %218
-  %240 = load i32, ptr %223, align 4
-  %241 = sext i32 %240 to i64
-  %242 = tail call ptr @PyLong_FromLongLong(i64 %241)
-  br label %261
+263:                                              ; preds = %242
+  %264 = load i32, ptr %247, align 4
+  %265 = sext i32 %264 to i64
+  %266 = tail call ptr @PyLong_FromLongLong(i64 %265)
+  br label %285
 
-243:                                              ; preds = %218
-  %244 = load i64, ptr %223, align 8
-  %245 = tail call ptr @PyLong_FromLongLong(i64 %244)
-  br label %261
+267:                                              ; preds = %242
+  %268 = load i64, ptr %247, align 8
+  %269 = tail call ptr @PyLong_FromLongLong(i64 %268)
+  br label %285
 
-246:                                              ; preds = %218
-  %247 = load i64, ptr %223, align 8
-  %248 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %247)
-  br label %261
+270:                                              ; preds = %242
+  %271 = load i64, ptr %247, align 8
+  %272 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %271)
+  br label %285
 
-249:                                              ; preds = %218
-  %250 = load i8, ptr %223, align 1
-  %251 = zext i8 %250 to i64
-  %252 = tail call ptr @PyBool_FromLong(i64 %251)
-  br label %261
+273:                                              ; preds = %242
+  %274 = load i8, ptr %247, align 1
+  %275 = zext i8 %274 to i64
+  %276 = tail call ptr @PyBool_FromLong(i64 %275)
+  br label %285
 
-253:                                              ; preds = %218
+277:                                              ; preds = %242
   tail call void @Py_IncRef(ptr @_Py_NoneStruct)
-  br label %261
+  br label %285
 
-254:                                              ; preds = %215
-  %255 = and i64 %216, 4
-  %256 = icmp eq i64 %255, 0
-  br i1 %256, label %260, label %257
+278:                                              ; preds = %239
+  %279 = and i64 %240, 4
+  %280 = icmp eq i64 %279, 0
+  br i1 %280, label %284, label %281
 
-257:                                              ; preds = %254
-  %258 = tail call ptr @PyErr_Occurred()
-  %259 = icmp eq ptr %258, null
-  br i1 %259, label %260, label %261
+281:                                              ; preds = %278
+  %282 = tail call ptr @PyErr_Occurred()
+  %283 = icmp eq ptr %282, null
+  br i1 %283, label %284, label %285
 
-260:                                              ; preds = %257, %254
+284:                                              ; preds = %281, %278
   tail call void @Py_IncRef(ptr @_Py_EllipsisObject)
-  br label %261
+  br label %285
 
-261:                                              ; preds = %253, %249, %246, %243, %239, %235, %231, %228, %224, %260, %257, %214
-  %262 = phi ptr [ @_Py_NotImplementedStruct, %214 ], [ @_Py_EllipsisObject, %260 ], [ null, %257 ], [ @_Py_NoneStruct, %253 ], [ %252, %249 ], [ %248, %246 ], [ %245, %243 ], [ %242, %239 ], [ %238, %235 ], [ %234, %231 ], [ %230, %228 ], [ %227, %224 ]
-  ret ptr %262
+285:                                              ; preds = %277, %273, %270, %267, %263, %259, %255, %252, %248, %284, %281, %238
+  %286 = phi ptr [ @_Py_NotImplementedStruct, %238 ], [ @_Py_EllipsisObject, %284 ], [ null, %281 ], [ @_Py_NoneStruct, %277 ], [ %276, %273 ], [ %272, %270 ], [ %269, %267 ], [ %266, %263 ], [ %262, %259 ], [ %258, %255 ], [ %254, %252 ], [ %251, %248 ]
+  ret ptr %286
 }
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)

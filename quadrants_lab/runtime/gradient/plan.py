@@ -1,5 +1,6 @@
 """Plans of gradient launches, which size the adstacks for the current data before they launch."""
 
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,7 +16,7 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
+from quadrants_lab.runtime.arguments.aliases import Distinct, Spans
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
@@ -187,8 +188,11 @@ class GradientPlan(Plan):
     def bind_gradient(self, grad: str, memory: Memory) -> None:
         """The code assumes that gradients do not share memory (`shared_arrays`). Where that of an argument is another
         one's or a field's, it is bound to zeros, and the launch adds the result to the gradient afterwards."""
-        others = self.bound | self.fields if self.session.exported else self.bound
-        shared = next((name for name, other in others.items() if same_memory(memory, other)), "")
+        if not self.bound:  # the first of a launch
+            self.taken = Spans(ChainMap(self.bound, self.fields))
+            for name in self.fields if self.session.exported else ():
+                self.taken.add(name)
+        shared = self.taken.find(memory)
         if shared and not self.owner.constant:
             if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
                 raise self.aliased(shared, grad)
@@ -197,6 +201,7 @@ class GradientPlan(Plan):
             self.summed = True
             memory = sums
         super().bind_gradient(grad, memory)
+        self.taken.add(grad)
 
     def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
