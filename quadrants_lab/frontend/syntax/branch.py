@@ -7,7 +7,6 @@ from typing import Any
 
 from quadrants_lab.frontend.values.containers import met, met_locals, outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, structure, with_leaves
 from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -66,19 +65,19 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
     for name in [n for n, v in before.items() if merge and any(a.env[n] is not v for a in live)]:
         old = before[name]
-        ways = zip(*(leaves(arm.env[name]) for arm in live), strict=True)
-        numbers = [joined(*way) for way in zip(ways, leaves(old), leaf_names(old, name), strict=True)]
-        cx.frame.env[name] = with_leaves(old, numbers)
+        ways = zip(*(arm.env[name].leaves() for arm in live), strict=True)
+        numbers = [joined(*way) for way in zip(ways, old.leaves(), old.leaf_names(name), strict=True)]
+        cx.frame.env[name] = old.with_leaves(numbers)
     if merge:
         met_locals(cx, [arm.env for arm in live])
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
-        given: list[Value] = [v if isinstance(v, _COMPOUND) else cx.number(v, node) for v in ends]
+        given: list[Value] = [v if isinstance(v, _COMPOUND) else v.number(cx, node) for v in ends]
         if isinstance(node, ast.IfExp):
             given = _broadcast(given)
         _check_same_shape(cx, given, node)
-        chosen = with_leaves(given[0], [joined(way) for way in zip(*map(leaves, given), strict=True)])
+        chosen = given[0].with_leaves([joined(way) for way in zip(*(v.leaves() for v in given), strict=True)])
         values.append(outside(cx, met(cx, chosen, given)))
     for arm, out in zip(live, yields, strict=True):
         with cx.b.block(arm.stmts):
@@ -108,9 +107,9 @@ def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
         if isinstance(v, Matrix) and isinstance(first, Matrix):
             same = v.shape == first.shape
         if isinstance(v, (List, Dict)):
-            same = structure(v) == structure(first)
-        if not same or list(leaf_names(v, "")) != list(leaf_names(first, "")):
-            raise cx.fail("QL1416", node, left=describe(first), right=describe(v))
+            same = v.structure() == first.structure()
+        if not same or list(v.leaf_names("")) != list(first.leaf_names("")):
+            raise cx.fail("QL1416", node, left=first.describe(), right=v.describe())
 
 
 def _arm(cx: Context, before: Env, run: Run) -> Arm:
@@ -125,7 +124,7 @@ def emit_exit(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
     """Ends the block with a Break or Continue of the innermost run-time loop, which carries the current values."""
     loop = cx.frame.loop and cx.frame.loop.run_time
     assert loop is not None
-    ids = tuple(leaf.id for name in loop.names for leaf in leaves(cx.frame.env[name]))
+    ids = tuple(leaf.id for name in loop.names for leaf in cx.frame.env[name].leaves())
     cx.b.add(kind(cx.b.fresh(), ids))
     loop.exits.append((kind is N.Break, dict(cx.frame.env)))
     cx.exited = True

@@ -14,7 +14,6 @@ from quadrants_lab.frontend.syntax.scan import first_return, has_break
 from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
-from quadrants_lab.frontend.values import leaves as L
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop
@@ -71,7 +70,7 @@ def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
     if space.step is not None or len(sizes) < len(space.axes) or prod(max(0, n) for n in sizes) > 1:
         return False
     before = cx.frame.env
-    return any(name in before and L.is_local(before[name]) for name in changed_locals(cx, node, node.body))
+    return any(name in before and before[name].is_local for name in changed_locals(cx, node, node.body))
 
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
@@ -188,13 +187,13 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
             if space.step is not None:
                 begin = space.id(cx, space.axes[0][0])
                 env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
-            for temp in (t for value in shared.values() for t in L.leaves(value)):
-                temp.iteration = frozenset(leaf.id for n in names for leaf in L.leaves(env[n.id]))
+            for temp in (t for value in shared.values() for t in value.leaves()):
+                temp.iteration = frozenset(leaf.id for n in names for leaf in env[n.id].leaves())
             _iteration(cx, node, space, names)
             cx.at(node)
             if not cx.exited:
                 cx.b.yield_()
-        own = (n for n, v in before.items() if n not in shared and n != "_" and L.is_local(v))
+        own = (n for n, v in before.items() if n not in shared and n != "_" and v.is_local)
         record_changes(cx, node, before, own)
         cx.end(cx.frame.env, before, node, "loop")
         cx.frame.env, cx.frame.loop = before, loop
@@ -209,7 +208,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim))
     for name, value in shared.items():
         cx.at(node)
-        cx.frame.env[name] = L.map_leaves(value, lambda temp: _read(cx, temp))
+        cx.frame.env[name] = value.map(lambda temp: _read(cx, temp))
 
 
 def _read(cx: Context, temp: Temp) -> Num:
@@ -224,17 +223,17 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
     shared: Env = {}
     for name in changed_locals(cx, node, node.body):
         value = env.get(name)
-        if value is None or not L.is_local(value):
+        if value is None or not value.is_local:
             continue
         temps = []
-        value = L.map_leaves(value, cx.num) if isinstance(value, (List, Dict)) else value
-        for leaf, called in zip(L.leaves(value), L.leaf_names(value, name), strict=True):
+        value = value.map(cx.num) if isinstance(value, (List, Dict)) else value
+        for leaf, called in zip(value.leaves(), value.leaf_names(name), strict=True):
             free = unused((f"{N.buffer_name(called)}.tmp{n}" for n in count_from()), cx.buffers)
             buffer = with_adjoint(cx.buffers, N.Buffer(free, "temp", leaf.type, 0, ()))
             cx.at(node)
             cx.b.store(buffer, (), leaf.id)
             temps.append(Temp(buffer, called))
-        env[name] = shared[name] = L.with_leaves(value, temps)
+        env[name] = shared[name] = value.with_leaves(temps)
     return shared
 
 
@@ -392,10 +391,10 @@ def _carry(
     inits: list[int] = []
     for name in changed_locals(cx, node, list(body)):
         value = before.get(name)
-        if value is None or not L.is_local(value) or L.is_shared(value):
+        if value is None or not value.is_local or value.is_shared:
             continue
         names.append(name)
-        inits += [cx.num(leaf).id for leaf in L.leaves(value)]
+        inits += [cx.num(leaf).id for leaf in value.leaves()]
         env[name] = parameters(cx, value, params, name)
     cx.frame.env = env
     return before, tuple(names), tuple(params), tuple(inits)
@@ -412,7 +411,7 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
         record_changes(cx, node, before, before)
         cx.at(node)
         if not cx.exited:
-            cx.b.yield_(*(leaf.id for name in names for leaf in L.leaves(cx.frame.env[name])))
+            cx.b.yield_(*(leaf.id for name in names for leaf in cx.frame.env[name].leaves()))
             loop.exits.append((False, dict(cx.frame.env)))
     repeated(cx, head, [env for is_break, env in loop.exits if not is_break])
     cx.frame.loop = outer

@@ -7,8 +7,7 @@ from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Obj, Struct, Tuple, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -58,7 +57,7 @@ def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
     else:
         parts = text_parts(cx, node)
         return lambda: [parts]
-    if not any(isinstance(v, (Dict, tuple)) for v in values):
+    if not any(isinstance(v, (Dict, Tuple)) for v in values):
         pieces = [_shown(cx, v, shown, "") for v in values]
         return lambda: pieces
     return lambda: [_shown(cx, live(cx, v), shown, "") for v in values]
@@ -138,16 +137,16 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
             return [format(str(value.value), spec)]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
-    if isinstance(value, (tuple, Matrix)):
-        begin, end = "()" if isinstance(value, tuple) and not isinstance(value, List) else "[]"
-        return [begin, *_separated((_shown(cx, v, node, spec) for v in entries(cx, value) or ()), ", "), end]
+    if isinstance(value, (Tuple, Matrix)):
+        begin, end = value.brackets
+        return [begin, *_separated((_shown(cx, v, node, spec) for v in value.entries(cx) or ()), ", "), end]
     if isinstance(value, Dict):
         entries_ = ([f"{key!r}: ", *_shown(cx, part, node, spec)] for key, part in value.members.items())
         return ["{", *_separated(entries_, ", "), "}"]
     if isinstance(value, Struct):
         members = ([f"{name}: ", *_shown(cx, member, node, spec)] for name, member in value.members.items())
         return ["{", *_separated(members, ", "), "}"]
-    number = cx.number(value, node)
+    number = value.number(cx, node)
     if cx.static and isinstance(number, Lit):
         return [format(number.value, spec)]
     cx.at(node)

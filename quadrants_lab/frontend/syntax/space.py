@@ -4,7 +4,6 @@ import ast
 from dataclasses import replace
 
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.sparse import Active
 from quadrants_lab.frontend.values.values import Grouped, Lit, Mem, NdRange, Num, Obj, Range, StructMem, Value
 from quadrants_lab.ir.record import dataclass
@@ -76,7 +75,7 @@ def space_of(cx: Context, node: ast.For, value: Value) -> Space:
     if isinstance(value, Range):
         step = None if value.step is None else _bound(cx, value.step, node)
         return Space("range_for", ((_first(cx, value.begin, node), _bound(cx, value.end, node)),), step)
-    raise cx.fail("QL1701", node.iter, what=describe(value))
+    raise cx.fail("QL1701", node.iter, what=value.describe())
 
 
 def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | Lit], ...]:
@@ -92,7 +91,7 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
 def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     """The first index of an axis, as `_bound`. Those of 2**63 and more would be reached by no loop, so a u64 is
     reported."""
-    number = cx.number(value, node.iter)
+    number = value.number(cx, node.iter)
     if cx.type_of(number) is u64:
         cx.warn("QL1906", node.iter)
     return _bound(cx, number, node)
@@ -101,7 +100,7 @@ def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     """A bound as a literal, or cast to i32 or i64. A float is cast with a warning; a u64 is clamped to the greatest
     i64, which no loop reaches."""
-    number = cx.number(value, node.iter)
+    number = value.number(cx, node.iter)
     t = cx.type_of(number)
     if t.is_float:
         cx.warn("QL1902", node.iter, dtype=t)

@@ -7,10 +7,8 @@ from typing import Any
 
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.containers import live
-from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import parts_of
-from quadrants_lab.frontend.values.unpack import check_count, entries
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.context import Context, check_count
+from quadrants_lab.frontend.values.values import List, Lit, Matrix, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)
@@ -46,7 +44,7 @@ def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
 
 def binop(cx: Context, node: ast.BinOp) -> Value:
     left, right = cx.expr(node.left), cx.expr(node.right)
-    left = live(cx, left) if isinstance(left, (List, Dict)) else left  # the right one may be `[a.pop()]`
+    left = left if left.token is None else live(cx, left)  # the right one may be `[a.pop()]`
     return operate(cx, type(node.op), left, right, node, node.left, node.right)
 
 
@@ -61,12 +59,12 @@ def operate(
         if (constant := _of_constants(cx, op, left, right, node)) is not None:
             return constant
         left, right = _listed(cx, left), _listed(cx, right)
-    if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
-        return List(left + right, cx.depth) if isinstance(left, List) else left + right
-    many, times = (left, right) if isinstance(left, tuple) else (right, left)
-    if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
+    if isinstance(left, Tuple) and isinstance(right, Tuple) and op is ast.Add:
+        return left.made((*left, *right), cx.depth)
+    many, times = (left, right) if isinstance(left, Tuple) else (right, left)
+    if isinstance(many, Tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
         check_count(cx, len(many) * times.value, node)
-        return List(many * times.value, cx.depth) if isinstance(many, List) else many * times.value
+        return many.made(many.parts * times.value, cx.depth)
     if op is ast.MatMult and (isinstance(left, Matrix) or isinstance(right, Matrix)):
         return cx.operations["Matrix.__matmul__"].lower(cx, node, left, right)
 
@@ -82,7 +80,7 @@ def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AS
     if isinstance(left, Matrix) or isinstance(right, Matrix):
         return None
     try:
-        return cx.wrap(BINARY[op][1](cx.python(left), cx.python(right)), ast.unparse(node), node)
+        return cx.wrap(BINARY[op][1](left.python(cx), right.python(cx)), ast.unparse(node), node)
     except (TypeError, KeyError):
         return None
 
@@ -91,8 +89,8 @@ def _listed(cx: Context, value: Value) -> Value:
     """The entries of a captured list or tuple; other values as they are."""
     if not isinstance(value, Obj) or not isinstance(value.value, (list, tuple)):
         return value
-    found = entries(cx, value) or ()
-    return List(found, cx.depth) if isinstance(value.value, list) else found
+    found = value.entries(cx) or ()
+    return List(found, cx.depth) if isinstance(value.value, list) else Tuple(found)
 
 
 def binary(
@@ -189,7 +187,7 @@ def unary(cx: Context, node: ast.UnaryOp) -> Value:
         return _unary(cx, node, value)
     if cx.static and isinstance(value, Obj) and isinstance(node.op, ast.Not):
         return Lit(not value.value, node)
-    if isinstance(value, (List, Dict)) and isinstance(node.op, ast.Not):
+    if value.token is not None and isinstance(node.op, ast.Not):
         return _unary(cx, node, tested(cx, value, node.operand))
     return matrix.elementwise(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
@@ -223,7 +221,8 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 
 def tested(cx: Context, value: Value, node: ast.expr) -> Number:
     """What a condition tests: a number, or whether a list or dict has entries."""
-    return Lit(len(parts_of(value)) > 0, node) if isinstance(value, (List, Dict)) else cx.number(value, node)
+    found: Number = value.number(cx, node) if value.token is None else Lit(len(value.parts) > 0, node)
+    return found
 
 
 def truth(cx: Context, value: Number, node: ast.expr) -> int:

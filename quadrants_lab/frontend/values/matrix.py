@@ -7,9 +7,7 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Tuple, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -42,7 +40,7 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
     """What `as_matrix` makes, but each number of a list keeps its own dtype."""
     if isinstance(value, Matrix):
         return value
-    parts = entries(cx, value)
+    parts = value.entries(cx)
     if parts is None or not parts:
         return None
     if all(isinstance(p, (Num, Lit)) for p in parts):
@@ -55,7 +53,7 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
     flat: list[Any] = []
     for r in rows:
         if r.shape != first.shape:
-            raise cx.fail("QL1416", node, left=describe(first), right=describe(r))
+            raise cx.fail("QL1416", node, left=first.describe(), right=r.describe())
         flat += r.elements
     return Matrix((len(rows), *first.shape), tuple(flat))
 
@@ -66,20 +64,20 @@ def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = F
     if isinstance(value, (Num, Lit)):
         return value
     found = _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
-    return cx.number(value, node) if found is None else found
+    return value.number(cx, node) if found is None else found
 
 
 def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr], node: ast.AST, *args: Value) -> Value:
     """``fn`` applied to the arguments element by element: a matrix if one of them is a matrix, else a number. Numbers
     are broadcast. ``nodes`` are the expressions of the arguments, ``node`` that of the whole."""
     if not any(isinstance(a, Matrix) for a in args):
-        return fn(*(cx.number(a, n) for a, n in zip(args, nodes, strict=True)))
+        return fn(*(a.number(cx, n) for a, n in zip(args, nodes, strict=True)))
     values = [number_or_matrix(cx, a, n) for a, n in zip(args, nodes, strict=True)]
     matrices = [v for v in values if isinstance(v, Matrix)]
     first = matrices[0]
     for m in matrices:
         if m.shape != first.shape:
-            raise cx.fail("QL1416", node, left=describe(first), right=describe(m))
+            raise cx.fail("QL1416", node, left=first.describe(), right=m.describe())
     out: list[Any] = [
         fn(*(v.elements[k] if isinstance(v, Matrix) else v for v in values)) for k in range(len(first.elements))
     ]
@@ -88,7 +86,7 @@ def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr]
 
 def cast(cx: Context, value: Matrix, dtype: DType | None) -> Matrix:
     """The matrix with every element cast to ``dtype``, or to what they have in common."""
-    return build(cx, value.shape, value.elements, dtype)  # type: ignore[arg-type]  # a matrix that is read holds numbers
+    return build(cx, value.shape, value.elements, dtype)
 
 
 def transposed(a: Matrix) -> Matrix:
@@ -100,7 +98,7 @@ def transposed(a: Matrix) -> Matrix:
 def attribute(name: str, shape: tuple[int, ...], node: ast.AST) -> Value | None:
     """``.n``, ``.m`` and ``.shape`` of a vector or matrix; None for other names."""
     rows, columns = (*shape, 1)[:2]
-    both = tuple(Lit(k, node) for k in shape)
+    both = Tuple(Lit(k, node) for k in shape)
     sizes: dict[str, Value] = {"n": Lit(rows, node), "m": Lit(columns, node), "shape": both}
     return sizes.get(name)
 
