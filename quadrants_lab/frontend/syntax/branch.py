@@ -7,7 +7,7 @@ from typing import Any
 
 from quadrants_lab.frontend.values.containers import met, met_locals, outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.values import Container, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -28,7 +28,7 @@ def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
-_COMPOUND = (Matrix, Struct, List, Dict)
+_COMPOUND = (Matrix, Struct, Container)
 Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
 
 
@@ -54,7 +54,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Any:
         """The result for a number of each arm; ``old`` where no arm has assigned it."""
         first = numbers[0] if old is None else old
-        if (old is not None or isinstance(first, Lit)) and all(_is_one(n, first) for n in numbers):
+        if (old is not None or first.constant is not None) and all(_is_one(n, first) for n in numbers):
             return first
         t = cx.common_dtype(*numbers)
         results.append(cx.b.param(t, name))
@@ -90,13 +90,13 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
 def _is_one(a: Any, b: Any) -> bool:
     """Whether two numbers are one constant or one value of the IR."""
-    return a is b or (isinstance(a, Num) and isinstance(b, Num) and a.id == b.id)
+    return a is b or (a.constant is None and b.constant is None and a.id == b.id)
 
 
 def _broadcast(values: list[Value]) -> list[Value]:
     """The values, with numbers beside a matrix broadcast to its shape."""
-    shapes = [v.shape for v in values if isinstance(v, Matrix)]
-    return [Matrix(shapes[0], (v,) * prod(shapes[0])) if shapes and isinstance(v, (Num, Lit)) else v for v in values]
+    shapes = [v.shape for v in values if v.shape]
+    return [Matrix(shapes[0], (v,) * prod(shapes[0])) if shapes and v.is_number else v for v in values]
 
 
 def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
@@ -104,9 +104,7 @@ def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
     first = values[0]
     for v in values[1:]:
         same = type(v) is type(first) or not any(isinstance(a, _COMPOUND) for a in (v, first))
-        if isinstance(v, Matrix) and isinstance(first, Matrix):
-            same = v.shape == first.shape
-        if isinstance(v, (List, Dict)):
+        if v.shape or v.token is not None:
             same = v.structure() == first.structure()
         if not same or list(v.leaf_names("")) != list(first.leaf_names("")):
             raise cx.fail("QL1416", node, left=first.describe(), right=v.describe())

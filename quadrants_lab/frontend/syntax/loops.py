@@ -18,7 +18,7 @@ from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Temp
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
@@ -226,7 +226,7 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
         if value is None or not value.is_local:
             continue
         temps = []
-        value = value.map(cx.num) if isinstance(value, (List, Dict)) else value
+        value = value if value.token is None else value.map(cx.num)
         for leaf, called in zip(value.leaves(), value.leaf_names(name), strict=True):
             free = unused((f"{N.buffer_name(called)}.tmp{n}" for n in count_from()), cx.buffers)
             buffer = with_adjoint(cx.buffers, N.Buffer(free, "temp", leaf.type, 0, ()))

@@ -11,13 +11,13 @@ from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.values import Dict, List, Num
+from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 
 
 def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
-    if node.test in cx.static_calls or isinstance(test, (List, Dict)):
+    if node.test in cx.static_calls or test.token is not None:
         with cx.scope(node, "if"):
             cx.stmts(node.body if static_truth(cx, test, node.test) else node.orelse)
         return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
 from itertools import chain
 from typing import Any
 
@@ -40,7 +41,7 @@ class Matrix(_Numbers):
     """A vector, of ``shape`` (n,), or a matrix, of shape (n, m): its elements row by row, all of one dtype or all
     literals. Elements that are not loaded yet occur only in results of `lvalue.locate`."""
 
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] = field()
     elements: tuple[Any, ...]
     fixed: str = ""
     brackets = ("[", "]")
@@ -72,6 +73,12 @@ class Matrix(_Numbers):
         if len(self.shape) == 1:
             return self.elements
         return tuple(Matrix((columns,), self.elements[k * columns : (k + 1) * columns]) for k in range(self.shape[0]))
+
+    def nth(self, k: int) -> Any:
+        return self.elements[k]
+
+    def static_key(self) -> Any:
+        return self.shape
 
     def pick(self, cx: Lowering, positions: tuple[int, ...], shape: tuple[int, ...], node: ast.expr) -> Any:
         """The elements at these positions, row by row, as a matrix; one number if ``shape`` is ()."""
@@ -254,7 +261,7 @@ class Dict(Container):
     """A dict."""
 
     members: dict[Any, Value]
-    depth: int
+    depth: int = field()
     token: object = None
     fixed: str = ""
     kind = "dict"

@@ -169,11 +169,12 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
     ids = []
     for k, (number, p) in enumerate(values):
         first = base.offset[k] if base.offset else 0
-        if isinstance(number, V.Lit) and number.value < first and isinstance(p, ast.UnaryOp):
-            raise cx.fail("QL1503", p, k=k, text=base.text, back=-number.value)
+        known = number.constant
+        if known is not None and known < first and isinstance(p, ast.UnaryOp):
+            raise cx.fail("QL1503", p, k=k, text=base.text, back=-known)
         cx.at(p)
-        if first and isinstance(number, V.Lit):
-            number = V.Lit(int(number.value) - first, p)
+        if first and known is not None:
+            number = V.Lit(int(known) - first, p)
         at = cx.index(number)
         if first and isinstance(at, V.Num):
             t = at.type if i32.holds(first) else i64

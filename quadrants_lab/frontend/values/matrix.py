@@ -18,11 +18,12 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype
         return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
     nums = [e for e in elements if isinstance(e, Num)]
     if not nums:
-        kinds = {type(e.value) for e in elements if isinstance(e, Lit)}
-        wide = next((e.dtype for e in elements if isinstance(e, Lit) and e.dtype is not None), None)
+        lits: Sequence[Any] = elements
+        kinds = {type(e.value) for e in lits}
+        wide = next((e.dtype for e in lits if e.dtype is not None), None)
         if len(kinds) > 1 or wide is not None:
             kind = float if float in kinds else int
-            elements = [Lit(kind(e.value), e.node, dtype=wide) for e in elements if isinstance(e, Lit)]
+            elements = [Lit(kind(e.value), e.node, dtype=wide) for e in lits]
     elif len(nums) < len(elements) or any(n.type is not nums[0].type for n in nums):
         t = cx.common_dtype(*elements)
         elements = [cx.num(e, t) for e in elements]
@@ -43,7 +44,7 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
     parts = value.entries(cx)
     if parts is None or not parts:
         return None
-    if all(isinstance(p, (Num, Lit)) for p in parts):
+    if all(p.is_number for p in parts):
         return Matrix((len(parts),), tuple(parts))
     found = [_uncast(cx, p, node) for p in parts]
     rows = [r for r in found if r is not None and len(r.shape) == 1]
@@ -61,26 +62,22 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
 def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
     """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
     dtype, for what is cast to given dtypes next."""
-    if isinstance(value, (Num, Lit)):
-        return value
-    found = _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
+    found = None if value.is_number else _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
     return value.number(cx, node) if found is None else found
 
 
 def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr], node: ast.AST, *args: Value) -> Value:
     """``fn`` applied to the arguments element by element: a matrix if one of them is a matrix, else a number. Numbers
     are broadcast. ``nodes`` are the expressions of the arguments, ``node`` that of the whole."""
-    if not any(isinstance(a, Matrix) for a in args):
+    if not any(a.shape for a in args):
         return fn(*(a.number(cx, n) for a, n in zip(args, nodes, strict=True)))
     values = [number_or_matrix(cx, a, n) for a, n in zip(args, nodes, strict=True)]
-    matrices = [v for v in values if isinstance(v, Matrix)]
+    matrices = [v for v in values if v.shape]
     first = matrices[0]
     for m in matrices:
         if m.shape != first.shape:
             raise cx.fail("QL1416", node, left=first.describe(), right=m.describe())
-    out: list[Any] = [
-        fn(*(v.elements[k] if isinstance(v, Matrix) else v for v in values)) for k in range(len(first.elements))
-    ]
+    out: list[Any] = [fn(*(v.nth(k) for v in values)) for k in range(prod(first.shape))]
     return build(cx, first.shape, out)
 
 
@@ -111,8 +108,7 @@ def construct(
     cx.at(call)
     flat: list[Any] = []
     for a, n in zip(args, [*call.args, *([call] * len(args))], strict=False):
-        value = number_or_matrix(cx, a, n, uncast=True)
-        flat += value.elements if isinstance(value, Matrix) else [value]
+        flat += number_or_matrix(cx, a, n, uncast=True).leaves()
     want = prod(shape)
     if len(flat) == 1:
         flat *= want

@@ -97,6 +97,9 @@ class Element(Leaf):
     def shape(self) -> tuple[int, ...]:
         return () if self.at else self.mem.element_shape
 
+    def static_key(self) -> Any:
+        return self.shape
+
     @property
     def is_memory(self) -> bool:
         return True

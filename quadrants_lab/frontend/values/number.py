@@ -52,6 +52,10 @@ class Lit(Leaf):
     def number(self, cx: Lowering, node: ast.expr) -> Lit:
         return self
 
+    @property
+    def constant(self) -> Any:
+        return self.value
+
     def python(self, cx: Lowering) -> Any:
         return self.value
 

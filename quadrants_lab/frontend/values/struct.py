@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, StructMem, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Obj, Struct, StructMem, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -87,7 +87,7 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
         return value
     if want.__qd_type__ == "matrix":
         return _as_matrix(cx, value, want, node)
-    if isinstance(value, (Num, Lit)):
+    if value.is_number:
         return Struct(want, {name: as_type(cx, value, t, node) for name, t in want.members.items()})
     if not isinstance(value, Struct) or list(value.members) != list(want.members):
         raise cx.fail("QL1417", node, what=value.describe(), target=f"a struct of {', '.join(want.members)}")

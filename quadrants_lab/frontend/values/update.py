@@ -24,16 +24,16 @@ def paired_leaves(cx: Context, old: V.Value, new: V.Value, node: ast.expr) -> It
         old = old.cells(cx, node)
     if isinstance(old, V.Matrix):
         value = matrix.number_or_matrix(cx, new, node, uncast=True)
-        if isinstance(value, V.Matrix) and value.shape != old.shape:
+        if value.shape not in ((), old.shape):
             raise cx.fail("QL1417", node, what=value.describe(), target=old.describe())
         for k, leaf in enumerate(old.elements):
-            yield leaf, value.elements[k] if isinstance(value, V.Matrix) else value
+            yield leaf, value.nth(k)
     elif isinstance(old, V.Struct):
         if not isinstance(new, V.Struct) or list(new.members) != list(old.members):
             raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
         for name, member in old.members.items():
             yield from paired_leaves(cx, member, new.members[name], node)
-    elif isinstance(old, (V.List, V.Dict)):
+    elif old.token is not None:
         if old.structure() != new.structure():
             raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
         for a, b in zip(old.parts, new.parts, strict=True):
@@ -71,7 +71,7 @@ def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt:
 
 def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
-    if isinstance(place.whole, (V.List, V.Dict)):
+    if isinstance(place.whole, V.Container):
         held = containers.current(cx, place.whole)
         check_not_shared(cx, held, node, place.name)
         replaced: Any = _replaced(cx, held, place.steps, value, source, stmt, place.name)
@@ -85,14 +85,12 @@ def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, sourc
     assign_local(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
 
 
-def assign_local(cx: Context, name: str, value: V.Value) -> None:
+def assign_local(cx: Context, name: str, value: Any) -> None:
     """Gives a local a new value, and the parameters by reference that are the same variable at run time."""
     env = cx.frame.env
     env[name] = value
     for other, same in cx.frame.aliases.get(name, {}).items():
-        old = env[other]
-        assert isinstance(value, V.Num)
-        assert isinstance(old, V.Num)
+        old: Any = env[other]
         env[other] = V.Num(cx.b.op("select", same, value.id, old.id), old.type)
 
 
@@ -110,14 +108,14 @@ def _replaced(
 ) -> V.Value:
     """``old`` with the part that the steps lead to replaced by ``new``."""
     if not steps:
-        if isinstance(old, (V.List, V.Dict)) and cx.depth == old.depth:
+        if old.token is not None and cx.depth == old.depth:
             return new
         return cast_to_local(cx, old, new, node, stmt, name)
     step, rest = steps[0], steps[1:]
 
     def changed(part: V.Value, suffix: str) -> V.Value:
         if isinstance(step, Entry):
-            fits = part.structure() == new.structure() or (new.is_number and isinstance(part, V.Matrix))
+            fits = part.structure() == new.structure() or (new.is_number and len(part.shape) > 0)
             if not rest and not fits:
                 return new
             part = part if part.token is not None else part.map(cx.num)
@@ -212,7 +210,7 @@ def store_number(cx: Context, cell: Any, number: V.Number, stmt: ast.AST) -> Non
 
 def _activate(cx: Context, place: Any) -> None:
     """Activates the sparse cells of the elements that were written to, each element once."""
-    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in place.leaves() if isinstance(cell, V.Element)}
+    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in place.leaves()}
     for cell in cells.values():
         activate_element(cx, cell.mem, cell.index)
 
@@ -251,7 +249,7 @@ def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
     it would be an extreme that it is not."""
     given = cx.type_of(number)
     for k, (prim, end) in enumerate(zip(("max", "min"), t.limits, strict=True)):
-        if isinstance(number, V.Lit):
+        if number.constant is not None:
             number = replace(number, value=(max, min)[k](number.value, end))
         elif given.holds(end) and end != given.limits[k]:
             number = V.Num(cx.b.op(prim, number.id, cx.const(end, given)), given)
@@ -260,7 +258,7 @@ def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
 
 def differ(before: V.Value, after: V.Value) -> bool:
     """Whether two values of one shape differ in a number; used to see whether a func changed an argument."""
-    if isinstance(before, (V.List, V.Dict)):
+    if before.token is not None:
         return before is not after
     return any(a.id != b.id for a, b in zip(before.leaves(), after.leaves(), strict=True))
 
@@ -268,7 +266,7 @@ def differ(before: V.Value, after: V.Value) -> bool:
 def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node: ast.expr, stmt: ast.AST) -> None:
     """Writes back an argument that a func took by reference: stores those numbers that the func changed. Nothing
     happens if the argument was not a place."""
-    if isinstance(before, (V.List, V.Dict)):
+    if before.token is not None:
         containers.hand_back(cx, before, after, node)
     elif isinstance(place, Local):
         write_local(cx, place, after, node, node, stmt)
@@ -283,7 +281,7 @@ def reduce(
     cx: Context, op: str, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
 ) -> V.Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
-    if isinstance(place.whole, (V.List, V.Dict)):
+    if isinstance(place.whole, V.Container):
         containers.check_one_name(cx, place.whole, node, shared=True)
     elif place.steps:
         _check_not_copy(cx, place, node)
@@ -320,7 +318,8 @@ def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr,
     first and casting then would give another result, and a warning where that would lose values too."""
     t, given = temp.buffer.dtype, cx.type_of(number)
     check_atomic(cx, op, t, stmt)
-    kept = isinstance(number, V.Lit) and (t.is_float or not given.is_float) and convert(number.value, t) == number.value
+    known = number.constant
+    kept = known is not None and (t.is_float or not given.is_float) and convert(known, t) == known
     if given is not t and promote(t, given) is not t and not kept:
         exact = (t.is_float and given.is_float) or (t.is_int and given.is_int and t is not u1)
         allowed = op in ("add", "sub", "exchange") or (exact and (t.is_float or op not in ("min", "max")))
@@ -365,7 +364,7 @@ def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
 
 def _warn_store(cx: Context, number: V.Number, target: DType, name: str, node: ast.AST) -> bool:
     """Warns where a real number, or a constant out of range, is stored to an integer buffer; whether it did."""
-    suspect = not target.is_float and (isinstance(number, V.Lit) or cx.type_of(number).is_float)
+    suspect = not target.is_float and (number.constant is not None or cx.type_of(number).is_float)
     return suspect and warn_loss(cx, "QL1903", number, target, name, node)
 
 
@@ -374,14 +373,13 @@ def warn_loss(cx: Context, code: str, value: V.Number, target: DType, name: str,
     source = cx.type_of(value)
     if source is target:
         return False
-    if isinstance(value, V.Lit):
-        kept = convert(value.value, target)
-        loss = "" if target.is_float or kept == value.value else f"cut to {kept}"
+    if (known := value.constant) is not None:
+        kept = convert(known, target)
+        loss = "" if target.is_float or kept == known else f"cut to {kept}"
     else:
         loss = loss_of(source, target)
     if loss:
-        shown = value.value if isinstance(value, V.Lit) else source
-        cx.warn(code, node, source=shown, target=target, name=name, loss=loss)
+        cx.warn(code, node, source=source if known is None else known, target=target, name=name, loss=loss)
     return bool(loss)
 
 

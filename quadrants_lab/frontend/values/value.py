@@ -64,6 +64,20 @@ class Value:
         return False
 
     @property
+    def constant(self) -> Any:
+        """The number that it is, if that is known at compile time; None otherwise."""
+        return None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a vector or matrix; () for all other values."""
+        return ()
+
+    def nth(self, k: int) -> Any:
+        """Element ``k``, row by row, of a vector or matrix; a number stands for any element."""
+        return self
+
+    @property
     def is_shared(self) -> bool:
         """Whether the value belongs to a local that all iterations of a parallel loop share."""
         return any(leaf.is_shared for leaf in self.leaves())
@@ -129,7 +143,7 @@ class Value:
     def static_key(self) -> Any:
         """A key of what is known of it at compile time. A func may call itself with another key, because qd.static can
         decide on it; with the same key the recursion would not end."""
-        return getattr(self, "shape", None)
+        return None
 
 
 class Leaf(Value):
