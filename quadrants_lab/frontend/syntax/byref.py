@@ -14,6 +14,7 @@ from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
+from quadrants_lab.frontend.values.steps import Elements
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
@@ -72,7 +73,7 @@ def _overlap(a: Place, b: Place) -> bool:
     elif a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
-        if not p.named or not q.named:
+        if isinstance(p, Elements):
             return p.meets(q)
         if p != q:
             return False
@@ -100,7 +101,7 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
     if a.steps[:-1] != b.steps[:-1] or not isinstance(a.base, Matrix):
         return None
     tests = []
-    ends = [p.steps[-1].index(a.base.shape) if p.steps else () for p in (a, b)]
+    ends = [p.steps[-1].index if p.steps else () for p in (a, b)]
     for p, q in zip(*ends, strict=False):
         if isinstance(p, Num) or isinstance(q, Num):
             ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))

@@ -81,7 +81,7 @@ def inline(
     """
     hidden, references = hidden or cx.frame.hidden, references or {}
     env = _bind(cx, node, source, args, keywords, references)
-    known = tuple(value.static_key() for value in env.values())
+    known = tuple(value.static_key for value in env.values())
     _check_recursion(cx, node, source, known, env)
     check_depth(source.depth)
     same = run_time_aliases(cx, references)

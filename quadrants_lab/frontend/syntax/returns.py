@@ -125,7 +125,7 @@ def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value
 def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
     if not isinstance(value, (Num, Lit, Matrix, Struct, Container)):
         raise cx.fail("QL1805", node, why=f"{value.describe()} is returned before the end")
-    return value.map(lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))
+    return value.map(lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
 
 
 def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:

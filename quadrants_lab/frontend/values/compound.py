@@ -6,26 +6,35 @@ All of them are immutable: a change makes another value.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from functools import partial, reduce
+from itertools import product
 from typing import Any
 
+from quadrants_lab.frontend.values.number import Num
 from quadrants_lab.frontend.values.value import Lowering, Value
 from quadrants_lab.ir.record import dataclass
 
 PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by value
 STATIC_VARIABLE = "a static loop variable"
+Cell = tuple[int | Num, ...]  # an index of a matrix, whose axes are known or computed at run time
 
 
-class _Numbers(Value):
-    """The answers of a matrix or struct, whose numbers a local holds."""
+class _Tree(Value):
+    """The answers of a value with children."""
 
     __slots__ = ()
 
-    @property
-    def is_local(self) -> bool:
-        return not self.fixed
+    def structure(self) -> Any:
+        return [type(self), list(self.labels()), *(child.structure() for child in self.children())]
+
+
+class _Numbers(_Tree):
+    """The answers of a matrix or struct, whose numbers a local holds."""
+
+    __slots__ = ()
+    is_local = property(lambda self: not self.fixed)
 
     @property
     def is_memory(self) -> bool:
@@ -42,31 +51,57 @@ class Matrix(_Numbers):
     literals. Elements that are not loaded yet occur only in results of `lvalue.locate`."""
 
     shape: tuple[int, ...] = field()
-    elements: tuple[Any, ...]
+    elements: tuple[Any, ...] = field()
     fixed: str = ""
     brackets = ("[", "]")
+    length = property(lambda self: self.shape[0])
+    static_key = property(lambda self: self.shape)
 
     def describe(self) -> str:
         rows, *columns = self.shape
         return f"a {rows} x {columns[0]} matrix" if columns else f"a vector of {rows}"
 
-    def leaves(self) -> Iterator[Any]:
-        return iter(self.elements)
+    def children(self) -> Sequence[Any]:
+        return self.elements
 
-    def map(self, fn: Callable[[Any], Any]) -> Matrix:
-        return Matrix(self.shape, tuple(map(fn, self.elements)))
+    def labels(self) -> Iterable[str]:
+        return (f"[{','.join(map(str, cell))}]" for cell in product(*map(range, self.shape)))
 
-    def leaf_names(self, name: str) -> Iterator[str]:
-        columns = self.shape[-1]
-        for k in range(len(self.elements)):
-            yield f"{name}[{k}]" if len(self.shape) == 1 else f"{name}[{k // columns},{k % columns}]"
+    def rebuilt(self, children: Iterable[Any]) -> Matrix:
+        return Matrix(self.shape, tuple(children))
 
     def structure(self) -> Any:
         return self.shape
 
-    @property
-    def length(self) -> int:
-        return self.shape[0]
+    def nth(self, k: int) -> Any:
+        return self.elements[k]
+
+    def pick(self, cx: Lowering, cells: Iterable[Cell], shape: tuple[int, ...], node: ast.expr) -> Any:
+        """The elements at these indices as a matrix of this shape; one number if ``shape`` is ()."""
+        picked = tuple(self._at(cx, cell, node) for cell in cells)
+        return Matrix(shape, picked) if shape else picked[0]
+
+    def _at(self, cx: Lowering, cell: Cell, node: ast.expr) -> Any:
+        """The element at an index: of those that it may be, the one that is selected at run time."""
+        if not any(isinstance(k, Num) for k in cell):
+            return self.elements[flat(cell, self.shape)]
+        in_place = self.is_memory
+        among = self if in_place else self.load(cx, node)
+        cx.at(node)
+        possible = list(candidates(cx, among.shape, cell))
+        numbers = [among.elements[p] for p, _ in possible]
+
+        def chosen(entry: Callable[[Any], int]) -> int:
+            result = entry(numbers[-1])
+            for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
+                result = cx.b.op("select", cond(), entry(number), result)
+            return result
+
+        if in_place:
+            at = tuple(chosen(lambda e, k=k: e.at[k]) for k in range(len(numbers[0].at)))  # type: ignore[misc]  # bound now
+            return replace(numbers[0], at=at)
+        t = cx.type_of(numbers[0])
+        return Num(chosen(lambda number: cx.to(number, t)), t)
 
     def entries(self, cx: Lowering) -> tuple[Any, ...]:
         columns = self.shape[-1]
@@ -74,23 +109,35 @@ class Matrix(_Numbers):
             return self.elements
         return tuple(Matrix((columns,), self.elements[k * columns : (k + 1) * columns]) for k in range(self.shape[0]))
 
-    def nth(self, k: int) -> Any:
-        return self.elements[k]
-
-    def static_key(self) -> Any:
-        return self.shape
-
-    def pick(self, cx: Lowering, positions: tuple[int, ...], shape: tuple[int, ...], node: ast.expr) -> Any:
-        """The elements at these positions, row by row, as a matrix; one number if ``shape`` is ()."""
-        picked = tuple(self.elements[p] for p in positions)
-        return Matrix(shape, picked) if shape else picked[0]
-
     def load(self, cx: Lowering, node: ast.expr) -> Matrix:
         loaded = tuple(e.load(cx, node).number(cx, node) for e in self.elements)
         return self if loaded == self.elements else Matrix(self.shape, loaded)
 
     def python(self, cx: Lowering) -> Any:
         return tuple(e.python(cx) for e in self.elements)
+
+
+def flat(where: Any, shape: tuple[int, ...]) -> int:
+    """The position, row by row, of an element of a vector or matrix."""
+    return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]  # type: ignore[no-any-return]  # ints
+
+
+def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
+    """The positions that the index may have, each with a function that emits the condition that it has this one."""
+    known: dict[tuple[int, int], int] = {}
+
+    def is_at(axis: int, index: Num, k: int) -> int:
+        if (axis, k) not in known:
+            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
+        return known[axis, k]
+
+    def condition(where: tuple[int, ...]) -> int:
+        places = enumerate(zip(cell, where, strict=True))
+        return reduce(partial(cx.b.op, "and"), [is_at(axis, i, k) for axis, (i, k) in places if isinstance(i, Num)])
+
+    axes = [range(n) if isinstance(k, Num) else (k,) for k, n in zip(cell, shape, strict=True)]
+    for where in product(*axes):
+        yield flat(where, shape), partial(condition, where)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,44 +148,56 @@ class Struct(_Numbers):
     members: dict[str, Value]
     fixed: str = ""
 
-    def describe(self) -> str:
-        of: Any = self.view
-        return f"a struct of {', '.join(self.members)}" if of is None else f"a view of {of.buffer.dtype}"
-
-    def leaves(self) -> Iterator[Any]:
-        return chain.from_iterable(member.leaves() for member in self.members.values())
-
-    def map(self, fn: Callable[[Any], Any]) -> Struct:
-        return Struct(self.type, {name: m.map(fn) for name, m in self.members.items()})
-
-    def leaf_names(self, name: str) -> Iterator[str]:
-        for member, inner in self.members.items():
-            yield from inner.leaf_names(f"{name}.{member}")
-
-    def structure(self) -> Any:
-        return {name: m.structure() for name, m in self.members.items()}
-
     @property
     def view(self) -> Any:
         return self.members["arr"] if getattr(self.type, "__qd_view__", False) is True else None
+
+    def describe(self) -> str:
+        of = self.view
+        return f"a struct of {', '.join(self.members)}" if of is None else f"a view of {of.buffer.dtype}"
+
+    def children(self) -> Sequence[Any]:
+        return tuple(self.members.values())
+
+    def labels(self) -> Iterable[str]:
+        return (f".{name}" for name in self.members)
+
+    def rebuilt(self, children: Iterable[Any]) -> Struct:
+        return Struct(self.type, dict(zip(self.members, children, strict=True)))
 
     def load(self, cx: Lowering, node: ast.expr) -> Struct:
         return Struct(self.type, {n: m.load(cx, node) for n, m in self.members.items()}, self.fixed)
 
 
-class _Parts(Value):
-    """The answers of a value with entries."""
+class Tuple(Value, tuple[Any, ...]):
+    """A tuple of values. It has no numbers of its own: no local carries those in it."""
 
-    __slots__ = ()
-
-    @property
-    def length(self) -> int:
-        return len(self.parts)
+    words = "a tuple"
+    brackets = ("(", ")")
+    has_items = True
+    parts = property(lambda self: self)
+    length = property(len)
+    static_key = property(lambda self: tuple(part.static_key for part in self))
 
     def structure(self) -> Any:
-        return [type(self), list(getattr(self, "members", ())), *(part.structure() for part in self.parts)]
+        return [type(self), *(part.structure() for part in self)]
+
+    def entries(self, cx: Lowering) -> tuple[Any, ...]:
+        return self
+
+    def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
+        if isinstance(index, slice):
+            return self.made(self[index], cx.depth)
+        return self[position(cx, index, shown, len(self), node)]  # type: ignore[no-any-return]
+
+    def python(self, cx: Lowering) -> Any:
+        return tuple(part.python(cx) for part in self)
 
     def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
+        return Tuple(parts)
+
+    def made(self, parts: Iterable[Value], depth: int) -> Tuple:
+        """What Python makes of entries of it, by a slice, ``+`` or ``*``, at this depth."""
         return Tuple(parts)
 
 
@@ -147,38 +206,6 @@ def position(cx: Lowering, index: Any, shown: str, count: int, node: ast.Subscri
     if not isinstance(index, int) or not -count <= index < count:
         raise cx.fail("QL1506", node, index=shown, count=count)
     return index % count
-
-
-class Tuple(_Parts, tuple[Any, ...]):
-    """A tuple of values. It has no numbers of its own: no local carries those in it."""
-
-    words = "a tuple"
-    brackets = ("(", ")")
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        return self
-
-    def entries(self, cx: Lowering) -> tuple[Any, ...]:
-        return self
-
-    def python(self, cx: Lowering) -> Any:
-        return tuple(part.python(cx) for part in self)
-
-    def static_key(self) -> Any:
-        return tuple(part.static_key() for part in self)
-
-    has_items = True
-
-    def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
-        if isinstance(index, slice):
-            return self.made(self[index], cx.depth)
-        found: Value = self[position(cx, index, shown, len(self), node)]
-        return found
-
-    def made(self, parts: Iterable[Value], depth: int) -> Tuple:
-        """What Python makes of entries of it, by a slice, ``+`` or ``*``, at this depth."""
-        return Tuple(parts)
 
 
 class View(Tuple):
@@ -196,46 +223,34 @@ class View(Tuple):
         return View(self.again)
 
 
-class Container(_Parts):
+class Container(_Tree):
     """The answers of a list or dict that the kernel makes. A change makes one of other entries with the same ``token``.
-    ``depth`` is the number of run-time conditions and loops around the place where it was made."""
+    ``copied`` is a list or dict of Python with its entries; ``keys`` are what its entries are found by."""
 
     __slots__ = ()
     kind: str
-    depth: int
-    token: object
-    fixed: str
+    is_local = True
+    copied: Any
+    keys: Any
 
     def describe(self) -> str:
         return f"a {self.kind} of {len(self.parts)}"
 
-    def leaves(self) -> Iterator[Any]:
-        return chain.from_iterable(part.leaves() for part in self.parts)
+    def children(self) -> Sequence[Any]:
+        return self.parts  # type: ignore[no-any-return]
 
-    def map(self, fn: Callable[[Any], Any]) -> Any:
-        return self.with_parts([part.map(fn) for part in self.parts])
+    def labels(self) -> Iterable[str]:
+        return (f"[{key}]" for key in self.keys)
 
-    def _keys(self) -> Iterable[Any]:
-        return range(len(self.parts))
-
-    def copied(self) -> Any:
-        """A list or dict of Python with its entries."""
-        return list(self.parts)
+    def rebuilt(self, children: Iterable[Any]) -> Any:
+        return self.with_parts(children)
 
     def place(self, key: Any) -> int:
         """The position of the entry with this index or key; LookupError or TypeError where there is none."""
         return int(range(len(self.parts))[key])
 
-    def leaf_names(self, name: str) -> Iterator[str]:
-        for key, part in zip(self._keys(), self.parts, strict=True):
-            yield from part.leaf_names(f"{name}[{key}]")
-
     def _kept(self, changed: dict[str, Any]) -> dict[str, Any]:
         return {"depth": self.depth, "token": self.token, "fixed": self.fixed, **changed}
-
-    @property
-    def is_local(self) -> bool:
-        return True
 
 
 class List(Container, Tuple):
@@ -243,6 +258,8 @@ class List(Container, Tuple):
 
     kind = "list"
     brackets = ("[", "]")
+    copied = property(list)
+    keys = property(lambda self: range(len(self)))
 
     def __new__(cls, parts: Iterable[Value], depth: int, token: object = None, fixed: str = "") -> List:
         made = super().__new__(cls, parts)
@@ -265,19 +282,13 @@ class Dict(Container):
     token: object = None
     fixed: str = ""
     kind = "dict"
+    copied = property(lambda self: dict(self.members))
+    keys = property(lambda self: self.members)
+    parts = property(lambda self: tuple(self.members.values()))
+    length = property(lambda self: len(self.members))
 
     def __post_init__(self) -> None:
         self.token = self.token or object()
-
-    @property
-    def parts(self) -> tuple[Any, ...]:
-        return tuple(self.members.values())
-
-    def _keys(self) -> Iterable[Any]:
-        return self.members
-
-    def copied(self) -> dict[Any, Value]:
-        return dict(self.members)
 
     def place(self, key: Any) -> int:
         return {k: n for n, k in enumerate(self.members)}[key]

@@ -253,7 +253,7 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Container, args:
     if spread and given:
         same = isinstance(given[0], Dict)
         given[0] = given[0].members if same else _entries(cx, given[0], node.args[0])
-    items: Any = old.copied()
+    items: Any = old.copied
     try:
         result = getattr(items, name)(*given)
     except LookupError:

@@ -15,7 +15,7 @@ from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import containers, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.sparse import node_of
-from quadrants_lab.frontend.values.steps import DynamicIndex, DynamicPart, Entry, Member, Part, Step, flat
+from quadrants_lab.frontend.values.steps import Child, Elements, Step
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
@@ -26,8 +26,9 @@ from quadrants_lab.ir.types import i32, i64
 class Local:
     """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
     lead to its entries. ``base`` is the value that the last step is taken
-    from. ``value`` is the value of the part, None after a `DynamicIndex` and, where iterations share the local, after a
-    `DynamicPart`; these are last steps."""
+    from. ``value`` is the value of the part, None after a step to one
+    number of a matrix at an index of the run time, and where iterations share the local to several; these are last
+    steps."""
 
     name: str
     whole: V.Value
@@ -77,7 +78,7 @@ def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
     """The place one step on from a matrix or struct."""
     if not isinstance(base, Local) or base.value is None:
         return step.take(cx, fetch(cx, base, node), node)  # type: ignore[no-any-return]
-    later = step.cells and (isinstance(step, DynamicIndex) or base.value.is_shared)
+    later = step.is_dynamic and (not step.shape or base.value.is_shared)
     after = None if later else step.take(cx, base.value, node)
     plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
     if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
@@ -111,7 +112,8 @@ def _matrix_part(cx: Context, base: Place, value: V.Matrix | V.Element, node: as
 def _entry(cx: Context, base: Place, value: V.Container, node: ast.Subscript) -> Place | None:
     if isinstance(node.slice, ast.Slice):
         return None
-    return _step(cx, variable(name_of(node.value), value), Entry(containers.entry_at(cx, value, node)), node)
+    at = containers.entry_at(cx, value, node)
+    return _step(cx, variable(name_of(node.value), value), Child(at, f"[{at}]"), node)
 
 
 def _viewed_element(cx: Context, base: Place, value: V.Struct, node: ast.Subscript) -> Place | None:
@@ -214,7 +216,7 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     return number
 
 
-def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex | DynamicPart:
+def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Elements:
     """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
     text = name_of(node.value)
     parts = list(_spread(cx, node, (V.Matrix,)))
@@ -228,11 +230,7 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part 
         if not axes[-1]:
             raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
     picked = tuple(len(a) for a, (_, p) in zip(axes, parts, strict=True) if isinstance(p, ast.Slice))
-    cells = tuple(product(*axes))
-    constant = [[k for k in cell if isinstance(k, int)] for cell in cells]
-    if len(constant[0]) == len(shape):
-        return Part(tuple(flat(cell, shape) for cell in constant), picked)
-    return DynamicPart(tuple(map(DynamicIndex, cells)), picked) if picked else DynamicIndex(cells[0])
+    return Elements(tuple(product(*axes)), picked)
 
 
 def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V.Value | None) -> int | V.Num:
@@ -282,7 +280,8 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
         index = element_index(cx, node.value, holder)
     elif want:
         _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
-    return V.BoundMethod(f"Field.{node.attr}", V.Tuple((mem, *index)), name_of(node))
+    at = (V.Num(k, cx.b.types[k]) for k in index)
+    return V.BoundMethod(f"Field.{node.attr}", V.Tuple((mem, *at)), name_of(node))
 
 
 def _member(cx: Context, node: ast.Attribute) -> Place:
@@ -328,7 +327,7 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
         return V.BoundMethod(f"Matrix.{name}", value.load(cx, node), name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
-        return _step(cx, base, Part(positions, (len(positions),) if len(positions) > 1 else ()), node)
+        return _step(cx, base, Elements(tuple(zip(positions)), (len(positions),) if len(positions) > 1 else ()), node)
     own = [k.partition(".")[2] for k in cx.operations if k.startswith("Matrix.")]
     cure = "check the name"
     if positions is not None:
@@ -344,7 +343,7 @@ def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[s
 def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribute) -> Place:
     name = node.attr
     if name in value.members:
-        return _step(cx, base, Member(name), node)
+        return _step(cx, base, Child(list(value.members).index(name), f".{name}"), node)
     if name == "shape" and value.view:
         return V.Tuple((value.members["size"],))
     method = getattr(value.type, "methods", {}).get(name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
-from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.values.compound import Matrix, Tuple, position
@@ -17,15 +16,12 @@ from quadrants_lab.ir.types import i32
 
 
 class _Memory(Value):
-    """The answers of a field, of numbers or of structs. ``text`` is the expression that names it in the program."""
+    """The answers of a field, of numbers or of structs. ``text`` is the expression that names it in the program, and
+    ``fields`` are the fields of which it consists, which have the same axes."""
 
     __slots__ = ()
     text: str
-
-    @property
-    def fields(self) -> tuple[Mem, ...]:
-        """The fields of which it consists, which have the same axes."""
-        raise NotImplementedError
+    fields: Any
 
     def describe(self) -> str:
         mem = self.fields[0]
@@ -50,20 +46,16 @@ class Mem(_Memory):
     offset: tuple[int, ...] = ()
     entry: tuple[int, ...] = ()
 
+    fields = property(lambda self: (self,))
+    static_key = property(lambda self: (self.buffer.name, self.entry))
+
     @property
     def ndim(self) -> int:
         """The number of indices of an element."""
         return self.buffer.ndim - len(self.element_shape)
 
-    @property
-    def fields(self) -> tuple[Mem, ...]:
-        return (self,)
-
     def structure(self) -> Any:
-        return self.buffer.name, self.entry
-
-    def static_key(self) -> Any:
-        return self.buffer.name, self.entry
+        return self.static_key
 
     def python(self, cx: Lowering) -> Any:
         if self.buffer.name in cx.bindings:
@@ -92,34 +84,21 @@ class Element(Leaf):
     index: tuple[int, ...]
     at: tuple[int, ...] = ()
     words = "an element"
+    is_memory = True
+    shape = static_key = property(lambda self: () if self.at else self.mem.element_shape)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return () if self.at else self.mem.element_shape
-
-    def static_key(self) -> Any:
-        return self.shape
-
-    @property
-    def is_memory(self) -> bool:
-        return True
-
-    def at_index(self, cx: Lowering, index: tuple[int | Num, ...], node: ast.expr) -> Element:
-        """One entry of an element of a matrix field."""
+    def pick(self, cx: Lowering, cells: Iterable[Sequence[int | Num]], shape: tuple[int, ...], node: ast.expr) -> Any:
+        """The entries at these indices as a matrix of this shape; one entry if ``shape`` is ()."""
         cx.at(node)
-        at = tuple(k.id if isinstance(k, Num) else cx.const(k, i32) for k in index)
-        return Element(self.mem, self.index, at)
-
-    def pick(self, cx: Lowering, positions: Iterable[int], shape: tuple[int, ...], node: ast.expr) -> Any:
-        """The entries at these positions, row by row, as a matrix; one entry if ``shape`` is ()."""
-        cells = [
-            self.at_index(cx, (p,) if len(self.shape) == 1 else divmod(p, self.shape[-1]), node) for p in positions
+        picked = [
+            Element(self.mem, self.index, tuple(k.id if isinstance(k, Num) else cx.const(k, i32) for k in cell))
+            for cell in cells
         ]
-        return Matrix(shape, tuple(cells)) if shape else cells[0]
+        return Matrix(shape, tuple(picked)) if shape else picked[0]
 
     def cells(self, cx: Lowering, node: ast.expr) -> Any:
         """The entries of an element of a matrix field, one by one."""
-        return self.pick(cx, range(prod(self.shape)), self.shape, node)
+        return self.pick(cx, product(*map(range, self.shape)), self.shape, node)
 
     def load(self, cx: Lowering, node: ast.expr) -> Num | Matrix:
         buffer = self.mem.buffer
@@ -140,20 +119,15 @@ class Shape(Value):
     buffer: Buffer
     count: int
     words = "a tuple"
-
-    @property
-    def length(self) -> int:
-        return self.count
+    has_items = True
+    length = property(lambda self: self.count)
 
     def entries(self, cx: Lowering) -> Tuple:
         return Tuple(cx.extent(self.buffer, k) for k in range(self.count))
-
-    has_items = True
 
     def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
         if isinstance(index, slice):
             return Tuple(self.entries(cx)[index])
         axis = position(cx, index, shown, self.count, node)
         cx.at(node)
-        extent: Value = cx.extent(self.buffer, axis)
-        return extent
+        return cx.extent(self.buffer, axis)  # type: ignore[no-any-return]

@@ -21,13 +21,10 @@ class Num(Leaf):
     type: DType
     fixed: str = ""
     is_number = True
+    is_local = property(lambda self: not self.fixed)
 
     def describe(self) -> str:
         return f"a number of dtype {self.type}"
-
-    @property
-    def is_local(self) -> bool:
-        return not self.fixed
 
     def number(self, cx: Lowering, node: ast.expr) -> Num:
         return self
@@ -45,6 +42,7 @@ class Lit(Leaf):
     dtype: DType | None = None
     member: Enum | None = None
     is_number = True
+    constant = static_key = property(lambda self: self.value)
 
     def describe(self) -> str:
         return f"the number {self.value}"
@@ -52,14 +50,7 @@ class Lit(Leaf):
     def number(self, cx: Lowering, node: ast.expr) -> Lit:
         return self
 
-    @property
-    def constant(self) -> Any:
-        return self.value
-
     def python(self, cx: Lowering) -> Any:
-        return self.value
-
-    def static_key(self) -> Any:
         return self.value
 
 
@@ -90,14 +81,7 @@ class Temp(Leaf):
     reduced: tuple[str, Span] | None = None
     iteration: frozenset[int] = frozenset()
     words = "a shared local"
-
-    @property
-    def is_local(self) -> bool:
-        return True
-
-    @property
-    def is_shared(self) -> bool:
-        return True
+    is_local = is_shared = True
 
     def number(self, cx: Lowering, node: ast.expr) -> Any:
         raise cx.fail("QL1705", node, name=self.name)

@@ -9,10 +9,11 @@ from typing import Any
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.values import containers, matrix, values as V
+from quadrants_lab.frontend.values.compound import candidates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
 from quadrants_lab.frontend.values.sparse import activate_element
-from quadrants_lab.frontend.values.steps import Entry, Step, candidates
+from quadrants_lab.frontend.values.steps import Step
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 
@@ -114,14 +115,14 @@ def _replaced(
     step, rest = steps[0], steps[1:]
 
     def changed(part: V.Value, suffix: str) -> V.Value:
-        if isinstance(step, Entry):
+        if old.token is not None:
             fits = part.structure() == new.structure() or (new.is_number and len(part.shape) > 0)
             if not rest and not fits:
                 return new
             part = part if part.token is not None else part.map(cx.num)
         return _replaced(cx, part, rest, new, node, stmt, f"{name}{suffix}")
 
-    return step.put(cx, old, node, changed)
+    return step.put(cx, old, node, changed)  # type: ignore[no-any-return]
 
 
 _OWN = "an assignment at the loop's index"
@@ -132,10 +133,10 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
-    if not isinstance(base, V.Matrix) or step is None or not step.cells:
+    if not isinstance(base, V.Matrix) or step is None or not step.is_dynamic:
         return False
     temps: Any = base.elements
-    if not temps[0].iteration <= {k.id for k in step.cells[0].at if isinstance(k, V.Num)}:
+    if not temps[0].iteration <= {k.id for k in step.cells[0] if isinstance(k, V.Num)}:
         return False
     for temp in temps:
         temp.reduced = temp.reduced or (_OWN, cx.span(stmt))
@@ -292,7 +293,7 @@ def reduce(
             old.append(_reduce(cx, op, temp, amount, node, stmt))
         return place.value.with_leaves(old)  # type: ignore[no-any-return]
     whole, last = place.base, place.steps[-1]
-    if op not in _NEUTRAL or not last.cells or not isinstance(whole, V.Matrix):
+    if op not in _NEUTRAL or not last.is_dynamic or not isinstance(whole, V.Matrix):
         raise cx.fail("QL1508", node)
     first: Any = whole.elements[0]
     t: DType = first.buffer.dtype
