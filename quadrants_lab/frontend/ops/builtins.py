@@ -13,7 +13,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, sparse, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
+from quadrants_lab.frontend.values.lvalue import Local, Place, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
 from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
@@ -172,7 +172,7 @@ def _atomic(op: str) -> Lower:
             return atomic(cx, op, place, y, node, source, call)
         if place.whole.is_shared:
             return reduce(cx, op, place, y, node, source, call)
-        old = fetch(cx, place, node)
+        old = place.held(cx, node)
         result = matrix.elementwise(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
         write_local(cx, place, result, node, source, call)
         return old
@@ -192,7 +192,7 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     """On an element of a field or array an atomic, on a local a select; returns the old value."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
     place = _target(cx, node, "qd.atomic_cas")
-    target = fetch(cx, place, node) if isinstance(place, Local) else in_memory(cx, place, node)
+    target = place.held(cx, node) if isinstance(place, Local) else in_memory(cx, place, node)
     t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
     if t is None or (isinstance(target, Element) and target.shape):
         raise cx.fail("QL1607", node, op="qd.atomic_cas")

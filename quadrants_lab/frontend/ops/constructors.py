@@ -54,10 +54,10 @@ def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> 
     if cx.type_of(at).is_float:
         raise cx.fail("QL1502", argument_node(call, 1), dtype=cx.type_of(at), k=0, text="qd.Vector.unit")
     cx.at(call)
-    if isinstance(at, Lit):
-        if at.value not in range(size):
-            raise cx.fail("QL1506", call, index=at.value, count=size)
-        made = Matrix((size,), tuple(Lit(int(k == at.value), call) for k in range(size)))
+    if (known := at.constant) is not None:
+        if known not in range(size):
+            raise cx.fail("QL1506", call, index=known, count=size)
+        made = Matrix((size,), tuple(Lit(int(k == known), call) for k in range(size)))
         return made if dt is None else matrix.cast(cx, made, cx.dtype(dt, call))
     t = cx.options.default_ip if dt is None else cx.dtype(dt, call)
     wide: Any = cx.index(at)  # every position fits the dtype

@@ -128,7 +128,7 @@ def _outer_product(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
 
 def _norm(cx: Context, call: ast.Call, a: Matrix, eps: Value | None) -> Number:
     total = _inner(cx, call, a.elements, a.elements)
-    if eps is None or (isinstance(eps, Lit) and eps.value == 0):
+    if eps is None or eps.constant == 0:
         return _root(cx, call, total)
     total = _add(cx, call, total, eps.number(cx, argument_node(call, 1)))
     return arith.emit(cx, "sqrt", _real(cx, total), total, node=call)
@@ -169,7 +169,7 @@ def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
 
     def lower(cx: Context, call: ast.Call, m: Matrix) -> Value:
         elements: Sequence[Any] = m.elements
-        if all(isinstance(e, Lit) for e in elements):
+        if all(e.constant is not None for e in elements):
             return Lit(meaning(e.value for e in elements), call)
         cx.at(call)
         return Num(reduce(partial(cx.b.op, prim), [cx.to(e, u1) for e in elements]), u1)

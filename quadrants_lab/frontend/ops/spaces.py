@@ -24,10 +24,9 @@ def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
     numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
     begin, end = (Lit(0, call), numbers[0]) if len(args) == 1 else (numbers[0], numbers[1])
     step = numbers[2] if len(args) == 3 else None
-    if isinstance(step, Lit):
-        if step.value == 0:
-            raise cx.fail("QL1703", call)
-        step = None if step.value == 1 else step
+    if step is not None and step.constant == 0:
+        raise cx.fail("QL1703", call)
+    step = None if step is not None and step.constant == 1 else step
     return Range(begin, end, step)
 
 

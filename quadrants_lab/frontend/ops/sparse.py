@@ -100,8 +100,9 @@ def _of_list(lower: Callable[..., Value]) -> Lower:
 
     def of_list(cx: Context, call: ast.Call, x: Any, *val: Value) -> Value:
         mem, *index = x
+        at = tuple(k.id for k in index)
         cell = cx.bindings[mem.fields[0].buffer.name].snode.sparse
-        return lower(cx, call, cell, tuple(k.id for k in index), mem.fields, *val, *(argument_node(call, 1) for _ in val))
+        return lower(cx, call, cell, at, mem.fields, *val, *(argument_node(call, 1) for _ in val))
 
     return of_list
 

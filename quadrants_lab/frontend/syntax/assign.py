@@ -10,7 +10,7 @@ from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate, variable
+from quadrants_lab.frontend.values.lvalue import Local, indices, locate, variable
 from quadrants_lab.frontend.values.struct import annotation, as_type
 
 # augmented assignments to elements of fields that are atomic; the others load, compute and store
@@ -70,7 +70,7 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
         sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
-    elif not inserted(cx, target, lambda base: fetch(cx, locate(cx, base), base), value):
+    elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
         U.write(cx, locate(cx, target), value, target, source, node)
 
 
@@ -87,7 +87,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             number = value if isinstance(value, (V.Matrix, V.Struct)) else value.number(cx, source)
             env[name] = number.map(lambda leaf: cx.own(leaf, source))
             U.name_values(cx, env[name], name)
-        elif isinstance(value, (V.List, V.Dict)):
+        elif value.token is not None:
             env[name] = _named(value)
         elif isinstance(value, (V.Tuple, V.Shape)) or _is_container(value):
             env[name] = value
@@ -97,7 +97,7 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
     if old.is_memory:  # a parameter by reference
         U.store(cx, old, value, target, source, node)
         return
-    if isinstance(old, (V.List, V.Dict)):
+    if old.token is not None:
         _rebind(cx, target, old, value, source, node)
         return
     if isinstance(old, V.Temp) and isinstance(value, V.Lit):
@@ -114,15 +114,13 @@ def _is_container(value: V.Value) -> bool:
     return isinstance(value, V.Obj) and isinstance(value.value, (list, tuple, dict))
 
 
-def _named(value: V.List | V.Dict) -> V.List | V.Dict:
+def _named(value: V.Value) -> Any:
     """The list as the value of a variable of its own, which it is not as that of a static loop."""
     kept = value.fixed if value.fixed == V.PASSED else ""
     return value.with_parts(value.parts, fixed=kept)
 
 
-def _rebind(
-    cx: Context, target: ast.Name, old: V.List | V.Dict, value: V.Value, source: ast.expr, node: ast.stmt
-) -> None:
+def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.expr, node: ast.stmt) -> None:
     """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
     many entries."""
     reference = target.id in cx.frame.references
@@ -140,9 +138,8 @@ def _rebind(
 def _check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
     """Raises an error unless the name is a local of this iteration."""
     U.check_not_shared(cx, old, target, target.id)
-    fixed = getattr(old, "fixed", _COMPILE_TIME)
-    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct, V.List, V.Dict)):
-        raise cx.fail("QL1303", target, name=target.id, what=fixed or _COMPILE_TIME)
+    if old.fixed or not old.is_local:
+        raise cx.fail("QL1303", target, name=target.id, what=old.fixed or _COMPILE_TIME)
 
 
 def _reassign(
@@ -189,7 +186,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     elif op in ATOMIC:
         U.atomic(cx, ATOMIC[op], place, value, target, node.value, node)
         return
-    old = fetch(cx, place, target).load(cx, target)
+    old = place.held(cx, target).load(cx, target)
     U.write(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
 
 

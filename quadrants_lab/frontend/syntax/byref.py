@@ -13,7 +13,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
+from quadrants_lab.frontend.values.lvalue import Local, Place, locate
 from quadrants_lab.frontend.values.steps import Elements
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
@@ -117,7 +117,7 @@ def refer(cx: Context, node: ast.expr, parameter: str, references: References) -
     if not isinstance(node, _PLACES):
         return cx.expr(node)
     place = locate(cx, node)
-    value = fetch(cx, place, node)
+    value = place.held(cx, node)
     if value.token is not None or (isinstance(place, Local) and not isinstance(value, (Lit, Obj))):
         if value.is_shared:
             return value.load(cx, node)

@@ -17,7 +17,7 @@ from quadrants_lab.frontend.values.arith import binop, emit, fold, tested, truth
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import read
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Tuple, Value
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import promote, u1
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -40,8 +40,8 @@ def compare(cx: Context, node: ast.Compare) -> Value:
         number, *others = values
         looks = not cx.static and len(others) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
         parts = others[0].entries(cx) if looks else None
-        if isinstance(number, (Num, Lit)) and parts is not None and all(isinstance(v, (Num, Lit)) for v in parts):
-            return _among(cx, node, number, parts)
+        if number.is_number and parts is not None and all(v.is_number for v in parts):
+            return _among(cx, node, number.number(cx, node.left), parts)
         return _static_compare(cx, node, values)
     left = cx.expr(node.left)
     if len(node.ops) == 1:
@@ -63,7 +63,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 def _are_objects(left: Value, right: Value) -> bool:
     """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
     both = (left, right)
-    return all(isinstance(v, (Obj, Lit, Dict, Tuple)) for v in both) and not all(isinstance(v, Lit) for v in both)
+    return all(isinstance(v, (Obj, Lit, Dict, Tuple)) for v in both) and not all(v.is_number for v in both)
 
 
 def _frozen(value: Any) -> Any:
@@ -84,8 +84,8 @@ def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number)
 def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Number]) -> Number:
     """``number in parts`` or ``number not in parts``."""
     equal = [_compared(cx, ast.Eq, node, number, part) for part in parts]
-    at_run_time = [v for v in equal if isinstance(v, Num)]
-    sure = any(isinstance(v, Lit) and v.value for v in equal)
+    at_run_time = [v for v in equal if v.constant is None]
+    sure = any(v.constant for v in equal)
     wanted = isinstance(node.ops[0], ast.In)
     if sure or not at_run_time:
         return Lit(sure == wanted, node)
@@ -118,7 +118,7 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
 
 def boolop(cx: Context, node: ast.BoolOp) -> Value:
     first = cx.expr(node.values[0])
-    if isinstance(first, Matrix):
+    if first.shape:
         return _elementwise(cx, node, [first, *map(cx.expr, node.values[1:])])
     given = first.number(cx, node.values[0])
     is_and = isinstance(node.op, ast.And)
@@ -171,7 +171,7 @@ def _first_deciding(
 def conditional(cx: Context, node: ast.IfExp) -> Value:
     """``a if c else b``: only the arm that is taken is evaluated; a number beside a matrix is broadcast."""
     chosen = cx.expr(node.test)
-    if isinstance(chosen, Matrix):  # element by element; both arms are evaluated
+    if chosen.shape:  # element by element; both arms are evaluated
         nodes = (node.test, node.body, node.orelse)
         call = ast.copy_location(ast.Call(node.test, list(nodes), []), node)
 
@@ -180,14 +180,15 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
 
         return matrix.elementwise(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
     test = tested(cx, chosen, node.test)
-    if isinstance(test, Lit):
-        taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
+    if test.constant is not None:
+        taken, other = (node.body, node.orelse) if test.constant else (node.orelse, node.body)
         asked = cx.static > 0 or node.test in cx.static_calls
         return cx.expr(taken) if asked else _static_choice(cx, cx.expr(taken), other, node)
     cond = truth(cx, test, node.test)
     if is_cheap(node.body) and is_cheap(node.orelse):
-        left, right = cx.expr(node.body), cx.expr(node.orelse)
-        if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
+        left: Any = cx.expr(node.body)
+        right: Any = cx.expr(node.orelse)
+        if not left.is_number or not right.is_number:
             return choose(cx, cond, lambda: left, lambda: right, node)
         t = cx.common_dtype(left, right)
         a, b = cx.to(left, t), cx.to(right, t)
@@ -200,11 +201,11 @@ def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) 
     """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
     common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
     mine = list(value.leaves())
-    if cx.speculating not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
+    if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in mine):
         return value
     theirs = speculate(cx, lambda: list(cx.expr(other).leaves()))
-    both = [leaf for leaf in (*mine, *theirs) if isinstance(leaf, (Num, Lit))]
-    if not theirs or len(both) < len(mine) + len(theirs) or all(isinstance(leaf, Lit) for leaf in both):
+    both = [*mine, *theirs]
+    if not theirs or not all(leaf.is_number for leaf in theirs) or all(leaf.constant is not None for leaf in both):
         return value
     t = cx.common_dtype(*both)
     cx.at(node)

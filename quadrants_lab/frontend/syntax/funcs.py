@@ -117,7 +117,7 @@ def _check_recursion(
             way[2:-1] = [f"... ({len(way) - 3} more)"]
         raise cx.fail("QL1603", node, name=source.name, through=f" through {', '.join(way)}" if way else "")
     if len(again) >= _MAX_RECURSION:
-        given = ", ".join(f"{name} = {v.value}" for name, v in env.items() if isinstance(v, Lit))
+        given = ", ".join(f"{name} = {v.constant}" for name, v in env.items() if v.constant is not None)
         raise cx.fail("QL1613", node, name=source.name, n=len(again), given=f"with {given}" if given else "once more")
 
 
@@ -183,7 +183,7 @@ def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
     if isinstance(value, Container if cx.frame.returns is None else Tuple):
         return value  # the numbers of a list are cast to what is declared, by `_as_declared`
     if isinstance(value, Tuple):
-        if only and any(isinstance(v, Matrix) for v in value):
+        if only and any(v.shape for v in value):
             return Tuple(_returned(cx, v, node, only) for v in value)
         value = matrix.as_matrix(cx, value, node) or value
     return value if isinstance(value, (Matrix, Struct)) else value.number(cx, node)

@@ -18,7 +18,7 @@ from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Temp
+from quadrants_lab.frontend.values.values import Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
@@ -66,8 +66,7 @@ def _for(cx: Context, node: ast.For) -> None:
 def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
     """Whether the loop changes locals of the kernel and has at most one iteration, so that it need not be parallel:
     programs write ``for _ in range(1)`` to run the loops in it in order."""
-    sizes = [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
-    if space.step is not None or len(sizes) < len(space.axes) or prod(max(0, n) for n in sizes) > 1:
+    if space.step is not None or space.sizes is None or prod(space.sizes) > 1:
         return False
     before = cx.frame.env
     return any(name in before and before[name].is_local for name in changed_locals(cx, node, node.body))
@@ -125,11 +124,11 @@ def _trip_count(cx: Context, space: Space, node: ast.For) -> int:
     (begin, end), step = space.axes[0], space.step
     assert step is not None
     cx.at(node.iter)
-    if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
-        return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
+    if space.trips is not None:
+        return cx.const(len(space.trips), space.dtype)
     op = cx.b.op
     first, last, by = (cx.to(Num(space.id(cx, x), space.dtype), i64) for x in (begin, end, step))
-    if cx.options.asserting and not isinstance(step, Lit):
+    if cx.options.asserting and step.constant is None:
         runs = op("ne", by, cx.const(0, i64))
         cx.b.add(N.Assert(cx.b.fresh(), runs, "the step of this range is 0", (), kind="division"))
     if space.dtype is i32 or space.above_zero:  # the distance fits i64
@@ -277,7 +276,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
     """Emits a range with a step: with step -1 a reversed For, else a For over the number of iterations."""
     (begin, end), step = space.axes[0], space.step
     cx.at(node.iter)
-    if isinstance(step, Lit) and step.value == -1:
+    if step is not None and step.constant == -1:
         one = cx.const(1, space.dtype)
 
         def reversed_body(index: N.Param) -> None:  # over [end, begin), because begin + 1 may not fit the dtype
@@ -300,8 +299,7 @@ def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
     """Emits a loop over several axes that a break leaves as a whole: one For over the product of the extents, counted
     in i64 where the product may not fit i32."""
     cx.at(node.iter)
-    t, known = space.dtype, [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
-    known_total = prod(max(0, n) for n in known) if len(known) == len(names) else None
+    t, known_total = space.dtype, None if space.sizes is None else prod(space.sizes)
     count = t if known_total is not None and i32.holds(known_total) else i64
     begins = [cx.b.cast(space.id(cx, b), count) for b, _ in space.axes]
     zero = cx.const(0, count)

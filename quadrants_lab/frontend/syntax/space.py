@@ -30,24 +30,36 @@ class Space:
         """The dtype of the indices: i32 if all bounds are, and if the number of trips, where it is known, fits."""
         bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
         narrow = all(i32.holds(b.value) if isinstance(b, Lit) else b.type is i32 for b in bounds)
-        if narrow and self.step is not None and all(isinstance(b, Lit) for b in bounds):
-            narrow = i32.holds(len(range(*(b.value for b in bounds if isinstance(b, Lit)))))
+        if narrow and self.trips is not None:
+            narrow = i32.holds(len(self.trips))
         return i32 if narrow else i64
+
+    @property
+    def trips(self) -> range | None:
+        """The indices of a range with a step, if they are known."""
+        ends = [b.constant for b in (*self.axes[0], self.step) if b is not None] if self.step is not None else []
+        return range(*ends) if ends and None not in ends else None
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """The number of indices of each axis, None where one is not known."""
+        known = [(b.constant, e.constant) for b, e in self.axes]
+        return None if any(None in ends for ends in known) else [max(0, e - b) for b, e in known]
 
     @property
     def count_dtype(self) -> DType:
         """The dtype of the number of trips of a range with a step: i64 if there may be 2**31 or more."""
-        (begin, end), step = self.axes[0], self.step
-        if self.dtype is i64 or (isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit)):
+        if self.dtype is i64 or self.trips is not None:
             return self.dtype
-        return i32 if self.above_zero or (isinstance(step, Lit) and abs(step.value) > 2) else i64
+        known = self.step.constant if self.step is not None else None
+        return i32 if self.above_zero or (known is not None and abs(known) > 2) else i64
 
     @property
     def above_zero(self) -> bool:
         """Whether no index of this range with a step is negative, as far as literals show."""
-        (begin, end), step = self.axes[0], self.step
-        least = begin if isinstance(step, Lit) and step.value > 0 else end
-        return isinstance(step, Lit) and isinstance(least, Lit) and least.value >= 0
+        (begin, end), step = self.axes[0], self.step.constant if self.step is not None else None
+        least = None if step is None else (begin if step > 0 else end).constant
+        return least is not None and bool(least >= 0)
 
     def id(self, cx: Context, bound: Num | Lit) -> int:
         """The id of a bound cast to the dtype of the indices."""

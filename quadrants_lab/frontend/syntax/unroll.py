@@ -55,8 +55,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     if isinstance(value, V.Grouped):
         points = [p if isinstance(p, tuple) else (p,) for p in _python(cx, value.space, node)]
         return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), V.STATIC_VARIABLE) for p in points)
-    found = None if isinstance(value, (V.Mem, V.StructMem)) else value.entries(cx)
-    if found is not None:
+    if (found := value.entries(cx)) is not None:
         return found
     try:
         known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
@@ -94,8 +93,8 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
         if value.token is not None:
             kept = V.PASSED if value.fixed == V.PASSED else V.STATIC_VARIABLE
             value = value.with_parts(value.parts, fixed=kept)
-        elif isinstance(value, (V.Lit, V.Num)):
-            value = replace(value, fixed=V.STATIC_VARIABLE)
+        elif value.is_number:
+            value = replace(value, fixed=V.STATIC_VARIABLE)  # type: ignore[type-var]  # numbers are data classes
         cx.frame.env[target.id] = value
         return
     parts = value.entries(cx)

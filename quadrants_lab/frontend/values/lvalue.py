@@ -23,7 +23,7 @@ from quadrants_lab.ir.types import i32, i64
 
 
 @dataclass(slots=True, eq=False)
-class Local:
+class Local(V.Value):
     """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
     lead to its entries. ``base`` is the value that the last step is taken
     from. ``value`` is the value of the part, None after a step to one
@@ -36,8 +36,22 @@ class Local:
     value: V.Value | None
     base: V.Value
 
+    def held(self, cx: Context, node: ast.expr) -> V.Value:
+        found: V.Value = self.steps[-1].take(cx, self.base, node) if self.value is None else self.value
+        return found
 
-Place = V.Value | Local
+    def part(self, cx: Context, step: Step, node: ast.expr) -> V.Value:
+        if self.value is None:
+            return self.held(cx, node).part(cx, step, node)
+        later = step.is_dynamic and (not step.shape or self.value.is_shared)
+        after = None if later else step.take(cx, self.value, node)
+        plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
+        if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.Container)):
+            return Local(self.name, self.whole, (*self.steps, step), after, self.value)
+        return after  # type: ignore[no-any-return]
+
+
+Place = V.Value  # that no memory was read for; a `Local` where it is a variable or a part of one
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
@@ -60,30 +74,7 @@ def variable(name: str, value: V.Value) -> Local:
 def read(cx: Context, node: ast.expr) -> V.Value:
     """The value of a subscript or attribute."""
     place = locate(cx, node)
-    return fetch(cx, place, node).load(cx, node)
-
-
-def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
-    """The value of the place, not loaded from memory."""
-    if not isinstance(place, Local):
-        return place
-    taken: V.Value = place.steps[-1].take(cx, place.base, node) if place.value is None else place.value
-    return taken
-
-
-# --- steps ------------------------------------------------------------------------------------------------------
-
-
-def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
-    """The place one step on from a matrix or struct."""
-    if not isinstance(base, Local) or base.value is None:
-        return step.take(cx, fetch(cx, base, node), node)  # type: ignore[no-any-return]
-    later = step.is_dynamic and (not step.shape or base.value.is_shared)
-    after = None if later else step.take(cx, base.value, node)
-    plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
-    if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
-        return Local(base.name, base.whole, (*base.steps, step), after, base.value)
-    return after  # type: ignore[no-any-return]
+    return place.held(cx, node).load(cx, node)
 
 
 # --- subscripts -------------------------------------------------------------------------------------------------
@@ -91,7 +82,7 @@ def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
 
 def _subscripted(cx: Context, node: ast.Subscript) -> Place:
     base = locate(cx, node.value)
-    value = fetch(cx, base, node.value)
+    value = base.held(cx, node.value)
     found = _SUBSCRIPTS[type(value)](cx, base, value, node) if type(value) in _SUBSCRIPTS else None
     if found is not None:
         return found
@@ -106,14 +97,14 @@ def _mem_element(cx: Context, base: Place, value: V.Mem, node: ast.Subscript) ->
 
 
 def _matrix_part(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Subscript) -> Place | None:
-    return _step(cx, base, _position(cx, node, value.shape), node) if value.shape else None
+    return base.part(cx, _position(cx, node, value.shape), node) if value.shape else None
 
 
 def _entry(cx: Context, base: Place, value: V.Container, node: ast.Subscript) -> Place | None:
     if isinstance(node.slice, ast.Slice):
         return None
     at = containers.entry_at(cx, value, node)
-    return _step(cx, variable(name_of(node.value), value), Child(at, f"[{at}]"), node)
+    return variable(name_of(node.value), value).part(cx, Child(at, f"[{at}]"), node)
 
 
 def _viewed_element(cx: Context, base: Place, value: V.Struct, node: ast.Subscript) -> Place | None:
@@ -236,8 +227,8 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Eleme
 def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V.Value | None) -> int | V.Num:
     """The index along axis ``k`` of a matrix."""
     number = _index(cx, node, k, text, value)
-    if isinstance(number, V.Lit):
-        known = int(number.value)
+    if number.constant is not None:
+        known = int(number.constant)
         if known < 0:
             raise cx.fail("QL1503", node, k=k, text=text, back=-known)
         if known >= extent:
@@ -266,7 +257,7 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     inner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
     if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
         return None
-    mem = fetch(cx, locate(cx, inner), inner)
+    mem = locate(cx, inner).held(cx, inner)
     if not isinstance(mem, (V.Mem, V.StructMem)):
         return None
     first = mem.fields[0]
@@ -288,7 +279,7 @@ def _member(cx: Context, node: ast.Attribute) -> Place:
     if (method := _list_method(cx, node)) is not None:
         return method
     base = locate(cx, node.value)
-    value = fetch(cx, base, node.value)
+    value = base.held(cx, node.value)
     if isinstance(value, V.Lit) and value.member is not None:
         value = V.Obj(value.member, name_of(node.value))
     found = _OWNERS[type(value)](cx, base, value, node) if type(value) in _OWNERS else None
@@ -327,7 +318,7 @@ def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: 
         return V.BoundMethod(f"Matrix.{name}", value.load(cx, node), name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
-        return _step(cx, base, Elements(tuple(zip(positions)), (len(positions),) if len(positions) > 1 else ()), node)
+        return base.part(cx, Elements(tuple(zip(positions)), (len(positions),) if len(positions) > 1 else ()), node)
     own = [k.partition(".")[2] for k in cx.operations if k.startswith("Matrix.")]
     cure = "check the name"
     if positions is not None:
@@ -343,7 +334,7 @@ def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[s
 def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribute) -> Place:
     name = node.attr
     if name in value.members:
-        return _step(cx, base, Child(list(value.members).index(name), f".{name}"), node)
+        return base.part(cx, Child(list(value.members).index(name), f".{name}"), node)
     if name == "shape" and value.view:
         return V.Tuple((value.members["size"],))
     method = getattr(value.type, "methods", {}).get(name)

@@ -173,7 +173,7 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
 
 def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
-    if not isinstance(place, Local) and place.is_memory:
+    if place.is_memory:
         return place
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, V.Tuple):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")

@@ -108,6 +108,14 @@ class Value:
         """The entry at an index that is known at compile time, or those in a slice; ``shown`` is its text."""
         raise NotImplementedError
 
+    def part(self, cx: Lowering, step: Any, node: ast.expr) -> Value:
+        """The part that a `steps.Step` leads to, not loaded; of a local, a part of the local."""
+        return step.take(cx, self, node)  # type: ignore[no-any-return]
+
+    def held(self, cx: Lowering, node: ast.expr) -> Value:
+        """The value of a place, not loaded: of a local what it holds, of all other values itself."""
+        return self
+
     def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
         """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
         return self
