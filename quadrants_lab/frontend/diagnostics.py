@@ -275,8 +275,9 @@ def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
 
 def name_of(node: ast.AST) -> str:
     """The dotted name that an expression spells, or its source."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return f"{name_of(node.value)}.{node.attr}"
+    match node:
+        case ast.Name():
+            return node.id
+        case ast.Attribute():
+            return f"{name_of(node.value)}.{node.attr}"
     return ast.unparse(node)

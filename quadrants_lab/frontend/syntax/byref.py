@@ -47,11 +47,14 @@ def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
 
 def _named(source: FunctionSource, node: ast.expr) -> Any:
     """The object that a name or an attribute stands for; for a call of one the object that is called."""
-    if isinstance(node, ast.Attribute):
-        return attribute(_named(source, node.value), node.attr)
-    if isinstance(node, ast.Call):
-        return _named(source, node.func)
-    return source.lookup(node.id) if isinstance(node, ast.Name) else None
+    match node:
+        case ast.Attribute():
+            return attribute(_named(source, node.value), node.attr)
+        case ast.Call():
+            return _named(source, node.func)
+        case ast.Name():
+            return source.lookup(node.id)
+    return None
 
 
 def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:

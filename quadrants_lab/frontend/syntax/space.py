@@ -69,24 +69,24 @@ class Space:
 
 def space_of(cx: Context, node: ast.For, value: Value) -> Space:
     """The iteration space of a loop over the value."""
-    if isinstance(value, Grouped):
-        space = space_of(cx, node, value.space)
-        once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
-        return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
-    if isinstance(value, (Mem, StructMem)):
-        cx.at(node.iter)
-        mem = value.fields[0]
-        return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
-    if isinstance(value, Obj) and getattr(value.value, "__qd_snode__", False) is True:
-        below = value.value
-        box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
-        return Space("struct_for", tuple(box), active=Active.over(below))
-    if isinstance(value, NdRange):
-        axes = tuple((_first(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
-        return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)
-    if isinstance(value, Range):
-        step = None if value.step is None else _bound(cx, value.step, node)
-        return Space("range_for", ((_first(cx, value.begin, node), _bound(cx, value.end, node)),), step)
+    match value:
+        case Grouped():
+            space = space_of(cx, node, value.space)
+            once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
+            return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
+        case Mem() | StructMem():
+            cx.at(node.iter)
+            mem = value.fields[0]
+            return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
+        case Obj() if getattr(below := value.value, "__qd_snode__", False) is True:
+            box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
+            return Space("struct_for", tuple(box), active=Active.over(below))
+        case NdRange():
+            axes = tuple((_first(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
+            return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)
+        case Range():
+            step = None if value.step is None else _bound(cx, value.step, node)
+            return Space("range_for", ((_first(cx, value.begin, node), _bound(cx, value.end, node)),), step)
     raise cx.fail("QL1701", node.iter, what=value.describe())
 
 

@@ -56,13 +56,14 @@ Place = V.Value  # that no memory was read for; a `Local` where it is a variable
 
 def locate(cx: Context, node: ast.expr) -> Place:
     """The place that the expression refers to, not loaded from memory; a value if it refers to none."""
-    if isinstance(node, ast.Subscript):
-        return _subscripted(cx, node)
-    if isinstance(node, ast.Attribute):
-        return _member(cx, node)
-    if isinstance(node, ast.Name):
-        value = cx.unread(node)
-        return variable(node.id, value) if node.id in cx.frame.env and value.is_local else value
+    match node:
+        case ast.Subscript():
+            return _subscripted(cx, node)
+        case ast.Attribute():
+            return _member(cx, node)
+        case ast.Name():
+            value = cx.unread(node)
+            return variable(node.id, value) if node.id in cx.frame.env and value.is_local else value
     return cx.expr(node)
 
 

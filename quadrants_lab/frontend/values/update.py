@@ -23,11 +23,11 @@ def paired_leaves(cx: Context, old: V.Value, new: V.Value, node: ast.expr) -> It
     QL1417 where the shapes differ."""
     if isinstance(old, V.Element) and old.shape:
         old = old.cells(cx, node)
-    if isinstance(old, V.Matrix):
+    if old.shape:
         value = matrix.number_or_matrix(cx, new, node, uncast=True)
         if value.shape not in ((), old.shape):
             raise cx.fail("QL1417", node, what=value.describe(), target=old.describe())
-        for k, leaf in enumerate(old.elements):
+        for k, leaf in enumerate(old.children()):
             yield leaf, value.nth(k)
     elif isinstance(old, V.Struct):
         if not isinstance(new, V.Struct) or list(new.members) != list(old.members):
