@@ -271,3 +271,13 @@ def warning(code: str, span: Span, **parts: object) -> Callable[[], None]:
     label = E.Label(span, row.why.format(**parts))
     text = E.render(code, row.message.format(**parts), (label,), row.help.format(**parts), kind="warning")
     return lambda: E.warn_at(text, span.file, span.line)
+
+
+def name_of(node: ast.AST) -> str:
+    """The dotted name that an expression spells, or its source."""
+    match node:
+        case ast.Name():
+            return node.id
+        case ast.Attribute():
+            return f"{name_of(node.value)}.{node.attr}"
+    return ast.unparse(node)

@@ -76,20 +76,21 @@ def _arguments(cx: Context, source: FunctionSource, specs: Sequence[Spec]) -> li
 
 def _argument(cx: Context, name: str, spec: Spec, args: list[N.Arg]) -> Value:
     """The value of the parameter, or of a member of one; its numbers are appended to ``args``."""
-    if isinstance(spec, ScalarSpec):
-        args.append(N.Arg(name, spec.dtype))
-        return ArgRef(name, spec.dtype)
-    if isinstance(spec, MatrixSpec):
-        elements = [ArgRef(f"{name}[{k}]", spec.dtype) for k in range(math.prod(spec.shape))]
-        args += [N.Arg(e.name, e.type) for e in elements]
-        return Matrix(spec.shape, tuple(elements), ArgRef.fixed)
-    if isinstance(spec, StructSpec):
-        members = {member: _argument(cx, f"{name}.{member}", inner, args) for member, inner in spec.members}
-        return Struct(spec.type, members, ArgRef.fixed)
-    if isinstance(spec, NdarraySpec):
-        ndim = spec.ndim + len(spec.element_shape)
-        buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide, element=spec.element_shape)
-        cx.buffers[name] = buffer
-        return Mem(with_adjoint(cx.buffers, buffer) if spec.grad else buffer, name, spec.element_shape)
+    match spec:
+        case ScalarSpec():
+            args.append(N.Arg(name, spec.dtype))
+            return ArgRef(name, spec.dtype)
+        case MatrixSpec():
+            elements = [ArgRef(f"{name}[{k}]", spec.dtype) for k in range(math.prod(spec.shape))]
+            args += [N.Arg(e.name, e.type) for e in elements]
+            return Matrix(spec.shape, tuple(elements), ArgRef.fixed)
+        case StructSpec():
+            members = {member: _argument(cx, f"{name}.{member}", inner, args) for member, inner in spec.members}
+            return Struct(spec.type, members, ArgRef.fixed)
+        case NdarraySpec():
+            ndim = spec.ndim + len(spec.element_shape)
+            buffer = N.Buffer(name, "ndarray", spec.dtype, ndim, None, wide=spec.wide, element=spec.element_shape)
+            cx.buffers[name] = buffer
+            return Mem(with_adjoint(cx.buffers, buffer) if spec.grad else buffer, name, spec.element_shape)
     value = cx.wrap(spec.value, name)
     return replace(value, fixed="a template argument") if isinstance(value, Lit) else value

@@ -64,12 +64,13 @@ Spec = ScalarSpec | MatrixSpec | StructSpec | NdarraySpec | TemplateSpec
 def flat_specs(specs: Iterable[Spec]) -> Iterator[Spec]:
     """The specs of scalars, arrays and templates that the specs consist of, in order."""
     for spec in specs:
-        if isinstance(spec, MatrixSpec):
-            yield from [ScalarSpec(spec.dtype)] * prod(spec.shape)
-        elif isinstance(spec, StructSpec):
-            yield from flat_specs(member for _, member in spec.members)
-        else:
-            yield spec
+        match spec:
+            case MatrixSpec():
+                yield from [ScalarSpec(spec.dtype)] * prod(spec.shape)
+            case StructSpec():
+                yield from flat_specs(member for _, member in spec.members)
+            case _:
+                yield spec
 
 
 def without_values(spec: Spec) -> Spec:

@@ -13,9 +13,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops import constructors, library, linalg, numbers, simt, spaces, sparse, static
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import is_shared
-from quadrants_lab.frontend.values.lvalue import Local, Place, fetch, locate
-from quadrants_lab.frontend.values.unpack import entries
+from quadrants_lab.frontend.values.lvalue import Local, Place, locate
 from quadrants_lab.frontend.values.update import atomic, in_memory, reduce, write_local
 from quadrants_lab.frontend.values.values import Element, Lit, Num, Number, Obj, Struct, Value
 from quadrants_lab.ir import nodes as N
@@ -63,7 +61,7 @@ def _extreme(prim: str, meaning: Callable[..., Any]) -> Lower:
     of_numbers = _primitive(prim, meaning)
 
     def lower(cx: Context, call: ast.Call, *args: Value) -> Value:
-        parts = entries(cx, args[0]) if len(args) == 1 else args
+        parts = args[0].entries(cx) if len(args) == 1 else args
         if parts == ():
             raise cx.fail("QL1604", call, text=ast.unparse(call), what=f"{prim} of nothing")
         nodes = [argument_node(call, k if len(args) > 1 else 0) for k in range(len(parts or args))]
@@ -172,9 +170,9 @@ def _atomic(op: str) -> Lower:
         place = _target(cx, node, f"qd.atomic_{op}")
         if not isinstance(place, Local):
             return atomic(cx, op, place, y, node, source, call)
-        if is_shared(place.whole):
+        if place.whole.is_shared:
             return reduce(cx, op, place, y, node, source, call)
-        old = fetch(cx, place, node)
+        old = place.held(cx, node)
         result = matrix.elementwise(cx, lambda a, b: _on_local(cx, op, a, b, call), (node, source), call, old, y)
         write_local(cx, place, result, node, source, call)
         return old
@@ -194,13 +192,13 @@ def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, de
     """On an element of a field or array an atomic, on a local a select; returns the old value."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
     place = _target(cx, node, "qd.atomic_cas")
-    target = fetch(cx, place, node) if isinstance(place, Local) else in_memory(cx, place, node)
+    target = place.held(cx, node) if isinstance(place, Local) else in_memory(cx, place, node)
     t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
     if t is None or (isinstance(target, Element) and target.shape):
         raise cx.fail("QL1607", node, op="qd.atomic_cas")
     if not t.is_int:
         raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
-    old, new = (cx.to(cx.number(v, n), t) for v, n in zip((expected, desired), sources, strict=True))
+    old, new = (cx.to(v.number(cx, n), t) for v, n in zip((expected, desired), sources, strict=True))
     cx.at(call)
     if isinstance(target, Element):
         index = (*target.index, *target.at)

@@ -8,10 +8,8 @@ from typing import Any
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand
 from quadrants_lab.frontend.values import matrix
-from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import describe
-from quadrants_lab.frontend.values.unpack import check_count
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Value
+from quadrants_lab.frontend.values.context import Context, argument_node, check_count
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Struct, Tuple, Value
 
 
 def _constructor(axes: int) -> Lower:
@@ -22,7 +20,7 @@ def _constructor(axes: int) -> Lower:
         cx.at(call)
         value = matrix.as_matrix(cx, arr, node, None if dt is None else cx.dtype(dt, call))
         if value is None:
-            raise cx.fail("QL1419", node, what=describe(arr))
+            raise cx.fail("QL1419", node, what=arr.describe())
         if axes == 1 and len(value.shape) == 2 and value.shape[1] == 1:
             value = Matrix(value.shape[:1], value.elements)
         return Matrix(value.shape, value.elements)
@@ -34,7 +32,7 @@ def _size(cx: Context, value: Value, call: ast.Call, op: str) -> int:
     """A number of rows or columns, which must be known at compile time."""
     n = cx.known(value, "QL1610", call, op=f"qd.Matrix.{op}")
     if not isinstance(n, int) or n < 1:
-        raise cx.fail("QL1430", call, op=op, want="a number of elements", what=describe(value))
+        raise cx.fail("QL1430", call, op=op, want="a number of elements", what=value.describe())
     return n
 
 
@@ -52,14 +50,14 @@ def _filled(name: str, value: int) -> Lower:
 def _unit(cx: Context, call: ast.Call, n: Value, i: Value, dt: Value | None) -> Value:
     size = _size(cx, n, call, "unit")
     check_count(cx, size, call)
-    at = cx.number(i, argument_node(call, 1))
+    at = i.number(cx, argument_node(call, 1))
     if cx.type_of(at).is_float:
         raise cx.fail("QL1502", argument_node(call, 1), dtype=cx.type_of(at), k=0, text="qd.Vector.unit")
     cx.at(call)
-    if isinstance(at, Lit):
-        if at.value not in range(size):
-            raise cx.fail("QL1506", call, index=at.value, count=size)
-        made = Matrix((size,), tuple(Lit(int(k == at.value), call) for k in range(size)))
+    if (known := at.constant) is not None:
+        if known not in range(size):
+            raise cx.fail("QL1506", call, index=known, count=size)
+        made = Matrix((size,), tuple(Lit(int(k == known), call) for k in range(size)))
         return made if dt is None else matrix.cast(cx, made, cx.dtype(dt, call))
     t = cx.options.default_ip if dt is None else cx.dtype(dt, call)
     wide: Any = cx.index(at)  # every position fits the dtype
@@ -74,10 +72,10 @@ def _identity(cx: Context, call: ast.Call, dt: Value, n: Value) -> Value:
 
 
 def _diag(cx: Context, call: ast.Call, dim: Value, val: Value) -> Value:
-    value = cx.number(val, argument_node(call, 1))
+    value = val.number(cx, argument_node(call, 1))
     cx.at(call)
     lit = isinstance(value, Lit)
-    zero = Lit(type(value.value)(0), call) if lit else Num(cx.const(0, value.type), value.type)  # type: ignore[union-attr]
+    zero = Lit(type(value.value)(0), call) if lit else Num(cx.const(0, value.type), value.type)
     return _diagonal(cx, call, _size(cx, dim, call, "diag"), value, zero)
 
 
@@ -121,7 +119,7 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("Vector", ("arr", "dt="), _constructor(1), "A vector of the numbers in a list.", home="Matrix"),
     Builtin("Matrix", ("arr", "dt="), _constructor(2), "A matrix from a list of rows, a vector from a list of numbers.",
             home="Matrix"),
-    Builtin("Matrix.get_shape", ("self",), lambda cx, call, m: tuple(Lit(k, call) for k in m.shape),
+    Builtin("Matrix.get_shape", ("self",), lambda cx, call, m: Tuple(Lit(k, call) for k in m.shape),
             "The number of rows and columns.", home="Matrix"),
     Builtin("Struct", ("*",), _struct, "Named values.", ALL, home="Struct"),
     *(replace(row, home="Matrix") for row in _CONSTRUCTORS),

@@ -11,7 +11,6 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.ops.linalg import operand, square
 from quadrants_lab.frontend.syntax import funcs
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Value
 
 
@@ -27,7 +26,7 @@ def _inlined(f: LibraryFunction) -> Lower:
             m = square(cx, f.func.name, first, node)
             if m.shape[0] not in f.sizes:
                 want = f"square matrices of {f.sizes[0]} to {f.sizes[-1]} rows"
-                raise cx.fail("QL1432", node, op=f.func.name, want=want, what=describe(m))
+                raise cx.fail("QL1432", node, op=f.func.name, want=want, what=m.describe())
         _check_vectors(cx, call, f, given)
         keywords = {name: value for name, value in given.items() if value is not None}
         return funcs.inline(cx, call, f.func.source, [], keywords, hidden=True)
@@ -45,7 +44,7 @@ def _check_vectors(cx: Context, call: ast.Call, f: LibraryFunction, given: Mappi
         assert value is not None
         v = operand(cx, f.func.name, value, node, 1)
         if want and v.shape != (want,):
-            raise cx.fail("QL1430", node, op=f.func.name, want=f"vectors of {want} elements", what=describe(v))
+            raise cx.fail("QL1430", node, op=f.func.name, want=f"vectors of {want} elements", what=v.describe())
         want = want or v.shape[0]
 
 
@@ -64,7 +63,7 @@ def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
 
 
 def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Value:
-    a, b = cx.number(value, call), cx.number(change, call)
+    a, b = value.number(cx, call), change.number(cx, call)
     t = cx.type_of(a)
     ids = cx.to(a, t), cx.to(b, t)
     cx.at(call)
@@ -72,22 +71,22 @@ def _custom_jvp(cx: Context, call: ast.Call, value: Value, change: Value) -> Val
 
 
 def _epsilon(cx: Context, call: ast.Call, x: Value) -> Value:
-    t = cx.type_of(cx.number(x, call))
+    t = cx.type_of(x.number(cx, call))
     cx.at(call)
     return Num(cx.const(float(np.finfo(t.numpy).eps), t), t)
 
 
 def _constant_like(cx: Context, call: ast.Call, value: Value, x: Value) -> Value:
     """The literal in the dtype of x, or in default_fp where x is an integer."""
-    t = cx.type_of(cx.number(x, call))
+    t = cx.type_of(x.number(cx, call))
     t = t if t.is_float else cx.options.default_fp
     cx.at(call)
-    return Num(cx.const(cx.python(value), t), t)
+    return Num(cx.const(value.python(cx), t), t)
 
 
 def _zero_like(cx: Context, call: ast.Call, m: Value) -> Value:
     a = operand(cx, "zero_like", m, call)
-    t = cx.type_of(a.elements[0])  # type: ignore[arg-type]  # it is read
+    t = cx.type_of(a.elements[0])
     cx.at(call)
     return Matrix(a.shape, (Num(cx.const(0, t), t),) * len(a.elements))
 

@@ -12,7 +12,6 @@ from typing import Any
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.lvalue import locate
 from quadrants_lab.frontend.values.update import write
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Obj, Value
@@ -24,7 +23,7 @@ def operand(cx: Context, op: str, value: Value, node: ast.expr, ndim: int = 0) -
     m = matrix.as_matrix(cx, value, node)
     if m is None or (ndim and len(m.shape) != ndim):
         want = ("a vector or matrix", "a vector", "a matrix")[ndim]
-        raise cx.fail("QL1430", node, op=op, want=want, what=describe(value if m is None else m))
+        raise cx.fail("QL1430", node, op=op, want=want, what=(value if m is None else m).describe())
     return m
 
 
@@ -32,7 +31,7 @@ def square(cx: Context, op: str, value: Value, node: ast.expr) -> Matrix:
     """``value`` as a square matrix; QL1430 if it is none."""
     m = operand(cx, op, value, node)
     if len(m.shape) != 2 or m.shape[0] != m.shape[1]:
-        raise cx.fail("QL1430", node, op=op, want="a square matrix", what=describe(m))
+        raise cx.fail("QL1430", node, op=op, want="a square matrix", what=m.describe())
     return m
 
 
@@ -40,7 +39,7 @@ def _pair(cx: Context, op: str, call: ast.Call, left: Value, right: Value, ndim:
     """Two operands, which must have the same shape."""
     a, b = operand(cx, op, left, argument_node(call, 0), ndim), operand(cx, op, right, argument_node(call, 1), ndim)
     if a.shape != b.shape:
-        raise cx.fail("QL1416", call, left=describe(a), right=describe(b))
+        raise cx.fail("QL1416", call, left=a.describe(), right=b.describe())
     return a, b
 
 
@@ -84,7 +83,7 @@ def matmul(cx: Context, node: Any, left: Value, right: Value) -> Value:
     b = operand(cx, "@", right, getattr(node, "right", node))
     inner = a.shape[-1]
     if inner != b.shape[0]:
-        raise cx.fail("QL1431", node, left=describe(a), right=describe(b))
+        raise cx.fail("QL1431", node, left=a.describe(), right=b.describe())
     rows = [a.elements[k : k + inner] for k in range(0, len(a.elements), inner)]
     width = b.shape[1] if len(b.shape) == 2 else 1
     columns = [b.elements[k::width] for k in range(width)]
@@ -109,11 +108,11 @@ def _inner_product(name: str, ndim: int) -> Lower:
 def _cross(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
     a, b = _pair(cx, "cross", call, x, y, 1)
     if a.shape not in ((2,), (3,)):
-        raise cx.fail("QL1430", call, op="cross", want="vectors of 2 or 3 elements", what=describe(a))
+        raise cx.fail("QL1430", call, op="cross", want="vectors of 2 or 3 elements", what=a.describe())
 
     def minor(i: int, j: int) -> Number:
-        first = _mul(cx, call, a.elements[i], b.elements[j])  # type: ignore[arg-type]  # they are read
-        return _sub(cx, call, first, _mul(cx, call, a.elements[j], b.elements[i]))  # type: ignore[arg-type]
+        first = _mul(cx, call, a.elements[i], b.elements[j])
+        return _sub(cx, call, first, _mul(cx, call, a.elements[j], b.elements[i]))
 
     if a.shape == (2,):
         return minor(0, 1)
@@ -123,22 +122,22 @@ def _cross(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
 def _outer_product(cx: Context, call: ast.Call, x: Value, y: Value) -> Value:
     a = operand(cx, "outer_product", x, argument_node(call, 0), 1)
     b = operand(cx, "outer_product", y, argument_node(call, 1), 1)
-    flat = [_mul(cx, call, p, q) for p in a.elements for q in b.elements]  # type: ignore[arg-type]  # they are read
+    flat = [_mul(cx, call, p, q) for p in a.elements for q in b.elements]
     return matrix.build(cx, (a.shape[0], b.shape[0]), flat)
 
 
 def _norm(cx: Context, call: ast.Call, a: Matrix, eps: Value | None) -> Number:
     total = _inner(cx, call, a.elements, a.elements)
-    if eps is None or (isinstance(eps, Lit) and eps.value == 0):
+    if eps is None or eps.constant == 0:
         return _root(cx, call, total)
-    total = _add(cx, call, total, cx.number(eps, argument_node(call, 1)))
+    total = _add(cx, call, total, eps.number(cx, argument_node(call, 1)))
     return arith.emit(cx, "sqrt", _real(cx, total), total, node=call)
 
 
 def _normalized(cx: Context, call: ast.Call, a: Matrix, eps: Value | None) -> Value:
     length = _norm(cx, call, a, None)
     if eps is not None:
-        length = _add(cx, call, length, cx.number(eps, argument_node(call, 1)))
+        length = _add(cx, call, length, eps.number(cx, argument_node(call, 1)))
     t = _real(cx, length)
     size = cx.to(length, t)
     cx.at(call)
@@ -146,7 +145,7 @@ def _normalized(cx: Context, call: ast.Call, a: Matrix, eps: Value | None) -> Va
     there = cx.b.op("ne", size, zero)
     share = cx.b.op("div", one, cx.b.op("select", there, size, one))
     scale = Num(cx.b.op("select", there, share, zero), t)
-    return matrix.build(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])  # type: ignore[arg-type]
+    return matrix.build(cx, a.shape, [_mul(cx, call, e, scale) for e in a.elements])
 
 
 def _trace(cx: Context, call: ast.Call, x: Value) -> Value:
@@ -159,7 +158,8 @@ def _extreme(name: str, meaning: Callable[..., Any]) -> Lower:
         def better(best: Any, e: Any) -> Number:
             return arith.fold(meaning, best, e, node=call) or arith.emit(cx, name, cx.type_of(e), best, e, node=call)
 
-        return reduce(better, m.elements)
+        best: Number = reduce(better, m.elements)
+        return best
 
     return _method(name, lower)
 
@@ -169,7 +169,7 @@ def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
 
     def lower(cx: Context, call: ast.Call, m: Matrix) -> Value:
         elements: Sequence[Any] = m.elements
-        if all(isinstance(e, Lit) for e in elements):
+        if all(e.constant is not None for e in elements):
             return Lit(meaning(e.value for e in elements), call)
         cx.at(call)
         return Num(reduce(partial(cx.b.op, prim), [cx.to(e, u1) for e in elements]), u1)
@@ -179,7 +179,7 @@ def _quantifier(name: str, prim: str, meaning: Callable[..., Any]) -> Lower:
 
 def _fill(cx: Context, call: ast.Call, x: Value, val: Value) -> Value:
     node, source = argument_node(call, 0), argument_node(call, 1)
-    cx.number(val, source)
+    val.number(cx, source)
     write(cx, locate(cx, node), val, node, source, call)
     return Obj(None)
 

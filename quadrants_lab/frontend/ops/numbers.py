@@ -4,8 +4,7 @@ import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import map_leaves
-from quadrants_lab.frontend.values.values import Lit, Mem, Num, Number, Obj, StructMem, Value
+from quadrants_lab.frontend.values.values import Lit, Mem, Num, Number, Obj, StructMem, Tuple, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
@@ -13,7 +12,7 @@ def _filled(number: int) -> Lower:
     """`qd.zero` and `qd.one`: a constant of the dtype of the argument."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        t = cx.type_of(cx.number(x, argument_node(call, 0)))
+        t = cx.type_of(x.number(cx, argument_node(call, 0)))
         cx.at(call)
         return Num(cx.const(number, t), t)
 
@@ -26,13 +25,13 @@ def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
         return Obj(None)
 
     def stop(value: Value) -> Number:
-        leaf = cx.number(value, argument_node(call, 0))
+        leaf: Number = value.number(cx, argument_node(call, 0))
         if isinstance(leaf, Lit) or not leaf.type.is_float:
             return leaf
         cx.at(call)
         return Num(cx.b.op("custom_jvp", leaf.id, cx.const(0, leaf.type)), leaf.type)
 
-    return map_leaves(cx.loaded(x, call), stop)  # type: ignore[no-any-return]
+    return x.load(cx, call).map(stop)  # type: ignore[no-any-return]
 
 
 # the layout of real numbers: (integer of the same width, digits after the point, bias of the exponent)
@@ -43,7 +42,7 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
     """The exponent is taken from the bits. The mantissa is x times a power of two that is made of bits, in two
     steps, because the power alone may overflow. Zeros, denormals, infinities and NaN stay, with exponent 0."""
     node = argument_node(call, 0)
-    number = cx.number(x, node)
+    number = x.number(cx, node)
     given = cx.type_of(number)
     if isinstance(number, Num) and not given.is_float:
         raise cx.fail("QL1403", node, op="frexp", dtype=given, text=ast.unparse(node))
@@ -64,7 +63,7 @@ def _frexp(cx: Context, call: ast.Call, x: Value) -> Value:
     mantissa = b.op("select", normal, scaled, value)
     exponent = b.op("select", normal, b.op("sub", biased, const(bias - 1)), const(0))
     small = Num(b.cast(mantissa, f16), f16) if given is f16 else Num(mantissa, t)
-    return small, Num(b.cast(exponent, i32), i32)
+    return Tuple((small, Num(b.cast(exponent, i32), i32)))
 
 
 ROWS: tuple[Builtin, ...] = (

@@ -69,7 +69,7 @@ def _shared_array(cx: Context, call: ast.Call, shape: Value, dtype: Value) -> Va
 
 def _shared(cx: Context, call: ast.Call, value: Value) -> Value:
     """Shared memory with the value of each thread; the size is rounded up to whole subgroups."""
-    number = cx.number(value, call)
+    number = value.number(cx, call)
     array = _array(cx, call, (-(-cx.block_threads // SUBGROUP) * SUBGROUP,), cx.type_of(number))
     thread = cx.b.add(N.Builtin(cx.b.fresh(), i32, "thread"))
     cx.b.store(array.buffer, (thread,), cx.to(number, array.buffer.dtype))
@@ -138,7 +138,7 @@ def _whole(cx: Context, call: ast.Call, block_dim: Value | None) -> None:
 
 
 def _numbers(cx: Context, call: ast.Call, values: tuple[Value, ...]) -> list[Num]:
-    return [cx.num(cx.number(v, argument_node(call, k))) for k, v in enumerate(values)]
+    return [cx.num(v.number(cx, argument_node(call, k))) for k, v in enumerate(values)]
 
 
 def _combining(fn: Any, name: str, size: Size, many: int = 1) -> Lower:

@@ -5,9 +5,17 @@ from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import describe
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Grouped, Lit, Mem, NdRange, Obj, Range, StructMem, Value
+from quadrants_lab.frontend.values.values import (
+    Grouped,
+    Lit,
+    Mem,
+    NdRange,
+    Obj,
+    Range,
+    StructMem,
+    Tuple,
+    Value,
+)
 
 
 def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -16,23 +24,22 @@ def _range(cx: Context, call: ast.Call, *args: Value) -> Value:
     numbers = [cx.argument(call, k, a) for k, a in enumerate(args)]
     begin, end = (Lit(0, call), numbers[0]) if len(args) == 1 else (numbers[0], numbers[1])
     step = numbers[2] if len(args) == 3 else None
-    if isinstance(step, Lit):
-        if step.value == 0:
-            raise cx.fail("QL1703", call)
-        step = None if step.value == 1 else step
+    if step is not None and step.constant == 0:
+        raise cx.fail("QL1703", call)
+    step = None if step is not None and step.constant == 1 else step
     return Range(begin, end, step)
 
 
 def _ndrange(cx: Context, call: ast.Call, *args: Value, axes: Value | None = None) -> Value:
     bounds: list[tuple[Value, Value]] = []
     for k, a in enumerate(args):
-        pair = entries(cx, a) if isinstance(a, (tuple, Obj)) else None
+        pair = a.entries(cx) if isinstance(a, (Tuple, Obj)) else None
         if pair is not None and len(pair) != 2:
-            raise cx.fail("QL1707", argument_node(call, k), what=describe(a))
+            raise cx.fail("QL1707", argument_node(call, k), what=a.describe())
         begin, end = pair or (Lit(0, call), a)
         ends = cx.argument(call, k, begin), cx.argument(call, k, end)
         if any(cx.type_of(number).is_float for number in ends):
-            raise cx.fail("QL1707", argument_node(call, k), what=describe(a))
+            raise cx.fail("QL1707", argument_node(call, k), what=a.describe())
         bounds.append(ends)
     order = None if axes is None else cx.known(axes, "QL1610", call.keywords[0].value, op="qd.ndrange")
     if not is_order(order, len(args)):
@@ -51,7 +58,7 @@ def is_order(axes: Any, n: int) -> bool:
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
     node = isinstance(x, Obj) and getattr(x.value, "__qd_snode__", False) is True
     if not node and not isinstance(x, (Mem, StructMem, NdRange, Range)):
-        raise cx.fail("QL1701", call, what=f"{describe(x)} with a vector of indices")
+        raise cx.fail("QL1701", call, what=f"{x.describe()} with a vector of indices")
     return Grouped(x)
 
 

@@ -8,8 +8,6 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import describe, leaves
-from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.frontend.values.update import paired_leaves, store_number
 from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, StructMem, Value
 from quadrants_lab.ir.types import i32, u1
@@ -21,7 +19,7 @@ def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = AL
     """The node that is the first argument, which must be one of these kinds."""
     node: Any = value.value if isinstance(value, Obj) else None
     if getattr(node, "__qd_snode__", False) is not True:
-        raise cx.fail("QL1711", argument_node(call, 0), what=describe(value), kinds=" or ".join(kinds))
+        raise cx.fail("QL1711", argument_node(call, 0), what=value.describe(), kinds=" or ".join(kinds))
     if node.kind not in kinds:
         raise cx.fail("QL1711", argument_node(call, 0), what=f"a {node.kind} node", kinds=" or ".join(kinds))
     return node
@@ -30,8 +28,8 @@ def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = AL
 def _indices(cx: Context, call: ast.Call, value: Value, ndim: int) -> tuple[int, ...]:
     """The ids of an index of ``ndim`` axes: a number, a vector, a list or a tuple."""
     node = argument_node(call, 1)
-    parts = value.elements if isinstance(value, Matrix) else entries(cx, value)
-    numbers = [cx.number(cx.loaded(v, node), node) for v in ((value,) if parts is None else parts)]
+    parts = value.elements if isinstance(value, Matrix) else value.entries(cx)
+    numbers = [v.load(cx, node).number(cx, node) for v in ((value,) if parts is None else parts)]
     if len(numbers) != ndim:
         what = f"takes {ndim} indices, {len(numbers)} given"
         raise cx.fail("QL1602", call, text=ast.unparse(call.func), what=what, params="node, indices")
@@ -71,9 +69,9 @@ def _append(
     cx: Context, call: ast.Call, cell: Any, at: tuple[int, ...], mems: Sequence[Any], val: Value, node: ast.expr
 ) -> Value:
     """Appends ``val`` to a list; its index in the list. A full list stays as it is."""
-    parts = [val] if len(mems) == 1 else list(leaves(val))
+    parts = [val] if len(mems) == 1 else list(val.leaves())
     if len(parts) != len(mems) or any(m.buffer.ndim != len(cell.axes) + len(m.element_shape) for m in mems):
-        raise cx.fail("QL1417", node, what=describe(val), target=f"an element of {len(mems)} fields")
+        raise cx.fail("QL1417", node, what=val.describe(), target=f"an element of {len(mems)} fields")
     cx.at(call)
     slot, place = sparse.appended(cx, cell, at)
     full = cx.b.op("lt", slot, cx.const(cell.capacity, i32))
@@ -102,8 +100,9 @@ def _of_list(lower: Callable[..., Value]) -> Lower:
 
     def of_list(cx: Context, call: ast.Call, x: Any, *val: Value) -> Value:
         mem, *index = x
+        at = tuple(k.id for k in index)
         cell = cx.bindings[mem.fields[0].buffer.name].snode.sparse
-        return lower(cx, call, cell, tuple(index), mem.fields, *val, *(argument_node(call, 1) for _ in val))
+        return lower(cx, call, cell, at, mem.fields, *val, *(argument_node(call, 1) for _ in val))
 
     return of_list
 
@@ -111,26 +110,26 @@ def _of_list(lower: Callable[..., Value]) -> Lower:
 def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
     """The node that a field or node is placed in."""
     note_unknown()
-    levels = 1 if n is None else cx.python(n)
-    found = cx.python(x.fields[0] if isinstance(x, StructMem) else x)
+    levels = 1 if n is None else n.python(cx)
+    found = (x.fields[0] if isinstance(x, StructMem) else x).python(cx)
     return Obj(found.parent(levels), ast.unparse(call))
 
 
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
     """The index times or over the ratio of the extents, axis by axis."""
     note_unknown()
-    of, to = (v.value if isinstance(v, Obj) else cx.python(v) for v in (a, b))
+    of, to = (v.value if isinstance(v, Obj) else v.python(cx) for v in (a, b))
     for k, grid in enumerate((of, to)):
         if not any(getattr(grid, mark, False) is True for mark in ("__qd_snode__", "__qd_field__")):
-            raise cx.fail("QL1711", argument_node(call, k), what=describe((a, b)[k]), kinds="any")
-    parts = index.elements if isinstance(index, Matrix) else entries(cx, index) or (index,)
+            raise cx.fail("QL1711", argument_node(call, k), what=(a, b)[k].describe(), kinds="any")
+    parts = index.elements if isinstance(index, Matrix) else index.entries(cx) or (index,)
     if len(parts) > min(len(of.shape), len(to.shape)):
         what = f"I has {len(parts)} entries, a and b have {len(of.shape)} and {len(to.shape)} axes"
         raise cx.fail("QL1602", call, text="qd.rescale_index", what=what, params="a, b, I")
     node = argument_node(call, 2)
     out = []
     for k, value in enumerate(parts):
-        number = cx.num(cx.number(cx.loaded(value, node), node))
+        number = cx.num(value.load(cx, node).number(cx, node))
         cx.at(call)
         n, m = of.shape[k], to.shape[k]
         by = cx.const(max(n // m, m // n), number.type)

@@ -1,7 +1,7 @@
 """Operations at compile time, and Python's own functions on values with entries."""
 
 import ast
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 
 from quadrants_lab.frontend.op_table import ALL, Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
@@ -9,9 +9,7 @@ from quadrants_lab.frontend.syntax.printing import lower_print
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values import arith, matrix
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, parts_of
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Obj, Shape, Value
+from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Obj, Tuple, Value
 
 
 def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
@@ -19,15 +17,15 @@ def _static(cx: Context, call: ast.Call, *args: Value) -> Value:
         if node in cx.static_calls:
             raise cx.fail("QL1614", node)
         # entries may be run-time values: loops unroll over them
-        if not isinstance(value, (Obj, Dict, tuple)):
+        if not isinstance(value, (Obj, Dict, Tuple)):
             static_truth(cx, value, node)
     cx.static_calls.add(call)
-    return args[0] if len(args) == 1 else args
+    return args[0] if len(args) == 1 else Tuple(args)
 
 
 def _static_assert(cx: Context, call: ast.Call, cond: Value, message: Value | None) -> Value:
     if not cx.known(cond, "QL1610", call, op="qd.static_assert"):
-        raise cx.fail("QL1609", call, message=f": {cx.python(message)}" if message is not None else "")
+        raise cx.fail("QL1609", call, message=f": {message.python(cx)}" if message is not None else "")
     return Obj(None)
 
 
@@ -41,28 +39,22 @@ def _static_print(cx: Context, call: ast.Call, *args: Value) -> Value:
 def _shown(cx: Context, value: Value) -> object:
     """What Python would print for the value; a description of one that only a launch has."""
     try:
-        return cx.python(value)
+        return value.python(cx)
     except TypeError:
-        return describe(value)
+        return value.describe()
 
 
 def _len(cx: Context, call: ast.Call, x: Value) -> Value:
-    if isinstance(x, (Dict, tuple)):
-        return Lit(len(parts_of(x)), call)
-    if isinstance(x, Matrix):
-        return Lit(x.shape[0], call)
-    if isinstance(x, Shape):
-        return Lit(x.count, call)
-    if isinstance(x, Obj) and isinstance(x.value, Sized):
-        return Lit(len(x.value), call)
-    raise cx.fail("QL1406", call, what=f"the length of {describe(x)}")
+    if (length := x.length) is None:
+        raise cx.fail("QL1406", call, what=f"the length of {x.describe()}")
+    return Lit(length, call)
 
 
 def _quantifier(name: str) -> Lower:
     """Python's any and all of a vector, matrix or list: the method of the matrix."""
 
     def lower(cx: Context, call: ast.Call, x: Value) -> Value:
-        value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, _entries(cx, call, x), call)
+        value = x if isinstance(x, Matrix) else matrix.as_matrix(cx, Tuple(_entries(cx, call, x)), call)
         if value is None:
             return Lit(name == "all", call)  # of an empty list
         return cx.operations[f"Matrix.{name}"].lower(cx, call, value)
@@ -80,11 +72,11 @@ def _sum(cx: Context, call: ast.Call, x: Value, start: Value | None) -> Value:
 
 def _entries(cx: Context, call: ast.Call, x: Value) -> tuple[Value, ...]:
     """The entries that Python would iterate over."""
-    parts = entries(cx, x)
+    parts = x.entries(cx)
     if parts is None and isinstance(x, Obj) and isinstance(x.value, Iterable):
         parts = tuple(cx.wrap(v, x.text) for v in x.value)
     if parts is None:
-        raise cx.fail("QL1419", call, what=describe(x))
+        raise cx.fail("QL1419", call, what=x.describe())
     return parts
 
 

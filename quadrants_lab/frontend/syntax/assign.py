@@ -5,14 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import count
-from quadrants_lab.frontend.values import leaves as L, update as U, values as V
+from quadrants_lab.frontend.diagnostics import count, name_of
+from quadrants_lab.frontend.values import update as U, values as V
 from quadrants_lab.frontend.values.arith import operate
 from quadrants_lab.frontend.values.containers import change, current, inserted, live
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import Local, fetch, indices, locate, variable
+from quadrants_lab.frontend.values.lvalue import Local, indices, locate, variable
 from quadrants_lab.frontend.values.struct import annotation, as_type
-from quadrants_lab.frontend.values.unpack import entries
 
 # augmented assignments to elements of fields that are atomic; the others load, compute and store
 ATOMIC: dict[type, str] = {ast.Add: "add", ast.Sub: "sub", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
@@ -34,7 +33,7 @@ def _accumulated(cx: Context, node: ast.Assign) -> bool:
     whether the statement was one."""
     target, value = node.targets[0], node.value
     whole = cx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
-    if whole is None or not isinstance(target, ast.Name) or not L.is_shared(whole) or len(node.targets) > 1:
+    if whole is None or not isinstance(target, ast.Name) or not whole.is_shared or len(node.targets) > 1:
         return False
     parts = value.args if isinstance(value, ast.Call) else [getattr(value, "left", None), getattr(value, "right", None)]
     own = [p for p in parts if isinstance(p, ast.Name) and p.id == target.id]
@@ -59,19 +58,19 @@ def _bind(cx: Context, target: ast.expr, value: V.Value, node: ast.stmt, source:
     if isinstance(target, ast.Name):
         set_name(cx, target, value, node, source)
     elif isinstance(target, (ast.Tuple, ast.List)):
-        parts = entries(cx, value)
+        parts = value.entries(cx)
         for t in target.elts:
             if isinstance(t, ast.Starred):
                 raise cx.unsupported(t)
         if parts is None:
-            raise cx.fail("QL1415", source, what=L.describe(value))
+            raise cx.fail("QL1415", source, what=value.describe())
         if len(parts) != len(target.elts):
             raise cx.fail("QL1412", target, got=count(len(parts), "value"), want=count(len(target.elts), "name"))
         # every value is read before any name is assigned: a, b = b, a
         sources = source.elts if isinstance(source, ast.Tuple) else [source] * len(parts)
         for t, part, s in zip(target.elts, parts, sources, strict=True):
             _bind(cx, t, part, node, s)
-    elif not inserted(cx, target, lambda base: fetch(cx, locate(cx, base), base), value):
+    elif not inserted(cx, target, lambda base: locate(cx, base).held(cx, base), value):
         U.write(cx, locate(cx, target), value, target, source, node)
 
 
@@ -85,20 +84,20 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
             env[name] = replace(value, node=source, fixed=_COMPILE_TIME) if lit else value  # type: ignore[type-var]
         elif isinstance(value, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct)) or getattr(value, "value", 0) is None:
             cx.at(node)
-            number = value if isinstance(value, (V.Matrix, V.Struct)) else cx.number(value, source)
-            env[name] = L.map_leaves(number, lambda leaf: cx.own(leaf, source))
+            number = value if isinstance(value, (V.Matrix, V.Struct)) else value.number(cx, source)
+            env[name] = number.map(lambda leaf: cx.own(leaf, source))
             U.name_values(cx, env[name], name)
-        elif isinstance(value, (V.List, V.Dict)):
+        elif value.token is not None:
             env[name] = _named(value)
-        elif isinstance(value, (tuple, V.Shape)) or _is_container(value):
+        elif isinstance(value, (V.Tuple, V.Shape)) or _is_container(value):
             env[name] = value
         else:
-            raise cx.fail("QL1413", source, what=L.describe(value), name=name)
+            raise cx.fail("QL1413", source, what=value.describe(), name=name)
         return
-    if L.stands_for_memory(old):  # a parameter by reference
+    if old.is_memory:  # a parameter by reference
         U.store(cx, old, value, target, source, node)
         return
-    if isinstance(old, (V.List, V.Dict)):
+    if old.token is not None:
         _rebind(cx, target, old, value, source, node)
         return
     if isinstance(old, V.Temp) and isinstance(value, V.Lit):
@@ -115,35 +114,32 @@ def _is_container(value: V.Value) -> bool:
     return isinstance(value, V.Obj) and isinstance(value.value, (list, tuple, dict))
 
 
-def _named(value: V.List | V.Dict) -> V.List | V.Dict:
+def _named(value: V.Value) -> Any:
     """The list as the value of a variable of its own, which it is not as that of a static loop."""
     kept = value.fixed if value.fixed == V.PASSED else ""
-    return L.with_parts(value, L.parts_of(value), fixed=kept)  # type: ignore[no-any-return]
+    return value.with_parts(value.parts, fixed=kept)
 
 
-def _rebind(
-    cx: Context, target: ast.Name, old: V.List | V.Dict, value: V.Value, source: ast.expr, node: ast.stmt
-) -> None:
+def _rebind(cx: Context, target: ast.Name, old: Any, value: Any, source: ast.expr, node: ast.stmt) -> None:
     """Gives a name that stands for a list another one: any list, but under a condition and in a loop only one with as
     many entries."""
     reference = target.id in cx.frame.references
     if reference or old.fixed == V.STATIC_VARIABLE or not isinstance(value, type(old)):
-        what = f"a {L.kind_of(old)} by reference" if reference else old.fixed or L.describe(old)
+        what = f"a {old.kind} by reference" if reference else old.fixed or old.describe()
         raise cx.fail("QL1303", target, name=target.id, what=what)
     if cx.depth == old.depth:
         cx.frame.env[target.id] = _named(value)
         return
-    if L.structure(old) != L.structure(value):
-        raise cx.fail("QL1422", target, name=target.id, kind=L.kind_of(old))
+    if old.structure() != value.structure():
+        raise cx.fail("QL1422", target, name=target.id, kind=old.kind)
     _reassign(cx, target, old, value, source, node)
 
 
 def _check_assignable(cx: Context, target: ast.Name, old: V.Value) -> None:
     """Raises an error unless the name is a local of this iteration."""
     U.check_not_shared(cx, old, target, target.id)
-    fixed = getattr(old, "fixed", _COMPILE_TIME)
-    if fixed or not isinstance(old, (V.Num, V.Matrix, V.Struct, V.List, V.Dict)):
-        raise cx.fail("QL1303", target, name=target.id, what=fixed or _COMPILE_TIME)
+    if old.fixed or not old.is_local:
+        raise cx.fail("QL1303", target, name=target.id, what=old.fixed or _COMPILE_TIME)
 
 
 def _reassign(
@@ -165,7 +161,7 @@ def annotated(cx: Context, node: ast.AnnAssign) -> None:
     """``a: qd.f32 = x``: the value is cast to the dtype or type of the annotation."""
     declared = annotation(cx, node.annotation)
     if declared is None:
-        raise cx.fail("QL1410", node.annotation, what=f"'{L.name_of(node.annotation)}'")
+        raise cx.fail("QL1410", node.annotation, what=f"'{name_of(node.annotation)}'")
     if node.value is None or not isinstance(node.target, ast.Name):
         raise cx.fail("QL1201", node, what="an annotation without a variable and a value", cure="assign a value")
     value = as_type(cx, cx.expr(node.value), declared, node.value)
@@ -178,7 +174,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     target, op = node.target, type(node.op)
     if isinstance(target, ast.Subscript) and _added_to_builder(cx, node, target):
         return
-    if isinstance(target, ast.Name) and not L.stands_for_memory(cx.frame.env.get(target.id)):
+    if isinstance(target, ast.Name) and not (target.id in cx.frame.env and cx.frame.env[target.id].is_memory):
         _augment_name(cx, node, target)
         return
     place = locate(cx, target)
@@ -190,7 +186,7 @@ def augmented(cx: Context, node: ast.AugAssign) -> None:
     elif op in ATOMIC:
         U.atomic(cx, ATOMIC[op], place, value, target, node.value, node)
         return
-    old = cx.loaded(fetch(cx, place, target), target)
+    old = place.held(cx, target).load(cx, target)
     U.write(cx, place, operate(cx, op, old, value, node, target, node.value), target, node.value, node)
 
 
@@ -216,7 +212,7 @@ _ADD = "+= of a sparse matrix"  # a name that no program can use
 def _reduced(cx: Context, node: ast.AugAssign, place: Local, value: V.Value) -> bool:
     """Lowers the statement as a reduction if the target is a local that iterations share; whether it is."""
     op = type(node.op)
-    if op not in _REDUCTIONS or not L.is_shared(place.whole):
+    if op not in _REDUCTIONS or not place.whole.is_shared:
         return False
     U.reduce(cx, _REDUCTIONS[op], place, value, node.target, node.value, node)
     return True
@@ -233,9 +229,9 @@ def _augment_name(cx: Context, node: ast.AugAssign, target: ast.Name) -> None:
         return
     if isinstance(old, V.List) and isinstance(node.op, (ast.Add, ast.Mult)):  # in place, as in Python
         if isinstance(node.op, ast.Add):
-            more = entries(cx, value)
+            more = value.entries(cx)
             if more is None:
-                raise cx.fail("QL1415", node.value, what=L.describe(value))
+                raise cx.fail("QL1415", node.value, what=value.describe())
             value = V.List(more, cx.depth)
         now = current(cx, old)  # the value may be `a.pop()`
         made: Any = operate(cx, type(node.op), now, value, node, target, node.value)

@@ -7,8 +7,7 @@ from typing import Any
 
 from quadrants_lab.frontend.values.containers import met, met_locals, outside
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.leaves import describe, leaf_names, leaves, structure, with_leaves
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.values import Container, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -29,7 +28,7 @@ def choose(cx: Context, cond: int, then: Callable[[], Value], orelse: Callable[[
     return branch(cx, cond, lambda: (then(),), lambda: (orelse(),), node)[0]
 
 
-_COMPOUND = (Matrix, Struct, List, Dict)
+_COMPOUND = (Matrix, Struct, Container)
 Run = Callable[[], "tuple[Value, ...] | None"]  # lowers an arm; returns its values, None for none
 
 
@@ -55,7 +54,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
     def joined(numbers: tuple[Any, ...], old: Any = None, name: str = "") -> Any:
         """The result for a number of each arm; ``old`` where no arm has assigned it."""
         first = numbers[0] if old is None else old
-        if (old is not None or isinstance(first, Lit)) and all(_is_one(n, first) for n in numbers):
+        if (old is not None or first.constant is not None) and all(_is_one(n, first) for n in numbers):
             return first
         t = cx.common_dtype(*numbers)
         results.append(cx.b.param(t, name))
@@ -66,19 +65,19 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
     for name in [n for n, v in before.items() if merge and any(a.env[n] is not v for a in live)]:
         old = before[name]
-        ways = zip(*(leaves(arm.env[name]) for arm in live), strict=True)
-        numbers = [joined(*way) for way in zip(ways, leaves(old), leaf_names(old, name), strict=True)]
-        cx.frame.env[name] = with_leaves(old, numbers)
+        ways = zip(*(arm.env[name].leaves() for arm in live), strict=True)
+        numbers = [joined(*way) for way in zip(ways, old.leaves(), old.leaf_names(name), strict=True)]
+        cx.frame.env[name] = old.with_leaves(numbers)
     if merge:
         met_locals(cx, [arm.env for arm in live])
     values: list[Value] = []
     for k in range(len(live[0].values) if live else 0):
         ends = (arm.values[k] for arm in live)  # only these can be chosen at run time: numbers, matrices, structs
-        given: list[Value] = [v if isinstance(v, _COMPOUND) else cx.number(v, node) for v in ends]
+        given: list[Value] = [v if isinstance(v, _COMPOUND) else v.number(cx, node) for v in ends]
         if isinstance(node, ast.IfExp):
             given = _broadcast(given)
         _check_same_shape(cx, given, node)
-        chosen = with_leaves(given[0], [joined(way) for way in zip(*map(leaves, given), strict=True)])
+        chosen = given[0].with_leaves([joined(way) for way in zip(*(v.leaves() for v in given), strict=True)])
         values.append(outside(cx, met(cx, chosen, given)))
     for arm, out in zip(live, yields, strict=True):
         with cx.b.block(arm.stmts):
@@ -91,13 +90,13 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
 def _is_one(a: Any, b: Any) -> bool:
     """Whether two numbers are one constant or one value of the IR."""
-    return a is b or (isinstance(a, Num) and isinstance(b, Num) and a.id == b.id)
+    return a is b or (a.constant is None and b.constant is None and a.id == b.id)
 
 
 def _broadcast(values: list[Value]) -> list[Value]:
     """The values, with numbers beside a matrix broadcast to its shape."""
-    shapes = [v.shape for v in values if isinstance(v, Matrix)]
-    return [Matrix(shapes[0], (v,) * prod(shapes[0])) if shapes and isinstance(v, (Num, Lit)) else v for v in values]
+    shapes = [v.shape for v in values if v.shape]
+    return [Matrix(shapes[0], (v,) * prod(shapes[0])) if shapes and v.is_number else v for v in values]
 
 
 def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
@@ -105,12 +104,10 @@ def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
     first = values[0]
     for v in values[1:]:
         same = type(v) is type(first) or not any(isinstance(a, _COMPOUND) for a in (v, first))
-        if isinstance(v, Matrix) and isinstance(first, Matrix):
-            same = v.shape == first.shape
-        if isinstance(v, (List, Dict)):
-            same = structure(v) == structure(first)
-        if not same or list(leaf_names(v, "")) != list(leaf_names(first, "")):
-            raise cx.fail("QL1416", node, left=describe(first), right=describe(v))
+        if v.shape or v.token is not None:
+            same = v.structure() == first.structure()
+        if not same or list(v.leaf_names("")) != list(first.leaf_names("")):
+            raise cx.fail("QL1416", node, left=first.describe(), right=v.describe())
 
 
 def _arm(cx: Context, before: Env, run: Run) -> Arm:
@@ -125,7 +122,7 @@ def emit_exit(cx: Context, kind: type[N.Break] | type[N.Continue]) -> None:
     """Ends the block with a Break or Continue of the innermost run-time loop, which carries the current values."""
     loop = cx.frame.loop and cx.frame.loop.run_time
     assert loop is not None
-    ids = tuple(leaf.id for name in loop.names for leaf in leaves(cx.frame.env[name]))
+    ids = tuple(leaf.id for name in loop.names for leaf in cx.frame.env[name].leaves())
     cx.b.add(kind(cx.b.fresh(), ids))
     loop.exits.append((kind is N.Break, dict(cx.frame.env)))
     cx.exited = True

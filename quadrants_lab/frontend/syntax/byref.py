@@ -10,20 +10,12 @@ from functools import partial, reduce
 from itertools import combinations
 from typing import Any
 
+from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import is_shared, name_of, stands_for_memory
-from quadrants_lab.frontend.values.lvalue import (
-    DynamicIndex,
-    DynamicPart,
-    Local,
-    Part,
-    Place,
-    Step,
-    fetch,
-    locate,
-)
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Obj, Value
+from quadrants_lab.frontend.values.lvalue import Local, Place, locate
+from quadrants_lab.frontend.values.steps import Elements
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Obj, Value
 from quadrants_lab.ir.deep_recursion import syntax_tree
 from quadrants_lab.ir.types import i64
 
@@ -55,11 +47,14 @@ def _is_template(source: FunctionSource, parameter: ast.arg) -> bool:
 
 def _named(source: FunctionSource, node: ast.expr) -> Any:
     """The object that a name or an attribute stands for; for a call of one the object that is called."""
-    if isinstance(node, ast.Attribute):
-        return attribute(_named(source, node.value), node.attr)
-    if isinstance(node, ast.Call):
-        return _named(source, node.func)
-    return source.lookup(node.id) if isinstance(node, ast.Name) else None
+    match node:
+        case ast.Attribute():
+            return attribute(_named(source, node.value), node.attr)
+        case ast.Call():
+            return _named(source, node.func)
+        case ast.Name():
+            return source.lookup(node.id)
+    return None
 
 
 def check_no_alias(cx: Context, name: str, references: References, aliases: Iterable[str], func: str) -> None:
@@ -75,19 +70,14 @@ def _overlap(a: Place, b: Place) -> bool:
     """Whether two places may have a number in common."""
     if not isinstance(a, Local) or not isinstance(b, Local):
         return False
-    if isinstance(a.whole, (List, Dict)) and isinstance(b.whole, (List, Dict)):
+    if a.whole.token is not None and b.whole.token is not None:
         if a.whole.token is not b.whole.token:  # one may be in the other
             return a.name.partition("[")[0] == b.name.partition("[")[0]
     elif a.name != b.name:
         return False
     for p, q in zip(a.steps, b.steps, strict=False):
-        if isinstance(p, DynamicIndex) and isinstance(q, DynamicIndex):
-            axes = zip(p.index, q.index, strict=True)
-            return all(isinstance(k, Num) or isinstance(n, Num) or k == n for k, n in axes)
-        if isinstance(p, (DynamicIndex, DynamicPart)) or isinstance(q, (DynamicIndex, DynamicPart)):
-            return True
-        if isinstance(p, Part) and isinstance(q, Part):
-            return not {*p.positions}.isdisjoint(q.positions)
+        if isinstance(p, Elements):
+            return p.meets(q)
         if p != q:
             return False
     return True
@@ -114,7 +104,8 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
     if a.steps[:-1] != b.steps[:-1] or not isinstance(a.base, Matrix):
         return None
     tests = []
-    for p, q in zip(_index(a.steps, a.base.shape), _index(b.steps, a.base.shape), strict=False):
+    ends = [p.steps[-1].index if p.steps else () for p in (a, b)]
+    for p, q in zip(*ends, strict=False):
         if isinstance(p, Num) or isinstance(q, Num):
             ids = (cx.to(k, i64) if isinstance(k, Num) else cx.const(k, i64) for k in (p, q))
             tests.append(cx.b.op("eq", *ids))
@@ -123,27 +114,17 @@ def _same_place(cx: Context, a: Place, b: Place) -> int | None:
     return reduce(partial(cx.b.op, "and"), tests) if tests else None
 
 
-def _index(steps: tuple[Step, ...], shape: tuple[int, ...]) -> tuple[int | Num, ...]:
-    """The index of the number of a matrix that the last step leads to; () if it leads to several numbers."""
-    last = steps[-1] if steps else None
-    if isinstance(last, DynamicIndex):
-        return last.index
-    if not isinstance(last, Part) or last.shape:
-        return ()
-    return last.positions if len(shape) == 1 else divmod(last.positions[0], shape[1])
-
-
 def refer(cx: Context, node: ast.expr, parameter: str, references: References) -> Value:
     """The value of an argument for a template parameter. A local of the caller is put into ``references``, to be
     written back; an element of a field or ndarray stands for itself."""
     if not isinstance(node, _PLACES):
         return cx.expr(node)
     place = locate(cx, node)
-    value = fetch(cx, place, node)
-    if isinstance(value, (List, Dict)) or (isinstance(place, Local) and not isinstance(value, (Lit, Obj))):
-        if is_shared(value):
-            return cx.loaded(value, node)
+    value = place.held(cx, node)
+    if value.token is not None or (isinstance(place, Local) and not isinstance(value, (Lit, Obj))):
+        if value.is_shared:
+            return value.load(cx, node)
         references[parameter] = (place, node)
-    elif stands_for_memory(value):
+    elif value.is_memory:
         return value
-    return cx.loaded(value, node)
+    return value.load(cx, node)

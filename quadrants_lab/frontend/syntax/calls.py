@@ -7,6 +7,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.fingerprint import is_pure
 from quadrants_lab.frontend.op_table import ALL, PYTHON, Builtin
 from quadrants_lab.frontend.source import FunctionSource, note_unknown
@@ -17,9 +18,7 @@ from quadrants_lab.frontend.values import matrix, values as V
 from quadrants_lab.frontend.values.arith import construct
 from quadrants_lab.frontend.values.containers import call_method, live
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.leaves import describe, name_of
 from quadrants_lab.frontend.values.struct import bound, instance
-from quadrants_lab.frontend.values.unpack import entries
 from quadrants_lab.ir.types import DType, from_numpy
 
 Keywords = dict[str, V.Value]
@@ -32,7 +31,7 @@ def call(cx: Context, node: ast.Call) -> V.Value:
     if isinstance(target, V.BoundMethod):
         return _method(cx, node, target, procedure)
     if not isinstance(target, V.Obj):
-        raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {describe(target)}")
+        raise cx.fail("QL1604", node, text=name_of(node.func), what=f"it is {target.describe()}")
     fn = target.raw
     name = getattr(fn, "__qd_op__", None) or (PYTHON.get(fn) if isinstance(fn, (type, BuiltinFunctionType)) else None)
     if isinstance(name, str):
@@ -69,7 +68,7 @@ def call(cx: Context, node: ast.Call) -> V.Value:
 def _method(cx: Context, node: ast.Call, target: V.BoundMethod, procedure: bool) -> V.Value:
     """A call of a method: an operation or func whose first argument is the value that it is called on."""
     assert isinstance(node.func, ast.Attribute)
-    if isinstance(target.self, (V.List, V.Dict)):
+    if isinstance(target.self, V.Container):
         args, keywords = _arguments(cx, node, lambda place, a: cx.expr(a), node.args)
         if keywords:
             raise cx.fail("QL1604", node, text=target.text, what="it takes no keywords")
@@ -87,7 +86,7 @@ def _self_of_class(cx: Context, node: ast.expr) -> V.Matrix:
     value = cx.expr(node)
     found = matrix.as_matrix(cx, value, node)
     if found is None:
-        raise cx.fail("QL1419", node, what=describe(value))
+        raise cx.fail("QL1419", node, what=value.describe())
     return found
 
 
@@ -154,7 +153,7 @@ def _lowered(cx: Context, node: ast.Call, row: Builtin, args: Sequence[Any]) -> 
     """The operation on its arguments, element by element if that is its meaning on matrices."""
     if not row.elementwise or not any(isinstance(a, V.Matrix) for a in args):
         return row.lower(cx, node, *args)
-    spread = [k for k, a in enumerate(args) if isinstance(a, (V.Num, V.Lit, V.Matrix, tuple))]
+    spread = [k for k, a in enumerate(args) if isinstance(a, (V.Num, V.Lit, V.Matrix, V.Tuple))]
     nodes = [argument_node(node, k) for k in spread]
 
     def one(*numbers: V.Value) -> V.Value:
@@ -173,7 +172,7 @@ def _python(
     it turns out to access a field, which it would do only once, it is inlined."""
     text = name_of(node.func)
     if not callable(fn):
-        raise cx.fail("QL1604", node, text=text, what=f"it is {describe(V.Obj(fn, text))}")
+        raise cx.fail("QL1604", node, text=text, what=f"it is {V.Obj(fn, text).describe()}")
     if getattr(fn, "__qd_kernel__", False) is True:
         raise cx.fail("QL1618", node, text=text)
     values = (*args, *keywords.values())
@@ -204,9 +203,9 @@ def _python(
         first = cx.known([*args, *keywords.values()][1], "QL1508", node)
         structural, args, keywords = partial(STRUCTURAL[fn], first=first), args[:1], {}
     structural = None if keywords else structural
-    if structural is not None and all(entries(cx, a) is not None for a in args):
-        made = V.View(lambda: structural(*(entries(cx, live(cx, a)) for a in args)))
-        return tuple(made) if fn is tuple else made
+    if structural is not None and all(a.entries(cx) is not None for a in args):
+        made = V.View(lambda: structural(*(live(cx, a).entries(cx) for a in args)))
+        return V.Tuple(made) if fn is tuple else made
     if cx.static or known:
         before = len(cx.messages)
         try:
@@ -236,9 +235,9 @@ def _at_compile_time(
     numbers = not keywords and all(isinstance(a, V.Lit) for a in args)
     if not cx.static and not (numbers and (getattr(fn, "__module__", "") == "math" or fn is round)):
         cx.warn("QL1904", node, text=text)
-    given = {k: cx.python(v) for k, v in keywords.items()}
+    given = {k: v.python(cx) for k, v in keywords.items()}
     try:
-        result = plain.without_fields(cx, lambda: fn(*map(cx.python, args), **given))
+        result = plain.without_fields(cx, lambda: fn(*(a.python(cx) for a in args), **given))
     except TypeError as e:
         if any(isinstance(a, V.Num) for a in args):
             raise cx.fail("QL1606", node, text=ast.unparse(node)) from None
@@ -250,7 +249,7 @@ def _at_compile_time(
 
 def _is_known(cx: Context, value: V.Value) -> bool:
     try:
-        cx.python(value)
+        value.python(cx)
     except TypeError:
         return False
     return True

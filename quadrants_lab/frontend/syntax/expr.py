@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any
 
+from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.syntax.branch import choose
 from quadrants_lab.frontend.syntax.changed import speculate
 from quadrants_lab.frontend.syntax.printing import text_parts
@@ -15,10 +16,8 @@ from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import binop, emit, fold, tested, truth, unary
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe, leaves, map_leaves, name_of
 from quadrants_lab.frontend.values.lvalue import read
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.values import Dict, List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import promote, u1
 
 COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -40,9 +39,9 @@ def compare(cx: Context, node: ast.Compare) -> Value:
         values = [cx.expr(n) for n in (node.left, *node.comparators)]
         number, *others = values
         looks = not cx.static and len(others) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn))
-        parts = entries(cx, others[0]) if looks else None
-        if isinstance(number, (Num, Lit)) and parts is not None and all(isinstance(v, (Num, Lit)) for v in parts):
-            return _among(cx, node, number, parts)
+        parts = others[0].entries(cx) if looks else None
+        if number.is_number and parts is not None and all(v.is_number for v in parts):
+            return _among(cx, node, number.number(cx, node.left), parts)
         return _static_compare(cx, node, values)
     left = cx.expr(node.left)
     if len(node.ops) == 1:
@@ -52,7 +51,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
         nodes = (node.left, node.comparators[0])
         one = partial(_compared, cx, type(node.ops[0]), node)
         return matrix.elementwise(cx, one, nodes, node, left, right)
-    operands = [cx.number(left, node.left)]
+    operands = [left.number(cx, node.left)]
 
     def compared(k: int) -> Number:
         operands.append(cx.scalar(node.comparators[k]))
@@ -64,7 +63,7 @@ def compare(cx: Context, node: ast.Compare) -> Value:
 def _are_objects(left: Value, right: Value) -> bool:
     """Whether Python compares the two as wholes: lists, text and other constants, not elements of vectors."""
     both = (left, right)
-    return all(isinstance(v, (Obj, Lit, Dict, tuple)) for v in both) and not all(isinstance(v, Lit) for v in both)
+    return all(isinstance(v, (Obj, Lit, Dict, Tuple)) for v in both) and not all(v.is_number for v in both)
 
 
 def _frozen(value: Any) -> Any:
@@ -85,8 +84,8 @@ def _compared(cx: Context, op: type, node: ast.AST, left: Number, right: Number)
 def _among(cx: Context, node: ast.Compare, number: Number, parts: Sequence[Number]) -> Number:
     """``number in parts`` or ``number not in parts``."""
     equal = [_compared(cx, ast.Eq, node, number, part) for part in parts]
-    at_run_time = [v for v in equal if isinstance(v, Num)]
-    sure = any(isinstance(v, Lit) and v.value for v in equal)
+    at_run_time = [v for v in equal if v.constant is None]
+    sure = any(v.constant for v in equal)
     wanted = isinstance(node.ops[0], ast.In)
     if sure or not at_run_time:
         return Lit(sure == wanted, node)
@@ -100,7 +99,7 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
     try:
         keys_only = all(isinstance(o, (ast.In, ast.NotIn)) for o in node.ops)
         values = [cx.wrap(tuple(v.members), "") if keys_only and isinstance(v, Dict) else v for v in values]
-        known = [cx.python(v) if identity else _frozen(cx.python(v)) for v in values]
+        known = [v.python(cx) if identity else _frozen(v.python(cx)) for v in values]
     except TypeError:
         # an array argument has no Python object at compile time, but it is not None
         none = any(isinstance(v, Obj) and v.value is None for v in values)
@@ -119,9 +118,9 @@ def _static_compare(cx: Context, node: ast.Compare, values: list[Value]) -> Lit:
 
 def boolop(cx: Context, node: ast.BoolOp) -> Value:
     first = cx.expr(node.values[0])
-    if isinstance(first, Matrix):
+    if first.shape:
         return _elementwise(cx, node, [first, *map(cx.expr, node.values[1:])])
-    given = cx.number(first, node.values[0])
+    given = first.number(cx, node.values[0])
     is_and = isinstance(node.op, ast.And)
     return _first_deciding(cx, node, is_and, lambda k: cx.scalar(node.values[k]) if k else given, node.values)
 
@@ -172,7 +171,7 @@ def _first_deciding(
 def conditional(cx: Context, node: ast.IfExp) -> Value:
     """``a if c else b``: only the arm that is taken is evaluated; a number beside a matrix is broadcast."""
     chosen = cx.expr(node.test)
-    if isinstance(chosen, Matrix):  # element by element; both arms are evaluated
+    if chosen.shape:  # element by element; both arms are evaluated
         nodes = (node.test, node.body, node.orelse)
         call = ast.copy_location(ast.Call(node.test, list(nodes), []), node)
 
@@ -181,14 +180,15 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
 
         return matrix.elementwise(cx, one, nodes, node, chosen, cx.expr(node.body), cx.expr(node.orelse))
     test = tested(cx, chosen, node.test)
-    if isinstance(test, Lit):
-        taken, other = (node.body, node.orelse) if test.value else (node.orelse, node.body)
+    if test.constant is not None:
+        taken, other = (node.body, node.orelse) if test.constant else (node.orelse, node.body)
         asked = cx.static > 0 or node.test in cx.static_calls
         return cx.expr(taken) if asked else _static_choice(cx, cx.expr(taken), other, node)
     cond = truth(cx, test, node.test)
     if is_cheap(node.body) and is_cheap(node.orelse):
-        left, right = cx.expr(node.body), cx.expr(node.orelse)
-        if not isinstance(left, (Num, Lit)) or not isinstance(right, (Num, Lit)):
+        left: Any = cx.expr(node.body)
+        right: Any = cx.expr(node.orelse)
+        if not left.is_number or not right.is_number:
             return choose(cx, cond, lambda: left, lambda: right, node)
         t = cx.common_dtype(left, right)
         a, b = cx.to(left, t), cx.to(right, t)
@@ -200,16 +200,16 @@ def conditional(cx: Context, node: ast.IfExp) -> Value:
 def _static_choice(cx: Context, value: Value, other: ast.expr, node: ast.IfExp) -> Value:
     """The value of the arm that a compile-time condition takes, cast to the dtype that it would have at run time: the
     common one of both arms. It stays as it is if the other arm is an error, or if both arms are literals."""
-    mine = list(leaves(value))
-    if cx.speculating not in (None, cx.frame) or not all(isinstance(leaf, (Num, Lit)) for leaf in mine):
+    mine = list(value.leaves())
+    if cx.speculating not in (None, cx.frame) or not all(leaf.is_number for leaf in mine):
         return value
-    theirs = speculate(cx, lambda: list(leaves(cx.expr(other))))
-    both = [leaf for leaf in (*mine, *theirs) if isinstance(leaf, (Num, Lit))]
-    if not theirs or len(both) < len(mine) + len(theirs) or all(isinstance(leaf, Lit) for leaf in both):
+    theirs = speculate(cx, lambda: list(cx.expr(other).leaves()))
+    both = [*mine, *theirs]
+    if not theirs or not all(leaf.is_number for leaf in theirs) or all(leaf.constant is not None for leaf in both):
         return value
     t = cx.common_dtype(*both)
     cx.at(node)
-    met: Value = map_leaves(value, lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
+    met: Value = value.map(lambda leaf: leaf if cx.type_of(leaf) is t else cx.num(leaf, t))
     return met
 
 
@@ -229,7 +229,7 @@ def _dict(cx: Context, node: ast.Dict) -> Value:
         if key is None:  # **other
             other = cx.expr(value)
             if not isinstance(other, Dict):
-                raise cx.fail("QL1415", value, what=describe(other))
+                raise cx.fail("QL1415", value, what=other.describe())
             members.update(other.members)
         else:
             members[cx.known(cx.expr(key), "QL1508", key)] = cx.expr(value)
@@ -239,7 +239,7 @@ def _dict(cx: Context, node: ast.Dict) -> Value:
 EXPRS: dict[type, Callable[..., Value]] = {
     ast.Constant: lambda cx, n: Lit(n.value, n) if type(n.value) in (bool, int, float) else Obj(n.value),
     ast.Name: Context.name,
-    ast.Tuple: lambda cx, node: live(cx, tuple(map(cx.expr, node.elts))),
+    ast.Tuple: lambda cx, node: live(cx, Tuple(map(cx.expr, node.elts))),
     ast.List: lambda cx, node: live(cx, List(map(cx.expr, node.elts), cx.depth)),
     ast.Dict: _dict,
     ast.JoinedStr: _format_string,

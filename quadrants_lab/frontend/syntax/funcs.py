@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from quadrants_lab.frontend.diagnostics import count, error
+from quadrants_lab.frontend.diagnostics import count, error, name_of
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.frontend.syntax.branch import branch
 from quadrants_lab.frontend.syntax.byref import References, check_no_alias, run_time_aliases, templates
@@ -17,10 +17,9 @@ from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
-from quadrants_lab.frontend.values.leaves import describe, map_leaves, name_of
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Mem, Num, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Container, Dict, Lit, Matrix, Num, Obj, Struct, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -82,7 +81,7 @@ def inline(
     """
     hidden, references = hidden or cx.frame.hidden, references or {}
     env = _bind(cx, node, source, args, keywords, references)
-    known = tuple(map(_static_key, env.values()))
+    known = tuple(value.static_key for value in env.values())
     _check_recursion(cx, node, source, known, env)
     check_depth(source.depth)
     same = run_time_aliases(cx, references)
@@ -94,7 +93,7 @@ def inline(
     inlining = [*cx.inlining, (source, known)]
     with cx.setting(frame=frame, top=procedure, static=0, serialize=False, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
-        values: tuple[Value, ...] = handed_out(_run(cx, body) or (), [*args, *keywords.values()])
+        values: tuple[Value, ...] = handed_out(Tuple(_run(cx, body) or ()), [*args, *keywords.values()])
         values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]
         if frame.returns is not None and not values:
             raise cx.fail("QL1803", source.node.returns, name=source.name)
@@ -104,7 +103,7 @@ def inline(
             write_back(cx, place, before, after, at, node)
     if len(values) == 1:
         return values[0]
-    return tuple(values) if values else Obj(None, source.name)
+    return Tuple(values) if values else Obj(None, source.name)
 
 
 def _check_recursion(
@@ -118,22 +117,8 @@ def _check_recursion(
             way[2:-1] = [f"... ({len(way) - 3} more)"]
         raise cx.fail("QL1603", node, name=source.name, through=f" through {', '.join(way)}" if way else "")
     if len(again) >= _MAX_RECURSION:
-        given = ", ".join(f"{name} = {v.value}" for name, v in env.items() if isinstance(v, Lit))
+        given = ", ".join(f"{name} = {v.constant}" for name, v in env.items() if v.constant is not None)
         raise cx.fail("QL1613", node, name=source.name, n=len(again), given=f"with {given}" if given else "once more")
-
-
-def _static_key(value: Value) -> Any:
-    """A key of the compile-time part of an argument. A func may call itself with another key, because qd.static can
-    decide on it; with the same key the recursion would not end."""
-    if isinstance(value, Lit):
-        return value.value
-    if isinstance(value, Obj):
-        return id(value.raw)
-    if isinstance(value, Mem):
-        return value.buffer.name, value.entry
-    if isinstance(value, tuple):
-        return tuple(map(_static_key, value))
-    return getattr(value, "shape", None)
 
 
 def _bind(
@@ -171,9 +156,9 @@ def _parameter(
         if declared is not None:
             value = as_type(cx, value, declared, node)
     cx.at(node)
-    if isinstance(value, (Dict, tuple)):
+    if isinstance(value, (Dict, Tuple)):
         return value if reference else passed(value)
-    return map_leaves(value, lambda leaf: cx.own(leaf, node))  # type: ignore[no-any-return]
+    return value.map(lambda leaf: cx.own(leaf, node))  # type: ignore[no-any-return]
 
 
 def return_values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
@@ -186,22 +171,22 @@ def _values(cx: Context, node: ast.Return) -> tuple[Value, ...]:
     if node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None):
         return ()
     value = cx.expr(node.value)
-    if isinstance(value, tuple) and (not isinstance(value, List) or len(cx.frame.returns or ()) > 1):
+    if isinstance(value, Tuple) and (value.token is None or len(cx.frame.returns or ()) > 1):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(value)
         return tuple(_returned(cx, v, n, only) for v, n in zip(value, parts, strict=True))
     if isinstance(value, Obj):
-        raise cx.fail("QL1406", node.value, what=describe(value))
+        raise cx.fail("QL1406", node.value, what=value.describe())
     return (_returned(cx, value, node.value, only and cx.frame.returns is None),)
 
 
 def _returned(cx: Context, value: Value, node: ast.expr, only: bool) -> Value:
-    if isinstance(value, (List, Dict) if cx.frame.returns is None else tuple):
+    if isinstance(value, Container if cx.frame.returns is None else Tuple):
         return value  # the numbers of a list are cast to what is declared, by `_as_declared`
-    if isinstance(value, tuple):
-        if only and any(isinstance(v, Matrix) for v in value):
-            return tuple(_returned(cx, v, node, only) for v in value)
+    if isinstance(value, Tuple):
+        if only and any(v.shape for v in value):
+            return Tuple(_returned(cx, v, node, only) for v in value)
         value = matrix.as_matrix(cx, value, node) or value
-    return value if isinstance(value, (Matrix, Struct)) else cx.number(value, node)
+    return value if isinstance(value, (Matrix, Struct)) else value.number(cx, node)
 
 
 def _as_declared(cx: Context, values: tuple[Value, ...], node: ast.Return) -> tuple[Value, ...]:
@@ -236,7 +221,7 @@ def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> 
     then, orelse = always_returns(s.body), always_returns(s.orelse)
     undo = snapshot(cx) if not then and not orelse else None
     test = cx.expr(s.test)
-    if s.test in cx.static_calls or isinstance(test, (List, Dict)):
+    if s.test in cx.static_calls or test.token is not None:
         chosen = s.body if static_truth(cx, test, s.test) else s.orelse
         after = rest if first_return(chosen) and not always_returns(chosen) else []
         with cx.scope(s, "if"):
@@ -244,7 +229,7 @@ def _if(cx: Context, s: ast.If, rest: Sequence[ast.stmt], found: ast.Return) -> 
     if undo is not None:
         undo()
         return lower_early_returns(cx, [s, *rest], found)
-    cond = truth(cx, cx.number(test, s.test), s.test)
+    cond = truth(cx, test.number(cx, s.test), s.test)
     sizes: list[int] = []
 
     def arm(body: Sequence[ast.stmt]) -> tuple[Value, ...]:

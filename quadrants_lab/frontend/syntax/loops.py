@@ -14,12 +14,11 @@ from quadrants_lab.frontend.syntax.scan import first_return, has_break
 from quadrants_lab.frontend.syntax.space import Space, space_of
 from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
-from quadrants_lab.frontend.values import leaves as L
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
 from quadrants_lab.frontend.values.context import Context, Env, Loop
 from quadrants_lab.frontend.values.sparse import known_active
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Temp
+from quadrants_lab.frontend.values.values import Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused, with_adjoint
 from quadrants_lab.ir.loop_carried import tested_inside
@@ -67,11 +66,10 @@ def _for(cx: Context, node: ast.For) -> None:
 def _runs_once(cx: Context, node: ast.For, space: Space) -> bool:
     """Whether the loop changes locals of the kernel and has at most one iteration, so that it need not be parallel:
     programs write ``for _ in range(1)`` to run the loops in it in order."""
-    sizes = [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
-    if space.step is not None or len(sizes) < len(space.axes) or prod(max(0, n) for n in sizes) > 1:
+    if space.step is not None or space.sizes is None or prod(space.sizes) > 1:
         return False
     before = cx.frame.env
-    return any(name in before and L.is_local(before[name]) for name in changed_locals(cx, node, node.body))
+    return any(name in before and before[name].is_local for name in changed_locals(cx, node, node.body))
 
 
 def _targets(cx: Context, node: ast.For, space: Space) -> list[ast.Name]:
@@ -126,11 +124,11 @@ def _trip_count(cx: Context, space: Space, node: ast.For) -> int:
     (begin, end), step = space.axes[0], space.step
     assert step is not None
     cx.at(node.iter)
-    if isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit):
-        return cx.const(len(range(begin.value, end.value, step.value)), space.dtype)
+    if space.trips is not None:
+        return cx.const(len(space.trips), space.dtype)
     op = cx.b.op
     first, last, by = (cx.to(Num(space.id(cx, x), space.dtype), i64) for x in (begin, end, step))
-    if cx.options.asserting and not isinstance(step, Lit):
+    if cx.options.asserting and step.constant is None:
         runs = op("ne", by, cx.const(0, i64))
         cx.b.add(N.Assert(cx.b.fresh(), runs, "the step of this range is 0", (), kind="division"))
     if space.dtype is i32 or space.above_zero:  # the distance fits i64
@@ -188,13 +186,13 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
             if space.step is not None:
                 begin = space.id(cx, space.axes[0][0])
                 env[names[0].id] = _stepped(cx, space, begin, indices[0].id, names[0].id, node)
-            for temp in (t for value in shared.values() for t in L.leaves(value)):
-                temp.iteration = frozenset(leaf.id for n in names for leaf in L.leaves(env[n.id]))
+            for temp in (t for value in shared.values() for t in value.leaves()):
+                temp.iteration = frozenset(leaf.id for n in names for leaf in env[n.id].leaves())
             _iteration(cx, node, space, names)
             cx.at(node)
             if not cx.exited:
                 cx.b.yield_()
-        own = (n for n, v in before.items() if n not in shared and n != "_" and L.is_local(v))
+        own = (n for n, v in before.items() if n not in shared and n != "_" and v.is_local)
         record_changes(cx, node, before, own)
         cx.end(cx.frame.env, before, node, "loop")
         cx.frame.env, cx.frame.loop = before, loop
@@ -209,7 +207,7 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim))
     for name, value in shared.items():
         cx.at(node)
-        cx.frame.env[name] = L.map_leaves(value, lambda temp: _read(cx, temp))
+        cx.frame.env[name] = value.map(lambda temp: _read(cx, temp))
 
 
 def _read(cx: Context, temp: Temp) -> Num:
@@ -224,17 +222,17 @@ def _share(cx: Context, node: ast.For, env: Env) -> Env:
     shared: Env = {}
     for name in changed_locals(cx, node, node.body):
         value = env.get(name)
-        if value is None or not L.is_local(value):
+        if value is None or not value.is_local:
             continue
         temps = []
-        value = L.map_leaves(value, cx.num) if isinstance(value, (List, Dict)) else value
-        for leaf, called in zip(L.leaves(value), L.leaf_names(value, name), strict=True):
+        value = value if value.token is None else value.map(cx.num)
+        for leaf, called in zip(value.leaves(), value.leaf_names(name), strict=True):
             free = unused((f"{N.buffer_name(called)}.tmp{n}" for n in count_from()), cx.buffers)
             buffer = with_adjoint(cx.buffers, N.Buffer(free, "temp", leaf.type, 0, ()))
             cx.at(node)
             cx.b.store(buffer, (), leaf.id)
             temps.append(Temp(buffer, called))
-        env[name] = shared[name] = L.with_leaves(value, temps)
+        env[name] = shared[name] = value.with_leaves(temps)
     return shared
 
 
@@ -278,7 +276,7 @@ def _strided(cx: Context, node: ast.For, space: Space, name: ast.Name) -> None:
     """Emits a range with a step: with step -1 a reversed For, else a For over the number of iterations."""
     (begin, end), step = space.axes[0], space.step
     cx.at(node.iter)
-    if isinstance(step, Lit) and step.value == -1:
+    if step is not None and step.constant == -1:
         one = cx.const(1, space.dtype)
 
         def reversed_body(index: N.Param) -> None:  # over [end, begin), because begin + 1 may not fit the dtype
@@ -301,8 +299,7 @@ def _flattened(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
     """Emits a loop over several axes that a break leaves as a whole: one For over the product of the extents, counted
     in i64 where the product may not fit i32."""
     cx.at(node.iter)
-    t, known = space.dtype, [e.value - b.value for b, e in space.axes if isinstance(b, Lit) and isinstance(e, Lit)]
-    known_total = prod(max(0, n) for n in known) if len(known) == len(names) else None
+    t, known_total = space.dtype, None if space.sizes is None else prod(space.sizes)
     count = t if known_total is not None and i32.holds(known_total) else i64
     begins = [cx.b.cast(space.id(cx, b), count) for b, _ in space.axes]
     zero = cx.const(0, count)
@@ -392,10 +389,10 @@ def _carry(
     inits: list[int] = []
     for name in changed_locals(cx, node, list(body)):
         value = before.get(name)
-        if value is None or not L.is_local(value) or L.is_shared(value):
+        if value is None or not value.is_local or value.is_shared:
             continue
         names.append(name)
-        inits += [cx.num(leaf).id for leaf in L.leaves(value)]
+        inits += [cx.num(leaf).id for leaf in value.leaves()]
         env[name] = parameters(cx, value, params, name)
     cx.frame.env = env
     return before, tuple(names), tuple(params), tuple(inits)
@@ -412,7 +409,7 @@ def _body(cx: Context, node: ast.For | ast.While, names: tuple[str, ...], run: C
         record_changes(cx, node, before, before)
         cx.at(node)
         if not cx.exited:
-            cx.b.yield_(*(leaf.id for name in names for leaf in L.leaves(cx.frame.env[name])))
+            cx.b.yield_(*(leaf.id for name in names for leaf in cx.frame.env[name].leaves()))
             loop.exits.append((False, dict(cx.frame.env)))
     repeated(cx, head, [env for is_break, env in loop.exits if not is_break])
     cx.frame.loop = outer

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from quadrants_lab.frontend.source import FunctionSource, attribute, function_source
 from quadrants_lab.frontend.syntax.byref import templates
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import is_local
 from quadrants_lab.frontend.values.values import Obj, Value
 
 _CALLED = ("__qd_kernel__", "__qd_compile_time__")
@@ -53,7 +52,7 @@ def with_references(cx: Context, node: ast.Call, fn: Any, text: str) -> Inlined 
     if getattr(fn, "__module__", "").startswith("quadrants_lab.") or any(hasattr(fn, mark) for mark in _CALLED):
         return None
     given = [n.id for part in (*node.args, *node.keywords) for n in ast.walk(part) if isinstance(n, ast.Name)]
-    if not any(is_local(cx.frame.env.get(name)) for name in given):
+    if not any(name in cx.frame.env and cx.frame.env[name].is_local for name in given):
         return None
     found = inlined(cx, fn, text)
     return found if found is not None and templates(found.source) else None

@@ -7,8 +7,7 @@ from quadrants_lab.frontend.syntax.unroll import unpacked
 from quadrants_lab.frontend.values.containers import live
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import locate
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Obj, Struct, Value
+from quadrants_lab.frontend.values.values import Dict, Lit, Matrix, Obj, Struct, Tuple, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 
@@ -58,7 +57,7 @@ def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
     else:
         parts = text_parts(cx, node)
         return lambda: [parts]
-    if not any(isinstance(v, (Dict, tuple)) for v in values):
+    if not any(isinstance(v, (Dict, Tuple)) for v in values):
         pieces = [_shown(cx, v, shown, "") for v in values]
         return lambda: pieces
     return lambda: [_shown(cx, live(cx, v), shown, "") for v in values]
@@ -78,12 +77,13 @@ def message(parts: Iterable[Part]) -> tuple[str, tuple[int, ...]]:
 
 def text_parts(cx: Context, node: ast.expr) -> list[Part]:
     """The parts of an expression, of an f-string or of ``"...".format(...)``."""
-    if isinstance(node, ast.JoinedStr):
-        return [p for part in node.values for p in text_parts(cx, part)]
-    if isinstance(node, ast.FormattedValue):  # !s, !r and !a make no difference
-        return _shown(cx, cx.expr(node.value), node.value, _specification(cx, node.format_spec))
-    if isinstance(node, ast.Call) and (text := _template(cx, node)) is not None:
-        return _formatted(cx, node, text)
+    match node:
+        case ast.JoinedStr():
+            return [p for part in node.values for p in text_parts(cx, part)]
+        case ast.FormattedValue():  # !s, !r and !a make no difference
+            return _shown(cx, cx.expr(node.value), node.value, _specification(cx, node.format_spec))
+        case ast.Call() if (text := _template(cx, node)) is not None:
+            return _formatted(cx, node, text)
     return _shown(cx, cx.expr(node), node, "")
 
 
@@ -98,13 +98,13 @@ def _specification(cx: Context, node: ast.expr | None) -> str:
 
 def _template(cx: Context, node: ast.Call) -> str | None:
     """The text of ``text.format(...)``; None if the call is not one with a text that is known at compile time."""
-    fn = node.func
-    if not isinstance(fn, ast.Attribute) or fn.attr != "format":
-        return None
-    if isinstance(fn.value, (ast.Name, ast.Attribute)):
-        text = locate(cx, fn.value)
-        return text.value if isinstance(text, Obj) and isinstance(text.value, str) else None
-    return fn.value.value if isinstance(fn.value, ast.Constant) and isinstance(fn.value.value, str) else None
+    match node.func:
+        case ast.Attribute(value=ast.Constant(value=str(text)), attr="format"):
+            return text
+        case ast.Attribute(value=ast.Name() | ast.Attribute() as named, attr="format"):
+            found = locate(cx, named)
+            return found.value if isinstance(found, Obj) and isinstance(found.value, str) else None
+    return None
 
 
 def _formatted(cx: Context, call: ast.Call, text: str) -> list[Part]:
@@ -138,16 +138,14 @@ def _shown(cx: Context, value: Value, node: ast.expr, spec: str) -> list[Part]:
             return [format(str(value.value), spec)]
         except ValueError as e:
             raise cx.fail("QL1206", node, spec=spec, what=str(e)) from None
-    if isinstance(value, (tuple, Matrix)):
-        begin, end = "()" if isinstance(value, tuple) and not isinstance(value, List) else "[]"
-        return [begin, *_separated((_shown(cx, v, node, spec) for v in entries(cx, value) or ()), ", "), end]
-    if isinstance(value, Dict):
-        entries_ = ([f"{key!r}: ", *_shown(cx, part, node, spec)] for key, part in value.members.items())
-        return ["{", *_separated(entries_, ", "), "}"]
-    if isinstance(value, Struct):
-        members = ([f"{name}: ", *_shown(cx, member, node, spec)] for name, member in value.members.items())
+    if isinstance(value, (Tuple, Matrix)):
+        begin, end = value.brackets
+        return [begin, *_separated((_shown(cx, v, node, spec) for v in value.entries(cx) or ()), ", "), end]
+    if isinstance(value, (Dict, Struct)):
+        shown_name = str if value.token is None else repr
+        members = ([f"{shown_name(k)}: ", *_shown(cx, part, node, spec)] for k, part in value.members.items())
         return ["{", *_separated(members, ", "), "}"]
-    number = cx.number(value, node)
+    number = value.number(cx, node)
     if cx.static and isinstance(number, Lit):
         return [format(number.value, spec)]
     cx.at(node)

@@ -16,10 +16,9 @@ from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import branch, emit_exit
 from quadrants_lab.frontend.syntax.changed import snapshot
 from quadrants_lab.frontend.syntax.scan import RETURN, first_return, has_break
-from quadrants_lab.frontend.values import leaves as L
 from quadrants_lab.frontend.values.containers import met, outside
 from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Struct, Value
+from quadrants_lab.frontend.values.values import Container, Lit, Matrix, Num, Struct, Value
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.show import unprinted
 from quadrants_lab.ir.types import i32, u1
@@ -33,9 +32,9 @@ def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return)
     results = _result_types(cx, _dry_run(cx, body), node)
     cx.at(node)
     hidden = {"": Num(cx.const(False, u1), u1)} | {
-        str(k): L.map_leaves(v, lambda leaf: Num(cx.const(0, leaf.type), leaf.type)) for k, v in enumerate(results)
+        str(k): v.map(lambda leaf: Num(cx.const(0, leaf.type), leaf.type)) for k, v in enumerate(results)
     }
-    inits = [leaf.id for leaf in L.leaves(Struct(None, hidden))]
+    inits = [leaf.id for leaf in Struct(None, hidden).leaves()]
     carried, after = list[N.Param](), list[N.Param]()
     local = parameters(cx, Struct(None, hidden), carried)
     frame = replace(cx.frame, env={**cx.frame.env, RETURN: local}, loop=Loop("once", (RETURN,)), returning=[])
@@ -45,7 +44,7 @@ def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return)
         if not cx.exited:
             if results:
                 raise cx.fail("QL1805", node, why=f"one way returns {count(len(results), 'value')}, another none")
-            cx.b.yield_(*(leaf.id for leaf in L.leaves(frame.env[RETURN])))
+            cx.b.yield_(*(leaf.id for leaf in frame.env[RETURN].leaves()))
     cx.at(node)
     result = parameters(cx, Struct(None, hidden), after)
     cx.b.add(N.For(cx.b.fresh(), index, begin, end, tuple(carried), tuple(inits), tuple(stmts), tuple(after)))
@@ -54,14 +53,14 @@ def lower_early_returns(cx: Context, body: Sequence[ast.stmt], node: ast.Return)
 
 def parameters(cx: Context, value: Value, params: list[N.Param], name: str | None = None) -> Any:
     """The local with a new parameter of a block in place of each number; the parameters are appended to ``params``."""
-    names = repeat("") if name is None else L.leaf_names(value, name)
+    names = repeat("") if name is None else value.leaf_names(name)
 
     def new(leaf: Num | Lit) -> Num:
         t = cx.type_of(leaf)
         params.append(cx.b.param(t, next(names)))
         return Num(params[-1].id, t)
 
-    return L.map_leaves(value, new)
+    return value.map(new)
 
 
 def early_return(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> None:
@@ -73,8 +72,8 @@ def early_return(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> No
     if isinstance(old, Struct):
         members: dict[str, Value] = {"": Num(cx.const(True, u1), u1)}
         for (name, member), value in zip(list(old.members.items())[1:], values, strict=True):
-            want = L.leaves(member)
-            members[name] = L.map_leaves(value, lambda leaf, want=want: cx.num(leaf, next(want).type))  # type: ignore[misc]
+            want = member.leaves()
+            members[name] = value.map(lambda leaf, want=want: cx.num(leaf, next(want).type))  # type: ignore[misc]
         cx.frame.env[RETURN] = Struct(None, members)
     _leave(cx)
 
@@ -124,14 +123,14 @@ def _result_types(cx: Context, found: Returned, node: ast.Return) -> tuple[Value
 
 
 def _without_ids(cx: Context, value: Value, node: ast.Return) -> Value:
-    if not isinstance(value, (Num, Lit, Matrix, Struct, List, Dict)):
-        raise cx.fail("QL1805", node, why=f"{L.describe(value)} is returned before the end")
-    return L.map_leaves(value, lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
+    if not isinstance(value, (Num, Lit, Matrix, Struct, Container)):
+        raise cx.fail("QL1805", node, why=f"{value.describe()} is returned before the end")
+    return value.map(lambda leaf: Num(N.NO_ID, cx.type_of(leaf)))  # type: ignore[no-any-return]
 
 
 def _common(cx: Context, a: Value, b: Value, node: ast.Return) -> Value:
     """The value of the promoted dtypes; QL1805 where the shapes differ."""
-    if type(a) is not type(b) or L.structure(a) != L.structure(b):
-        raise cx.fail("QL1805", node, why=f"one way returns {L.describe(a)}, another {L.describe(b)}")
-    numbers = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(L.leaves(a), L.leaves(b), strict=True)]
-    return met(cx, L.with_leaves(a, numbers), [a, b])  # type: ignore[no-any-return]
+    if type(a) is not type(b) or a.structure() != b.structure():
+        raise cx.fail("QL1805", node, why=f"one way returns {a.describe()}, another {b.describe()}")
+    numbers = [Num(N.NO_ID, cx.common_dtype(x, y)) for x, y in zip(a.leaves(), b.leaves(), strict=True)]
+    return met(cx, a.with_leaves(numbers), [a, b])  # type: ignore[no-any-return]

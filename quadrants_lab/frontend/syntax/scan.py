@@ -19,21 +19,24 @@ def assigned_names(source: FunctionSource, owner: ast.AST, body: Sequence[ast.AS
 
 def _assigned(body: Sequence[ast.AST]) -> Iterator[str]:
     for node in _statements(body):
-        if isinstance(node, ast.Return):
-            yield RETURN
-        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                yield from _targets(target)
+        match node:
+            case ast.Return():
+                yield RETURN
+            case ast.Assign():
+                yield from _targets(*node.targets)
+            case ast.AugAssign() | ast.AnnAssign():
+                yield from _targets(node.target)
 
 
-def _targets(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, (ast.Tuple, ast.List)):
-        for e in node.elts:
-            yield from _targets(e)
-    elif isinstance(node, (ast.Subscript, ast.Attribute)):
-        yield from _targets(node.value)
+def _targets(*nodes: ast.AST) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case ast.Name():
+                yield node.id
+            case ast.Tuple() | ast.List():
+                yield from _targets(*node.elts)
+            case ast.Subscript() | ast.Attribute():
+                yield from _targets(node.value)
 
 
 def _statements(body: Sequence[Any], into: Any = (ast.If, ast.For, ast.While)) -> Iterator[Any]:
@@ -62,18 +65,13 @@ def always_returns(body: Sequence[ast.stmt]) -> bool:
     )
 
 
-_RISKY = (ast.Call, ast.Subscript, ast.IfExp, ast.BoolOp, ast.Attribute, ast.Pow, ast.Div, ast.FloorDiv, ast.Mod)
+_CHEAP = (
+    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.expr_context, ast.unaryop, ast.cmpop,
+    ast.Add, ast.Sub, ast.Mult, ast.MatMult, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift,
+)  # fmt: skip
 
 
 def is_cheap(node: ast.AST) -> bool:
     """Whether the expression may be evaluated where its value is not needed: it costs next to nothing, and can neither
     fail nor access memory."""
-    if isinstance(node, (ast.Name, ast.Constant)):
-        return True
-    if isinstance(node, ast.BinOp):
-        return not isinstance(node.op, _RISKY) and is_cheap(node.left) and is_cheap(node.right)
-    if isinstance(node, ast.UnaryOp):
-        return is_cheap(node.operand)
-    if isinstance(node, ast.Compare):
-        return is_cheap(node.left) and all(is_cheap(c) for c in node.comparators)
-    return False
+    return all(isinstance(n, _CHEAP) for n in ast.walk(node))

@@ -4,7 +4,6 @@ import ast
 from dataclasses import replace
 
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.frontend.values.sparse import Active
 from quadrants_lab.frontend.values.values import Grouped, Lit, Mem, NdRange, Num, Obj, Range, StructMem, Value
 from quadrants_lab.ir.record import dataclass
@@ -31,24 +30,36 @@ class Space:
         """The dtype of the indices: i32 if all bounds are, and if the number of trips, where it is known, fits."""
         bounds = [*(b for axis in self.axes for b in axis), *([] if self.step is None else [self.step])]
         narrow = all(i32.holds(b.value) if isinstance(b, Lit) else b.type is i32 for b in bounds)
-        if narrow and self.step is not None and all(isinstance(b, Lit) for b in bounds):
-            narrow = i32.holds(len(range(*(b.value for b in bounds if isinstance(b, Lit)))))
+        if narrow and self.trips is not None:
+            narrow = i32.holds(len(self.trips))
         return i32 if narrow else i64
+
+    @property
+    def trips(self) -> range | None:
+        """The indices of a range with a step, if they are known."""
+        ends = [b.constant for b in (*self.axes[0], self.step) if b is not None] if self.step is not None else []
+        return range(*ends) if ends and None not in ends else None
+
+    @property
+    def sizes(self) -> list[int] | None:
+        """The number of indices of each axis, None where one is not known."""
+        known = [(b.constant, e.constant) for b, e in self.axes]
+        return None if any(None in ends for ends in known) else [max(0, e - b) for b, e in known]
 
     @property
     def count_dtype(self) -> DType:
         """The dtype of the number of trips of a range with a step: i64 if there may be 2**31 or more."""
-        (begin, end), step = self.axes[0], self.step
-        if self.dtype is i64 or (isinstance(begin, Lit) and isinstance(end, Lit) and isinstance(step, Lit)):
+        if self.dtype is i64 or self.trips is not None:
             return self.dtype
-        return i32 if self.above_zero or (isinstance(step, Lit) and abs(step.value) > 2) else i64
+        known = self.step.constant if self.step is not None else None
+        return i32 if self.above_zero or (known is not None and abs(known) > 2) else i64
 
     @property
     def above_zero(self) -> bool:
         """Whether no index of this range with a step is negative, as far as literals show."""
-        (begin, end), step = self.axes[0], self.step
-        least = begin if isinstance(step, Lit) and step.value > 0 else end
-        return isinstance(step, Lit) and isinstance(least, Lit) and least.value >= 0
+        (begin, end), step = self.axes[0], self.step.constant if self.step is not None else None
+        least = None if step is None else (begin if step > 0 else end).constant
+        return least is not None and bool(least >= 0)
 
     def id(self, cx: Context, bound: Num | Lit) -> int:
         """The id of a bound cast to the dtype of the indices."""
@@ -58,25 +69,25 @@ class Space:
 
 def space_of(cx: Context, node: ast.For, value: Value) -> Space:
     """The iteration space of a loop over the value."""
-    if isinstance(value, Grouped):
-        space = space_of(cx, node, value.space)
-        once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
-        return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
-    if isinstance(value, (Mem, StructMem)):
-        cx.at(node.iter)
-        mem = value.fields[0]
-        return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
-    if isinstance(value, Obj) and getattr(value.value, "__qd_snode__", False) is True:
-        below = value.value
-        box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
-        return Space("struct_for", tuple(box), active=Active.over(below))
-    if isinstance(value, NdRange):
-        axes = tuple((_first(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
-        return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)
-    if isinstance(value, Range):
-        step = None if value.step is None else _bound(cx, value.step, node)
-        return Space("range_for", ((_first(cx, value.begin, node), _bound(cx, value.end, node)),), step)
-    raise cx.fail("QL1701", node.iter, what=describe(value))
+    match value:
+        case Grouped():
+            space = space_of(cx, node, value.space)
+            once = ((Lit(0, node.iter), Lit(1, node.iter)),)  # a space without axes has one iteration and no index
+            return replace(space, axes=space.axes or once, grouped=True, rank=len(space.axes))
+        case Mem() | StructMem():
+            cx.at(node.iter)
+            mem = value.fields[0]
+            return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
+        case Obj() if getattr(below := value.value, "__qd_snode__", False) is True:
+            box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
+            return Space("struct_for", tuple(box), active=Active.over(below))
+        case NdRange():
+            axes = tuple((_first(cx, b, node), _bound(cx, e, node)) for b, e in value.axes)
+            return Space("range_for", tuple(axes[k] for k in value.order), order=value.order)
+        case Range():
+            step = None if value.step is None else _bound(cx, value.step, node)
+            return Space("range_for", ((_first(cx, value.begin, node), _bound(cx, value.end, node)),), step)
+    raise cx.fail("QL1701", node.iter, what=value.describe())
 
 
 def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | Lit], ...]:
@@ -92,7 +103,7 @@ def _axes(cx: Context, mem: Mem, node: ast.For) -> tuple[tuple[Num | Lit, Num | 
 def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     """The first index of an axis, as `_bound`. Those of 2**63 and more would be reached by no loop, so a u64 is
     reported."""
-    number = cx.number(value, node.iter)
+    number = value.number(cx, node.iter)
     if cx.type_of(number) is u64:
         cx.warn("QL1906", node.iter)
     return _bound(cx, number, node)
@@ -101,7 +112,7 @@ def _first(cx: Context, value: Value, node: ast.For) -> Num | Lit:
 def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     """A bound as a literal, or cast to i32 or i64. A float is cast with a warning; a u64 is clamped to the greatest
     i64, which no loop reaches."""
-    number = cx.number(value, node.iter)
+    number = value.number(cx, node.iter)
     t = cx.type_of(number)
     if t.is_float:
         cx.warn("QL1902", node.iter, dtype=t)

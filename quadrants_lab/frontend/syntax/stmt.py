@@ -11,18 +11,17 @@ from quadrants_lab.frontend.syntax.returns import early_return
 from quadrants_lab.frontend.syntax.unroll import static_truth
 from quadrants_lab.frontend.values.arith import tested, truth
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import leaves
-from quadrants_lab.frontend.values.values import Dict, List, Num
+from quadrants_lab.frontend.values.values import Num
 from quadrants_lab.ir import nodes as N
 
 
 def _if(cx: Context, node: ast.If) -> None:
     test = cx.expr(node.test)
-    if node.test in cx.static_calls or isinstance(test, (List, Dict)):
+    if node.test in cx.static_calls or test.token is not None:
         with cx.scope(node, "if"):
             cx.stmts(node.body if static_truth(cx, test, node.test) else node.orelse)
         return
-    cond = truth(cx, cx.number(test, node.test), node.test)
+    cond = truth(cx, test.number(cx, node.test), node.test)
     branch(cx, cond, lambda: cx.stmts(node.body), lambda: cx.stmts(node.orelse), node)
 
 
@@ -57,7 +56,7 @@ def _return(cx: Context, node: ast.Return) -> None:
     want = frame.returns or ()
     if len(values) != len(want):
         raise cx.fail("QL1804", node, got=count(len(values), "value"), want=len(want))
-    numbers: list[Num] = [number for value in values for number in leaves(value)]
+    numbers: list[Num] = [number for value in values for number in value.leaves()]
     for k, number in enumerate(numbers):
         buffer = N.Buffer(f"ret{k}", "ret", number.type, 0, ())
         cx.buffers[buffer.name] = buffer

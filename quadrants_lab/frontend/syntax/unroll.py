@@ -7,12 +7,10 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.diagnostics import count, name_of
 from quadrants_lab.frontend.values import values as V
 from quadrants_lab.frontend.values.containers import live
-from quadrants_lab.frontend.values.context import Context, Loop
-from quadrants_lab.frontend.values.leaves import describe, name_of, parts_of, with_parts
-from quadrants_lab.frontend.values.unpack import MOST_ENTRIES, check_count, entries
+from quadrants_lab.frontend.values.context import MOST_ENTRIES, Context, Loop, check_count
 
 
 def unroll(cx: Context, node: ast.For, value: V.Value) -> None:
@@ -37,7 +35,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
     items, held, k = iterate(cx, value, node), _held(cx), 0
     while True:
         now = _held(cx)
-        if isinstance(value, (V.Dict, tuple)) and [*map(id, now)] != [*map(id, held)]:
+        if isinstance(value, (V.Dict, V.Tuple)) and [*map(id, now)] != [*map(id, held)]:
             before, items, held = len(items), iterate(cx, live(cx, value), node), now
             if len(items) > before or (len(items) < before and k < before):
                 raise cx.fail("QL1426", node)
@@ -49,7 +47,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
 
 def _held(cx: Context) -> list[V.Value]:
     """What the locals hold of lists: they are immutable, so where these are the same no list has changed."""
-    return [v for v in cx.frame.env.values() if isinstance(v, (V.Dict, tuple))]
+    return [v for v in cx.frame.env.values() if isinstance(v, (V.Dict, V.Tuple))]
 
 
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
@@ -57,23 +55,22 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     if isinstance(value, V.Grouped):
         points = [p if isinstance(p, tuple) else (p,) for p in _python(cx, value.space, node)]
         return tuple(V.Matrix((len(p),), tuple(V.Lit(k) for k in p), V.STATIC_VARIABLE) for p in points)
-    found = None if isinstance(value, (V.Mem, V.StructMem)) else entries(cx, value)
-    if found is not None:
+    if (found := value.entries(cx)) is not None:
         return found
     try:
         known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
         at = " at compile time" if isinstance(value, (V.Mem, V.StructMem, V.Obj)) else ""
-        raise cx.fail("QL1701", node, what=f"{describe(value)}{at}") from None
+        raise cx.fail("QL1701", node, what=f"{value.describe()}{at}") from None
 
 
 def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
     """What `Context.python` returns for a space that is small enough to be unrolled."""
     space = value.space if isinstance(value, V.Grouped) else value
     axes = space.axes if isinstance(space, V.NdRange) else ()
-    n = prod(max(0, cx.python(e) - cx.python(b)) for b, e in axes)
-    known = cx.python(value) if n <= MOST_ENTRIES else range(n)
+    n = prod(max(0, e.python(cx) - b.python(cx)) for b, e in axes)
+    known = value.python(cx) if n <= MOST_ENTRIES else range(n)
     if isinstance(known, range):  # which may be longer than `len` can say
         check_count(cx, (known.stop - known.start) // known.step, node)
     return known
@@ -81,9 +78,9 @@ def _python(cx: Context, value: V.Value, node: ast.expr) -> Any:
 
 def unpacked(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
     """The arguments that ``*value`` stands for in a call."""
-    if isinstance(value, (tuple, V.Shape, V.Matrix, V.Obj, V.Range)):
+    if isinstance(value, (V.Tuple, V.Shape, V.Matrix, V.Obj, V.Range)):
         return iterate(cx, value, node)
-    raise cx.fail("QL1415", node, what=describe(value))
+    raise cx.fail("QL1415", node, what=value.describe())
 
 
 def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
@@ -93,14 +90,14 @@ def bind(cx: Context, target: ast.expr, value: V.Value) -> None:
             raise cx.fail("QL1304", target, name=target.id)
         if isinstance(value, V.Lit):
             value = replace(value, node=target)
-        if isinstance(value, (V.List, V.Dict)):
+        if value.token is not None:
             kept = V.PASSED if value.fixed == V.PASSED else V.STATIC_VARIABLE
-            value = with_parts(value, parts_of(value), fixed=kept)
-        elif isinstance(value, (V.Lit, V.Num)):
-            value = replace(value, fixed=V.STATIC_VARIABLE)
+            value = value.with_parts(value.parts, fixed=kept)
+        elif value.is_number:
+            value = replace(value, fixed=V.STATIC_VARIABLE)  # type: ignore[type-var]  # numbers are data classes
         cx.frame.env[target.id] = value
         return
-    parts = entries(cx, value)
+    parts = value.entries(cx)
     targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
     if parts is None or len(parts) != len(targets):
         got = count(1 if parts is None else len(parts), "value")
@@ -140,8 +137,8 @@ def comprehension(cx: Context, node: ast.ListComp | ast.DictComp) -> V.Value:
 
 def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
     """Whether a test holds that must be known at compile time. A list or dict holds if it has entries."""
-    if isinstance(value, (V.List, V.Dict)):
-        return len(parts_of(value)) > 0
+    if value.token is not None:
+        return len(value.parts) > 0
     try:
         return bool(_python(cx, value, test))
     except TypeError:
@@ -150,8 +147,8 @@ def static_truth(cx: Context, value: V.Value, test: ast.expr) -> bool:
 
 # Python's own functions on values with entries, applied to the entries
 STRUCTURAL: dict[Any, Callable[..., tuple[Any, ...]]] = {
-    enumerate: lambda a, first=0: tuple((V.Lit(k), v) for k, v in enumerate(a, first)),
-    zip: lambda *a: tuple(zip(*a, strict=False)),
+    enumerate: lambda a, first=0: tuple(V.Tuple((V.Lit(k), v)) for k, v in enumerate(a, first)),
+    zip: lambda *a: tuple(map(V.Tuple, zip(*a, strict=False))),
     reversed: lambda a: tuple(reversed(a)),
     tuple: lambda a: a,
 }

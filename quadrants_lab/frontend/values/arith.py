@@ -7,10 +7,8 @@ from typing import Any
 
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.containers import live
-from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import parts_of
-from quadrants_lab.frontend.values.unpack import check_count, entries
-from quadrants_lab.frontend.values.values import Dict, List, Lit, Matrix, Num, Number, Obj, Value
+from quadrants_lab.frontend.values.context import Context, check_count
+from quadrants_lab.frontend.values.values import List, Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, convert, f16, f32, f64, promote, u1
 
 # AST operator: (primitive, the operation on compile-time numbers)
@@ -26,11 +24,11 @@ _SYMBOL = {"and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
 _MAX_FOLD_BITS = 4096  # a larger shift or power of constants is not folded: it does not fit any dtype
 
 
-def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
+def fold(fn: Callable[..., Any], *args: Any, node: ast.AST) -> Lit | None:
     """The result of the Python function on compile-time numbers; None where an argument is not one, or where Python has
     no real number as the result."""
-    values = [a.value for a in args if isinstance(a, Lit)]
-    if len(values) != len(args):
+    values = [a.constant for a in args]
+    if None in values:
         return None
     if fn in (operator.pow, pow, operator.lshift):
         base, by = values
@@ -40,13 +38,13 @@ def fold(fn: Callable[..., Any], *args: Number, node: ast.AST) -> Lit | None:
         result = fn(*values)
     except (ArithmeticError, ValueError, TypeError):
         return None
-    wide = next((a.dtype for a in args if isinstance(a, Lit) and a.dtype is not None), None)
+    wide = next((a.dtype for a in args if a.dtype is not None), None)
     return Lit(result, node, dtype=wide) if isinstance(result, (bool, int, float)) else None
 
 
 def binop(cx: Context, node: ast.BinOp) -> Value:
     left, right = cx.expr(node.left), cx.expr(node.right)
-    left = live(cx, left) if isinstance(left, (List, Dict)) else left  # the right one may be `[a.pop()]`
+    left = left if left.token is None else live(cx, left)  # the right one may be `[a.pop()]`
     return operate(cx, type(node.op), left, right, node, node.left, node.right)
 
 
@@ -61,13 +59,13 @@ def operate(
         if (constant := _of_constants(cx, op, left, right, node)) is not None:
             return constant
         left, right = _listed(cx, left), _listed(cx, right)
-    if isinstance(left, tuple) and isinstance(right, tuple) and op is ast.Add:
-        return List(left + right, cx.depth) if isinstance(left, List) else left + right
-    many, times = (left, right) if isinstance(left, tuple) else (right, left)
-    if isinstance(many, tuple) and isinstance(times, Lit) and type(times.value) is int and op is ast.Mult:
-        check_count(cx, len(many) * times.value, node)
-        return List(many * times.value, cx.depth) if isinstance(many, List) else many * times.value
-    if op is ast.MatMult and (isinstance(left, Matrix) or isinstance(right, Matrix)):
+    if isinstance(left, Tuple) and isinstance(right, Tuple) and op is ast.Add:
+        return left.made((*left, *right), cx.depth)
+    many, times = (left, right) if isinstance(left, Tuple) else (right, left)
+    if isinstance(many, Tuple) and type(times.constant) is int and op is ast.Mult:
+        check_count(cx, len(many) * times.constant, node)
+        return many.made(many.parts * times.constant, cx.depth)
+    if op is ast.MatMult and (left.shape or right.shape):
         return cx.operations["Matrix.__matmul__"].lower(cx, node, left, right)
 
     def one(a: Number, b: Number) -> Number:
@@ -79,10 +77,10 @@ def operate(
 def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AST) -> Value | None:
     """The result of Python's own operator; None if it has none, or if an operand is a vector or exists only at run
     time."""
-    if isinstance(left, Matrix) or isinstance(right, Matrix):
+    if left.shape or right.shape:
         return None
     try:
-        return cx.wrap(BINARY[op][1](cx.python(left), cx.python(right)), ast.unparse(node), node)
+        return cx.wrap(BINARY[op][1](left.python(cx), right.python(cx)), ast.unparse(node), node)
     except (TypeError, KeyError):
         return None
 
@@ -91,8 +89,8 @@ def _listed(cx: Context, value: Value) -> Value:
     """The entries of a captured list or tuple; other values as they are."""
     if not isinstance(value, Obj) or not isinstance(value.value, (list, tuple)):
         return value
-    found = entries(cx, value) or ()
-    return List(found, cx.depth) if isinstance(value.value, list) else found
+    found = value.entries(cx) or ()
+    return List(found, cx.depth) if isinstance(value.value, list) else Tuple(found)
 
 
 def binary(
@@ -139,8 +137,7 @@ def power(cx: Context, base: Number, exponent: Number, base_node: ast.expr, node
     """``base ** exponent``; a power of integers has the dtype of the base. Small constant exponents become products."""
     t = promote(cx.type_of(base), cx.type_of(exponent))
     whole = None if t.is_float else promote(cx.type_of(base), cx.type_of(base))
-    if isinstance(exponent, Lit):
-        n = exponent.value
+    if (n := exponent.constant) is not None:
         if n < 0 and whole is not None:
             text = ast.unparse(base_node)
             raise cx.fail("QL1408", node, dtype=cx.type_of(base), text=text)
@@ -185,11 +182,11 @@ def check_integer(cx: Context, op: str, value: Number, node: ast.expr) -> None:
 
 def unary(cx: Context, node: ast.UnaryOp) -> Value:
     value = cx.expr(node.operand)
-    if isinstance(value, (Num, Lit)):
-        return _unary(cx, node, value)
+    if value.is_number:
+        return _unary(cx, node, value.number(cx, node.operand))
     if cx.static and isinstance(value, Obj) and isinstance(node.op, ast.Not):
         return Lit(not value.value, node)
-    if isinstance(value, (List, Dict)) and isinstance(node.op, ast.Not):
+    if value.token is not None and isinstance(node.op, ast.Not):
         return _unary(cx, node, tested(cx, value, node.operand))
     return matrix.elementwise(cx, lambda v: _unary(cx, node, v), (node.operand,), node, value)
 
@@ -197,8 +194,8 @@ def unary(cx: Context, node: ast.UnaryOp) -> Value:
 def _unary(cx: Context, node: ast.UnaryOp, value: Number) -> Number:
     op = type(node.op)
     if op is ast.Not:
-        if isinstance(value, Lit):
-            return Lit(not value.value, node)
+        if value.constant is not None:
+            return Lit(not value.constant, node)
         cond = truth(cx, value, node.operand)
         cx.at(node)
         return Num(cx.b.op("not", cond), u1)
@@ -223,7 +220,8 @@ _UNARY: dict[type, Callable[[Any], Any]] = {
 
 def tested(cx: Context, value: Value, node: ast.expr) -> Number:
     """What a condition tests: a number, or whether a list or dict has entries."""
-    return Lit(len(parts_of(value)) > 0, node) if isinstance(value, (List, Dict)) else cx.number(value, node)
+    found: Number = value.number(cx, node) if value.token is None else Lit(len(value.parts) > 0, node)
+    return found
 
 
 def truth(cx: Context, value: Number, node: ast.expr) -> int:

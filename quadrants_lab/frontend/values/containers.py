@@ -12,22 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from quadrants_lab.frontend.diagnostics import name_of
 from quadrants_lab.frontend.values.context import Context, Env
-from quadrants_lab.frontend.values.leaves import describe, kind_of, name_of, parts_of, structure, with_parts
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Dict, List, Value, View
-
-Container = List | Dict
+from quadrants_lab.frontend.values.values import PASSED, STATIC_VARIABLE, Container, Dict, Tuple, Value, View
 
 
-def position(cx: Context, value: Container, node: ast.Subscript) -> int:
+def entry_at(cx: Context, value: Container, node: ast.Subscript) -> int:
     """The position of the entry that the subscript refers to, counted from 0."""
     key = key_of(cx, node)
-    found: Any = {k: n for n, k in enumerate(value.members)} if isinstance(value, Dict) else range(len(value))
     try:
-        return int(found[key])
+        return value.place(key)
     except (LookupError, TypeError):
-        raise cx.fail("QL1506", node, index=repr(key), count=len(found)) from None
+        raise cx.fail("QL1506", node, index=repr(key), count=len(value.parts)) from None
 
 
 def key_of(cx: Context, node: ast.Subscript) -> Any:
@@ -40,26 +36,18 @@ def key_of(cx: Context, node: ast.Subscript) -> Any:
 
 def _holders(value: Value, token: object, in_tuple: bool = False) -> Iterator[bool]:
     """For each place of the value that holds the list with this token, whether it lies in a tuple."""
-    if isinstance(value, (List, Dict)) and value.token is token:
+    if value.token is token:
         yield in_tuple
-    inside = in_tuple or not isinstance(value, (List, Dict))
-    for part in _compounds(value):
-        yield from _holders(part, token, inside)
+    for part in value.parts:
+        yield from _holders(part, token, in_tuple or value.token is None)
 
 
-def _found(value: Value, token: object) -> Container | None:
-    """The list with this token in the value."""
-    if isinstance(value, (List, Dict)) and value.token is token:
-        return value
-    return next((found for part in _compounds(value) if (found := _found(part, token)) is not None), None)
+def _found(value: Value, token: object) -> Any:
+    """The list with this token in the value; None if there is none."""
+    return next((held for held in _lists(value) if held.token is token), None)
 
 
-def _compounds(value: Value) -> list[Value]:
-    """The entries that may hold a list."""
-    return [part for part in parts_of(value) if isinstance(part, (Dict, tuple))]
-
-
-def current(cx: Context, value: Container) -> Container:
+def current(cx: Context, value: Container) -> Any:
     """The list as the locals hold it now; ``value`` may have been read before it changed."""
     return next((v for held in cx.frame.env.values() if (v := _found(held, value.token)) is not None), value)
 
@@ -67,34 +55,31 @@ def current(cx: Context, value: Container) -> Container:
 def live(cx: Context, value: Value) -> Any:
     """The value with the lists in it as they are now. It was read before: an iteration in Python sees changes of the
     list that it goes over, and in ``[a, a.pop()]`` the first entry is the list without its last one."""
-    if not isinstance(value, (Dict, tuple)):
-        return value
-    if isinstance(value, View):
-        return View(value.again)
-    now = current(cx, value) if isinstance(value, (List, Dict)) else value
-    old, parts = parts_of(value), [live(cx, part) for part in parts_of(now)]
+    if (renewed := value.renewed()) is not value:
+        return renewed
+    now = value if value.token is None else current(cx, value)  # type: ignore[arg-type]  # lists and dicts have a token
+    old, parts = value.parts, [live(cx, part) for part in now.parts]
     if len(parts) == len(old) and all(p is q for p, q in zip(parts, old, strict=True)):
         return value
-    kept = {"depth": value.depth, "fixed": value.fixed} if isinstance(value, (List, Dict)) else {}
-    return with_parts(now, parts, **kept)
+    return now.with_parts(parts, depth=value.depth, fixed=value.fixed)
 
 
 def change(cx: Context, old: Container, new: Container, node: ast.AST, name: str) -> None:
     """Puts the entries of ``new`` in the place of those of ``old``, in all locals. ``name`` is what the program calls
     the list."""
-    env, kind = cx.frame.env, kind_of(old)
+    env, kind = cx.frame.env, old.kind
     if old.fixed == PASSED:
         raise cx.fail("QL1424", node, name=name, kind=kind, func=cx.frame.source.name)
     held = {n: found for n, v in env.items() if (found := list(_holders(v, old.token)))}
     if not held:
         raise cx.fail("QL1425", node, kind=kind)
     check_one_name(cx, old, node)
-    if cx.depth != old.depth and (structure(old) != structure(new) or any(map(any, held.values()))):
+    if cx.depth != old.depth and (old.structure() != new.structure() or any(map(any, held.values()))):
         raise cx.fail("QL1422", node, name=name, kind=kind)
     if any(v.token is not old.token and _may_be_one(cx, v.token, old.token) for v in cx.chosen):
         who = f"'{name}' and a {kind} that a condition chose before it in this statement may be one"
         raise cx.fail("QL1423", node, who=who, kind=kind)
-    if any(_may_be_one(cx, part.token, old.token) for part in _lists(tuple(parts_of(new)))):
+    if any(_may_be_one(cx, part.token, old.token) for part in _lists(Tuple(new.parts))):
         raise cx.fail("QL1427", node, name=name, kind=kind)
     for n in held:
         env[n] = _exchanged(env[n], old.token, new)
@@ -105,10 +90,10 @@ def check_one_name(cx: Context, value: Container, node: ast.AST, shared: bool = 
     count, unless the list is ``shared`` by the iterations of a parallel loop."""
     found = [
         (n, held) for n, v in cx.frame.env.items() for held in _lists(v)
-        if _may_be_one(cx, held.token, value.token) and (shared or getattr(v, "fixed", "") != STATIC_VARIABLE)
+        if _may_be_one(cx, held.token, value.token) and (shared or v.fixed != STATIC_VARIABLE)
     ]  # fmt: skip
     if len(found) > 1:
-        kind, ((first, a), (second, b)) = kind_of(value), found[:2]
+        kind, ((first, a), (second, b)) = value.kind, found[:2]
         holds = ("holds", "hold") if a.token is b.token else ("may hold", "may hold")
         who = f"'{first}' {holds[0]} the same {kind} twice"
         if first != second:
@@ -118,46 +103,44 @@ def check_one_name(cx: Context, value: Container, node: ast.AST, shared: bool = 
 
 def _exchanged(value: Value, token: object, new: Container) -> Value:
     """The value with the entries of ``new`` in the list with this token; itself if it does not hold the list."""
-    if isinstance(value, (List, Dict)) and value.token is token:
-        return with_parts(new, parts_of(new), depth=value.depth, token=token, fixed=value.fixed)  # type: ignore[no-any-return]
-    if not list(_holders(value, token)):
+    if value.token is token:
+        return new.with_parts(new.parts, depth=value.depth, token=token, fixed=value.fixed)  # type: ignore[no-any-return]
+    if _found(value, token) is None:
         return value
-    return with_parts(value, [_exchanged(part, token, new) for part in parts_of(value)])  # type: ignore[no-any-return]
+    return value.with_parts([_exchanged(part, token, new) for part in value.parts])  # type: ignore[no-any-return]
 
 
-def hand_back(cx: Context, before: Value, after: Value, node: ast.expr) -> None:
+def hand_back(cx: Context, before: Any, after: Any, node: ast.expr) -> None:
     """Gives the caller's list the entries that it has at the end of a func that took it by reference."""
-    assert isinstance(before, (List, Dict))
-    assert isinstance(after, (List, Dict))
-    for part in parts_of(before):
-        kept = _found(after, part.token) if isinstance(part, (List, Dict)) else None
+    for part in (p for p in before.parts if p.token is not None):
+        kept = _found(after, part.token)
         if kept is not None:
             hand_back(cx, part, kept, node)
-        elif isinstance(part, (List, Dict)) and any(_may_be_one(cx, v.token, part.token) for v in _lists(after)):
+        elif any(_may_be_one(cx, v.token, part.token) for v in _lists(after)):
             check_one_name(cx, part, node)
-    same = len(parts_of(before)) == len(parts_of(after))
-    if not same or any(p is not q for p, q in zip(parts_of(before), parts_of(after), strict=True)):
+    same = len(before.parts) == len(after.parts)
+    if not same or any(p is not q for p, q in zip(before.parts, after.parts, strict=True)):
         change(cx, current(cx, before), after, node, name_of(node))
 
 
 # --- lists that may be one ----------------------------------------------------------------------------------------
 
 
-def _lists(value: Value) -> Iterator[Container]:
+def _lists(value: Value) -> Iterator[Any]:
     """The lists and dicts that the value holds, at any depth, itself first."""
-    if isinstance(value, (List, Dict)):
+    if value.token is not None:
         yield value
-    for part in _compounds(value):
+    for part in value.parts:
         yield from _lists(part)
 
 
 def _with_attributes(value: Value, of: Callable[[Container], dict[str, Any]]) -> Any:
     """The value whose lists, in the order of `_lists`, have the attributes that ``of`` gives; itself if they have."""
-    own = of(value) if isinstance(value, (List, Dict)) else {}
-    old = parts_of(value)
+    own = {} if value.token is None else of(value)  # type: ignore[arg-type]  # lists and dicts have a token
+    old = value.parts
     parts = [_with_attributes(part, of) for part in old]
     same = all(p is q for p, q in zip(parts, old, strict=True)) and all(getattr(value, k) == v for k, v in own.items())
-    return value if same else with_parts(value, parts, **own)
+    return value if same else value.with_parts(parts, **own)
 
 
 def _may_be_one(cx: Context, a: object, b: object) -> bool:
@@ -208,7 +191,7 @@ def _relate_pairs(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]
 
 
 def _with_lists(env: Env) -> list[str]:
-    return [n for n, v in env.items() if isinstance(v, (Dict, tuple)) and next(_lists(v), None) is not None]
+    return [n for n, v in env.items() if next(_lists(v), None) is not None]
 
 
 def met_locals(cx: Context, ways: Sequence[Env]) -> None:
@@ -216,7 +199,7 @@ def met_locals(cx: Context, ways: Sequence[Env]) -> None:
     env = cx.frame.env
     names = _with_lists(env)
     if names and ways:
-        now = met(cx, tuple(env[n] for n in names), [tuple(way[n] for n in names) for way in ways])
+        now = met(cx, Tuple(env[n] for n in names), [Tuple(way[n] for n in names) for way in ways])
         env.update(zip(names, now, strict=True))
 
 
@@ -254,23 +237,23 @@ def handed_out(value: Value, given: Sequence[Value]) -> Any:
 
 
 def _entries(cx: Context, value: Value, node: ast.expr) -> tuple[Value, ...]:
-    found = entries(cx, value)
+    found = value.entries(cx)
     if found is None:
-        raise cx.fail("QL1415", node, what=describe(value))
+        raise cx.fail("QL1415", node, what=value.describe())
     return found
 
 
 def call_method(cx: Context, node: ast.Call, name: str, before: Container, args: Sequence[Value], text: str) -> Value:
     """``a.append(x)`` and the like: Python's own method, on the entries."""
     old = current(cx, before)
-    known, spread = METHODS[type(old)][name]
+    known, spread = METHODS[old.kind][name]
     given: list[Any] = list(args)
     for k in range(min(known, len(given))):
         given[k] = cx.known(given[k], "QL1508", node.args[k])
     if spread and given:
         same = isinstance(given[0], Dict)
         given[0] = given[0].members if same else _entries(cx, given[0], node.args[0])
-    items: Any = dict(old.members) if isinstance(old, Dict) else list(old)
+    items: Any = old.copied
     try:
         result = getattr(items, name)(*given)
     except LookupError:
@@ -287,7 +270,7 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Container, args:
         found = cx.wrap(None, text)
     if name not in _READ:
         if cx.depth != old.depth:  # entries may change their dtypes
-            raise cx.fail("QL1422", node, name=text.rpartition(".")[0], kind=kind_of(old))
+            raise cx.fail("QL1422", node, name=text.rpartition(".")[0], kind=old.kind)
         new = type(old)(items, old.depth)
         change(cx, old, new, node, name_of(node.func.value) if isinstance(node.func, ast.Attribute) else text)
     return found
@@ -296,17 +279,17 @@ def call_method(cx: Context, node: ast.Call, name: str, before: Container, args:
 def _rows(cx: Context, value: Container, name: str) -> tuple[Value, ...]:
     """The keys, values or items of the dict as it is now."""
     now = current(cx, value)
-    rows = zip(entries(cx, now) or (), parts_of(now), strict=True)
-    return tuple(row if name == "items" else row[name == "values"] for row in rows)
+    rows = zip(now.entries(cx) or (), now.parts, strict=True)
+    return tuple(Tuple(row) if name == "items" else row[name == "values"] for row in rows)
 
 
 _READ = ("get", "keys", "values", "items", "copy")
 # the methods that a kernel can call: how many of their arguments, from the left, must be known at compile time, and
 # whether the first one is a list or dict of entries
-METHODS: dict[type, dict[str, tuple[int, bool]]] = {
-    List: {"append": (0, False), "extend": (0, True), "insert": (1, False), "pop": (1, False), "reverse": (0, False),
+METHODS: dict[str, dict[str, tuple[int, bool]]] = {
+    "list": {"append": (0, False), "extend": (0, True), "insert": (1, False), "pop": (1, False), "reverse": (0, False),
            "clear": (0, False), "copy": (0, False)},
-    Dict: {"get": (1, False), "pop": (1, False), "update": (0, True), "keys": (0, False), "values": (0, False),
+    "dict": {"get": (1, False), "pop": (1, False), "update": (0, True), "keys": (0, False), "values": (0, False),
            "items": (0, False), "clear": (0, False), "copy": (0, False)},
 }  # fmt: skip
 
@@ -317,13 +300,12 @@ def inserted(cx: Context, target: ast.expr, held: Callable[[ast.expr], Value], v
     while isinstance(root, (ast.Subscript, ast.Attribute)):
         root = root.value
     named = cx.frame.env.get(root.id) if isinstance(root, ast.Name) else None
-    if not isinstance(target, ast.Subscript) or not isinstance(named, (List, Dict)):
+    if not isinstance(target, ast.Subscript) or named is None or named.token is None:
         return False
     old = held(target.value)
     if not isinstance(old, Dict):
         return False
     old, key = current(cx, old), key_of(cx, target)
-    assert isinstance(old, Dict)
     if key in old.members:
         return False
     change(cx, old, Dict({**old.members, key: value}, old.depth), target, name_of(target.value))

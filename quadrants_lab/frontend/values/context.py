@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
 from enum import Enum
 from functools import reduce
-from itertools import chain, count, product
+from itertools import chain, count
 from threading import get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRunt
 from quadrants_lab.frontend.diagnostics import UNSUPPORTED, error, suggestion, warning
 from quadrants_lab.frontend.source import FunctionSource, attribute
 from quadrants_lab.frontend.values import values as V
-from quadrants_lab.frontend.values.leaves import describe
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.buffers import unused
 from quadrants_lab.ir.build import Builder
@@ -35,6 +34,7 @@ Env = dict[str, V.Value]
 FieldAccessHook = Callable[[Callable[[object], None]], AbstractContextManager[None]]
 _CAPTURED = "a compile-time value"
 MOST_OPERATIONS = 1_000_000  # of a kernel, for which LLVM takes minutes
+MOST_ENTRIES = 1_000_000  # that the kernel makes at compile time by one expression
 
 
 @dataclass(slots=True)
@@ -139,7 +139,8 @@ class Context:
 
     def scalar(self, node: ast.expr) -> V.Number:
         """The value of the expression, which must be a number."""
-        return self.number(self.expr(node), node)
+        found: V.Number = self.expr(node).number(self, node)
+        return found
 
     def stmts(self, body: Sequence[ast.stmt]) -> None:
         """Lowers statements up to the first one after which the rest is unreachable."""
@@ -189,44 +190,12 @@ class Context:
 
     def name(self, node: ast.Name) -> V.Value:
         """The value of a name, loaded from memory."""
-        return self.loaded(self.unread(node), node)
+        return self.unread(node).load(self, node)
 
     def unread(self, node: ast.Name) -> V.Value:
         """The value of a name, not loaded from memory."""
-        value = self.frame.env.get(node.id)
-        if isinstance(value, V.View):
-            return V.View(value.again)
-        if value is None:
-            value = self.frame.globals.get(node.id)
-        return self._outer(node) if value is None else value
-
-    def loaded(self, value: V.Value, node: ast.expr) -> V.Value:
-        """The value with its arguments and its elements of fields and ndarrays loaded."""
-        if isinstance(value, (V.Num, V.Lit)):
-            return value
-        if isinstance(value, V.ArgRef):
-            self.at(node)
-            return V.Num(self.b.add(N.ArgLoad(self.b.fresh(), value.type, value.name, name=value.name)), value.type)
-        if isinstance(value, V.Element):
-            return self._load(value, node)
-        if isinstance(value, V.Matrix):
-            if all(isinstance(e, (V.Num, V.Lit)) for e in value.elements):
-                return value
-            return V.Matrix(value.shape, tuple(self.number(self.loaded(e, node), node) for e in value.elements))
-        if isinstance(value, V.Struct):
-            return V.Struct(value.type, {n: self.loaded(m, node) for n, m in value.members.items()}, value.fixed)
-        return value
-
-    def _load(self, place: V.Element, node: ast.expr) -> V.Num | V.Matrix:
-        buffer = place.mem.buffer
-        self.at(node)
-        if not place.shape:
-            return V.Num(self.b.load(buffer, (*place.index, *place.at)), buffer.dtype)
-        numbers = []
-        for where in product(*map(range, place.shape)):
-            at = tuple(self.const(k, i32) for k in where)
-            numbers.append(V.Num(self.b.load(buffer, (*place.index, *at)), buffer.dtype))
-        return V.Matrix(place.shape, tuple(numbers))
+        value = self.frame.env.get(node.id, self.frame.globals.get(node.id))
+        return self._outer(node) if value is None else value.renewed()
 
     def _outer(self, node: ast.Name) -> V.Value:
         """The value of a name that the function does not define: of its closure, its module or builtins."""
@@ -356,31 +325,16 @@ class Context:
 
     # --- numbers ----------------------------------------------------------------------------------------------
 
-    def number(self, value: V.Value, node: ast.expr) -> V.Number:
-        """``value``, which must be a number; an error that describes it otherwise."""
-        if isinstance(value, (V.Num, V.Lit)):
-            return value
-        if isinstance(value, V.Temp):
-            raise self.fail("QL1705", node, name=value.name)
-        if isinstance(value, (V.Mem, V.StructMem)):
-            axes = value.fields[0].ndim
-            index = ", ".join("ijkl"[:axes]) if axes else "None"
-            raise self.fail("QL1401", node, text=value.text, what=describe(value), index=index)
-        if isinstance(value, V.Obj) and value.value is None and value.text:
-            raise self.fail("QL1409", node, name=value.text)
-        if isinstance(value, (V.Matrix, V.Struct)):
-            raise self.fail("QL1420", node, what=describe(value))
-        raise self.fail("QL1406", node, what=describe(value))
-
     def argument(self, call: ast.Call, k: int, value: V.Value) -> V.Number:
         """The value of argument ``k`` of the call, which must be a number."""
-        return self.number(value, argument_node(call, k))
+        found: V.Number = value.number(self, argument_node(call, k))
+        return found
 
     def dtype(self, value: V.Value, node: ast.expr) -> DType:
         """The dtype that a compile-time value names; an error if it names none."""
         dtype = dtype_of(value, self.options)
         if dtype is None:
-            raise self.fail("QL1410", node, what=describe(value))
+            raise self.fail("QL1410", node, what=value.describe())
         return dtype
 
     def type_of(self, value: V.Number) -> DType:
@@ -433,39 +387,16 @@ class Context:
 
     def own(self, value: V.Value, node: ast.expr) -> V.Num:
         """A new variable that holds the value, which must be a number."""
-        number = self.num(self.number(value, node))
+        number = self.num(value.number(self, node))
         return V.Num(number.id, number.type)
 
     def const(self, value: Any, dtype: DType) -> int:
         return self.b.add(N.Const(self.b.fresh(), dtype, convert(value, dtype)))
 
-    def python(self, value: V.Value) -> Any:
-        """The Python object that a compile-time value stands for; TypeError for a value of the running kernel."""
-        if isinstance(value, (V.Lit, V.Obj)):
-            return value.value
-        if isinstance(value, tuple):
-            return tuple(self.python(v) for v in value)
-        if isinstance(value, V.Dict):
-            return {key: self.python(v) for key, v in value.members.items()}
-        if isinstance(value, V.Matrix):
-            return tuple(map(self.python, value.elements))
-        if isinstance(value, V.Mem) and value.buffer.name in self.bindings:
-            return self.bindings[value.buffer.name]
-        if isinstance(value, V.Range):
-            ends = [value.begin, value.end] if value.step is None else [value.begin, value.end, value.step]
-            return range(*map(self.python, ends))
-        if isinstance(value, V.Grouped):
-            return self.python(value.space)
-        if isinstance(value, V.NdRange):
-            axes = [range(self.python(b), self.python(e)) for b, e in value.axes]
-            places = [value.order.index(k) for k in range(len(axes))]
-            return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in value.order)))
-        raise TypeError(describe(value))
-
     def known(self, value: V.Value, code: str, node: ast.AST, **parts: Any) -> Any:
         """The Python object that the value stands for; the error of that code for a value of the running kernel."""
         try:
-            return self.python(value)
+            return value.python(self)
         except TypeError:
             raise self.fail(code, node, **parts) from None
 
@@ -484,6 +415,12 @@ class Context:
             return V.Lit(number, value.node, dtype=next((t for t in (i32, i64, u64) if t.holds(number)), None))
         t = value.type
         return value if t.bits == 64 else self.num(value, i64 if t is u32 else i32)
+
+
+def check_count(cx: Context, n: int, node: ast.AST) -> None:
+    """Raises QL1212 if so many entries, which are about to be made, would fill the memory."""
+    if n > MOST_ENTRIES:
+        raise cx.fail("QL1212", node, n=f"{n:,}", most=f"{MOST_ENTRIES:,}")
 
 
 def argument_node(call: ast.Call, k: int) -> ast.expr:

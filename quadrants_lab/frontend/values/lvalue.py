@@ -5,56 +5,30 @@
 """
 
 import ast
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from quadrants_lab.frontend.diagnostics import suggestion
+from quadrants_lab.frontend.diagnostics import name_of, suggestion
 from quadrants_lab.frontend.source import note_unknown
-from quadrants_lab.frontend.values import containers, leaves as L, matrix, values as V
+from quadrants_lab.frontend.values import containers, matrix, values as V
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.sparse import node_of
+from quadrants_lab.frontend.values.steps import Child, Elements, Step
 from quadrants_lab.frontend.values.swizzle import letters, swizzle
-from quadrants_lab.frontend.values.unpack import item, slice_of
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i32, i64
 
 
 @dataclass(slots=True, eq=False)
-class Part:
-    """A step to elements of a matrix at constant positions (row by row); to one number if ``shape`` is ()."""
-
-    positions: tuple[int, ...]
-    shape: tuple[int, ...]
-
-
-@dataclass(slots=True, eq=False)
-class DynamicIndex:
-    """A step to the element of a matrix at an index that is computed at run time; axes that are constant are ints."""
-
-    index: tuple[int | V.Num, ...]
-
-
-@dataclass(slots=True, eq=False)
-class DynamicPart:
-    """A step to several elements of a matrix, as ``m[i, :]`` is with ``i`` computed at run time."""
-
-    cells: tuple[DynamicIndex, ...]
-    shape: tuple[int, ...]
-
-
-Step = str | int | Part | DynamicIndex | DynamicPart  # str: to a member of a struct; int: to an entry of a list or dict
-
-
-@dataclass(slots=True, eq=False)
-class Local:
+class Local(V.Value):
     """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
     lead to its entries. ``base`` is the value that the last step is taken
-    from. ``value`` is the value of the part, None after a `DynamicIndex` and, where iterations share the local, after a
-    `DynamicPart`; these are last steps."""
+    from. ``value`` is the value of the part, None after a step to one
+    number of a matrix at an index of the run time, and where iterations share the local to several; these are last
+    steps."""
 
     name: str
     whole: V.Value
@@ -62,19 +36,34 @@ class Local:
     value: V.Value | None
     base: V.Value
 
+    def held(self, cx: Context, node: ast.expr) -> V.Value:
+        found: V.Value = self.steps[-1].take(cx, self.base, node) if self.value is None else self.value
+        return found
 
-Place = V.Value | Local
+    def part(self, cx: Context, step: Step, node: ast.expr) -> V.Value:
+        if self.value is None:
+            return self.held(cx, node).part(cx, step, node)
+        later = step.is_dynamic and (not step.shape or self.value.is_shared)
+        after = None if later else step.take(cx, self.value, node)
+        plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
+        if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.Container)):
+            return Local(self.name, self.whole, (*self.steps, step), after, self.value)
+        return after  # type: ignore[no-any-return]
+
+
+Place = V.Value  # that no memory was read for; a `Local` where it is a variable or a part of one
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
     """The place that the expression refers to, not loaded from memory; a value if it refers to none."""
-    if isinstance(node, ast.Subscript):
-        return _subscripted(cx, node)
-    if isinstance(node, ast.Attribute):
-        return _member(cx, node)
-    if isinstance(node, ast.Name):
-        value = cx.unread(node)
-        return variable(node.id, value) if node.id in cx.frame.env and L.is_local(value) else value
+    match node:
+        case ast.Subscript():
+            return _subscripted(cx, node)
+        case ast.Attribute():
+            return _member(cx, node)
+        case ast.Name():
+            value = cx.unread(node)
+            return variable(node.id, value) if node.id in cx.frame.env and value.is_local else value
     return cx.expr(node)
 
 
@@ -86,104 +75,7 @@ def variable(name: str, value: V.Value) -> Local:
 def read(cx: Context, node: ast.expr) -> V.Value:
     """The value of a subscript or attribute."""
     place = locate(cx, node)
-    return cx.loaded(fetch(cx, place, node), node)
-
-
-def fetch(cx: Context, place: Place, node: ast.expr) -> V.Value:
-    """The value of the place, not loaded from memory."""
-    if not isinstance(place, Local):
-        return place
-    return part_of(cx, place.base, place.steps[-1], node) if place.value is None else place.value
-
-
-# --- steps ------------------------------------------------------------------------------------------------------
-
-
-def _step(cx: Context, base: Place, step: Step, node: ast.expr) -> Place:
-    """The place one step on from a matrix or struct."""
-    if not isinstance(base, Local) or base.value is None:
-        return part_of(cx, fetch(cx, base, node), step, node)
-    later = isinstance(step, DynamicIndex) or (isinstance(step, DynamicPart) and L.is_shared(base.value))
-    after = None if later else part_of(cx, base.value, step, node)
-    plain = getattr(after, "raw", 0) is None  # which the entry of a list may be
-    if after is None or plain or isinstance(after, (V.Num, V.Lit, V.Temp, V.Matrix, V.Struct, V.List, V.Dict)):
-        return Local(base.name, base.whole, (*base.steps, step), after, base.value)
-    return after
-
-
-def part_of(cx: Context, value: V.Value, step: Step, node: ast.expr) -> V.Value:
-    """The part of a value that the step leads to."""
-    if isinstance(step, str):
-        assert isinstance(value, V.Struct)
-        return value.members[step]
-    if isinstance(step, int):
-        return L.parts_of(value)[step]
-    if isinstance(step, DynamicPart):
-        return V.Matrix(step.shape, tuple(part_of(cx, value, cell, node) for cell in step.cells))  # type: ignore[misc]  # numbers
-    if isinstance(value, V.Element):
-        return _element_part(cx, value, step, node)
-    assert isinstance(value, V.Matrix)
-    if isinstance(step, Part):
-        picked = tuple(value.elements[p] for p in step.positions)
-        return V.Matrix(step.shape, picked) if step.shape else picked[0]
-    in_place = L.stands_for_memory(value)
-    among: Any = value if in_place else cx.loaded(value, node)
-    cx.at(node)
-    possible = list(candidates(cx, among.shape, step))
-    numbers: list[Any] = [among.elements[p] for p, _ in possible]
-
-    def chosen(entry: Callable[[Any], int]) -> int:
-        result = entry(numbers[-1])
-        for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
-            result = cx.b.op("select", cond(), entry(number), result)
-        return result
-
-    if in_place:
-        at = tuple(chosen(lambda e, k=k: e.at[k]) for k in range(len(numbers[0].at)))  # type: ignore[misc]  # bound now
-        return V.Element(numbers[0].mem, numbers[0].index, at)
-    t = cx.type_of(numbers[0])
-    return V.Num(chosen(lambda number: cx.to(number, t)), t)
-
-
-def _element_part(cx: Context, base: V.Element, step: Part | DynamicIndex, node: ast.expr) -> V.Value:
-    """A part of an element of a matrix field."""
-    cx.at(node)
-    if isinstance(step, DynamicIndex):
-        at = tuple(k.id if isinstance(k, V.Num) else cx.const(k, i32) for k in step.index)
-        return V.Element(base.mem, base.index, at)
-    columns = base.shape[-1]
-    cells = []
-    for p in step.positions:
-        where = (p,) if len(base.shape) == 1 else divmod(p, columns)
-        cells.append(V.Element(base.mem, base.index, tuple(cx.const(k, i32) for k in where)))
-    return V.Matrix(step.shape, tuple(cells)) if step.shape else cells[0]
-
-
-def all_cells(cx: Context, base: V.Element, node: ast.expr) -> V.Matrix:
-    """The entries of an element of a matrix field, one by one."""
-    cells = _element_part(cx, base, Part(tuple(range(math.prod(base.shape))), base.shape), node)
-    assert isinstance(cells, V.Matrix)
-    return cells
-
-
-def candidates(cx: Context, shape: tuple[int, ...], step: DynamicIndex) -> Iterator[tuple[int, Callable[[], int]]]:
-    """The positions that the index may have, each with a function that emits the condition that it has this one."""
-    known: dict[tuple[int, int], int] = {}
-
-    def is_at(axis: int, k: int) -> int:
-        index = step.index[axis]
-        assert isinstance(index, V.Num)
-        if (axis, k) not in known:
-            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
-        return known[axis, k]
-
-    def condition(where: tuple[int, ...]) -> int:
-        tests = [is_at(axis, k) for axis, k in enumerate(where) if isinstance(step.index[axis], V.Num)]
-        return tests[0] if len(tests) == 1 else cx.b.op("and", tests[0], tests[1])
-
-    axes = [range(n) if isinstance(k, V.Num) else (k,) for k, n in zip(step.index, shape, strict=True)]
-    for where in product(*axes):
-        yield _flat(where, shape), lambda where=where: condition(where)  # type: ignore[misc]  # bound now
+    return place.held(cx, node).load(cx, node)
 
 
 # --- subscripts -------------------------------------------------------------------------------------------------
@@ -191,26 +83,46 @@ def candidates(cx: Context, shape: tuple[int, ...], step: DynamicIndex) -> Itera
 
 def _subscripted(cx: Context, node: ast.Subscript) -> Place:
     base = locate(cx, node.value)
-    value = fetch(cx, base, node.value)
-    if isinstance(value, V.Mem):
-        index = element_index(cx, node, value)
-        return V.Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
-    if isinstance(value, V.StructMem):
-        return _struct_element(value, element_index(cx, node, value.fields[0]))
-    if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
-        return _step(cx, base, _position(cx, node, value.shape), node)
-    if isinstance(value, (V.List, V.Dict)) and not isinstance(node.slice, ast.Slice):
-        at = containers.position(cx, value, node)
-        return _step(cx, Local(L.name_of(node.value), value, (), value, value), at, node)
-    if isinstance(value, (tuple, V.Shape, V.Obj)):
-        return item(cx, value, node)
-    if isinstance(value, V.Struct) and (mem := L.viewed(value)) is not None:
-        at = element_index(cx, node, mem)[0]
-        t = cx.b.types[at]
-        first, size = (cx.to(cx.number(cx.loaded(value.members[name], node), node), t) for name in ("offset", "size"))
-        _checked(cx, V.Num(at, t), size, L.name_of(node.value))
-        return V.Element(mem, (cx.b.op("add", at, first),))
-    raise cx.fail("QL1505", node, what=L.describe(value))
+    value = base.held(cx, node.value)
+    found = _SUBSCRIPTS[type(value)](cx, base, value, node) if type(value) in _SUBSCRIPTS else None
+    if found is not None:
+        return found
+    if value.has_items:
+        return _item(cx, value, node)
+    raise cx.fail("QL1505", node, what=value.describe())
+
+
+def _mem_element(cx: Context, base: Place, value: V.Mem, node: ast.Subscript) -> Place:
+    index = element_index(cx, node, value)
+    return V.Element(value, index, tuple(cx.const(k, i32) for k in value.entry))
+
+
+def _matrix_part(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Subscript) -> Place | None:
+    return base.part(cx, _position(cx, node, value.shape), node) if value.shape else None
+
+
+def _entry(cx: Context, base: Place, value: V.Container, node: ast.Subscript) -> Place | None:
+    if isinstance(node.slice, ast.Slice):
+        return None
+    at = containers.entry_at(cx, value, node)
+    return variable(name_of(node.value), value).part(cx, Child(at, f"[{at}]"), node)
+
+
+def _viewed_element(cx: Context, base: Place, value: V.Struct, node: ast.Subscript) -> Place | None:
+    if (mem := value.view) is None:
+        return None
+    at = element_index(cx, node, mem)[0]
+    t = cx.b.types[at]
+    first, size = (cx.to(value.members[name].load(cx, node).number(cx, node), t) for name in ("offset", "size"))
+    _checked(cx, V.Num(at, t), size, name_of(node.value))
+    return V.Element(mem, (cx.b.op("add", at, first),))
+
+
+_SUBSCRIPTS: dict[type, Callable[[Context, Place, Any, ast.Subscript], Place | None]] = {
+    V.Mem: _mem_element,
+    V.StructMem: lambda cx, base, value, node: _struct_element(value, element_index(cx, node, value.fields[0])),
+    V.Matrix: _matrix_part, V.Element: _matrix_part, V.List: _entry, V.Dict: _entry, V.Struct: _viewed_element,
+}  # fmt: skip
 
 
 def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
@@ -218,6 +130,23 @@ def _struct_element(mem: V.StructMem, index: tuple[int, ...]) -> V.Struct:
         name: V.Element(m, index) if isinstance(m, V.Mem) else _struct_element(m, index)
         for name, m in mem.members.items()
     })
+
+
+def _slice(cx: Context, node: ast.Slice) -> slice:
+    """The slice, whose ends and step are known at compile time."""
+    ends = [None if e is None else cx.known(cx.expr(e), "QL1508", node) for e in (node.lower, node.upper, node.step)]
+    if ends[2] == 0:
+        raise cx.fail("QL1509", node)
+    return slice(*ends)
+
+
+def _item(cx: Context, base: V.Value, node: ast.Subscript) -> V.Value:
+    """The entry of a tuple, shape or captured constant at an index that is known at compile time, or those in a
+    slice."""
+    if isinstance(node.slice, ast.Slice):
+        return base.item(cx, _slice(cx, node.slice), ast.unparse(node.slice), node)
+    index = cx.known(cx.expr(node.slice), "QL1508", node.slice)
+    return base.item(cx, index, repr(index), node)
 
 
 def indices(node: ast.Subscript) -> list[ast.expr]:
@@ -228,17 +157,18 @@ def indices(node: ast.Subscript) -> list[ast.expr]:
 
 def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, ...]:
     """The ids of the indices, counted from 0, in a subscript of a field or ndarray. A vector counts as several."""
-    parts = enumerate(_spread(cx, node, (V.Matrix, tuple)))
+    parts = enumerate(_spread(cx, node, (V.Matrix, V.Tuple)))
     values = [(_index(cx, p, k, base.text, value), p) for k, (value, p) in parts]
     _check_axes(cx, node, base.text, len(values), base.ndim)
     ids = []
     for k, (number, p) in enumerate(values):
         first = base.offset[k] if base.offset else 0
-        if isinstance(number, V.Lit) and number.value < first and isinstance(p, ast.UnaryOp):
-            raise cx.fail("QL1503", p, k=k, text=base.text, back=-number.value)
+        known = number.constant
+        if known is not None and known < first and isinstance(p, ast.UnaryOp):
+            raise cx.fail("QL1503", p, k=k, text=base.text, back=-known)
         cx.at(p)
-        if first and isinstance(number, V.Lit):
-            number = V.Lit(int(number.value) - first, p)
+        if first and known is not None:
+            number = V.Lit(int(known) - first, p)
         at = cx.index(number)
         if first and isinstance(at, V.Num):
             t = at.type if i32.holds(first) else i64
@@ -271,16 +201,16 @@ def _index(cx: Context, node: ast.expr, k: int, text: str, value: V.Value | None
     """The value of an index, which must be an integer; None stands for a slice."""
     if value is None:
         raise cx.fail("QL1504", node)
-    number = cx.number(value, node)
+    number: V.Number = value.number(cx, node)
     t = cx.type_of(number)
     if t.is_float:
         raise cx.fail("QL1502", node, dtype=t, k=k, text=text)
     return number
 
 
-def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part | DynamicIndex | DynamicPart:
+def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Elements:
     """The step of the subscript of a matrix; slices are known at compile time, as in ``m[i, :]``."""
-    text = L.name_of(node.value)
+    text = name_of(node.value)
     parts = list(_spread(cx, node, (V.Matrix,)))
     _check_axes(cx, node, text, len(parts), len(shape))
     axes: list[Sequence[int | V.Num]] = []
@@ -288,22 +218,18 @@ def _position(cx: Context, node: ast.Subscript, shape: tuple[int, ...]) -> Part 
         if not isinstance(p, ast.Slice):
             axes.append([_along(cx, p, k, extent, text, value)])
             continue
-        axes.append(range(extent)[slice_of(cx, p)])
+        axes.append(range(extent)[_slice(cx, p)])
         if not axes[-1]:
             raise cx.fail("QL1506", p, index=ast.unparse(p), count=extent)
     picked = tuple(len(a) for a, (_, p) in zip(axes, parts, strict=True) if isinstance(p, ast.Slice))
-    cells = tuple(product(*axes))
-    constant = [[k for k in cell if isinstance(k, int)] for cell in cells]
-    if len(constant[0]) == len(shape):
-        return Part(tuple(_flat(cell, shape) for cell in constant), picked)
-    return DynamicPart(tuple(map(DynamicIndex, cells)), picked) if picked else DynamicIndex(cells[0])
+    return Elements(tuple(product(*axes)), picked)
 
 
 def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V.Value | None) -> int | V.Num:
     """The index along axis ``k`` of a matrix."""
     number = _index(cx, node, k, text, value)
-    if isinstance(number, V.Lit):
-        known = int(number.value)
+    if number.constant is not None:
+        known = int(number.constant)
         if known < 0:
             raise cx.fail("QL1503", node, k=k, text=text, back=-known)
         if known >= extent:
@@ -314,11 +240,6 @@ def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V
     assert isinstance(at, V.Num)
     _checked(cx, at, cx.const(extent, at.type), text)
     return at
-
-
-def _flat(where: Sequence[int], shape: tuple[int, ...]) -> int:
-    """The position, row by row, of an element of a vector or matrix."""
-    return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]
 
 
 def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
@@ -337,7 +258,7 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     inner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
     if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
         return None
-    mem = fetch(cx, locate(cx, inner), inner)
+    mem = locate(cx, inner).held(cx, inner)
     if not isinstance(mem, (V.Mem, V.StructMem)):
         return None
     first = mem.fields[0]
@@ -350,57 +271,60 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
         holder = V.Mem(replace(first.buffer, ndim=want), first.text, (), first.offset[:want])
         index = element_index(cx, node.value, holder)
     elif want:
-        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), L.name_of(inner), 0, want)
-    return V.BoundMethod(f"Field.{node.attr}", (mem, *index), L.name_of(node))
+        _check_axes(cx, ast.Subscript(inner, ast.Constant(None)), name_of(inner), 0, want)
+    at = (V.Num(k, cx.b.types[k]) for k in index)
+    return V.BoundMethod(f"Field.{node.attr}", V.Tuple((mem, *at)), name_of(node))
 
 
 def _member(cx: Context, node: ast.Attribute) -> Place:
     if (method := _list_method(cx, node)) is not None:
         return method
     base = locate(cx, node.value)
-    value = fetch(cx, base, node.value)
+    value = base.held(cx, node.value)
     if isinstance(value, V.Lit) and value.member is not None:
-        value = V.Obj(value.member, L.name_of(node.value))
-    if isinstance(value, V.Mem):
-        return _mem_member(cx, value, node)
-    if isinstance(value, V.StructMem):
-        return _struct_mem_member(cx, value, node)
-    if isinstance(value, V.Struct):
-        return _struct_member(cx, base, value, node)
-    if isinstance(value, (V.List, V.Dict)):
-        methods = containers.METHODS[type(value)]
-        if node.attr in methods:
-            return V.BoundMethod(node.attr, value, L.name_of(node))
-        raise _no_attribute(cx, node, L.name_of(node.value), methods, f"{L.describe(value)} has {', '.join(methods)}")
-    if isinstance(value, V.Matrix) or (isinstance(value, V.Element) and value.shape):
-        return _matrix_member(cx, base, value, node)
-    if isinstance(value, V.Obj) and node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
-        return V.BoundMethod("Field.parent", value, L.name_of(node))
-    if isinstance(value, V.Obj) and value.raw is not None:
-        text = f"{value.text}.{node.attr}"
-        try:
-            return cx.captured(value.raw, node.attr, text, node)
-        except AttributeError as e:
-            cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
-            raise _no_attribute(cx, node, value.text, dir(value.raw), cure) from None
-    raise cx.fail("QL1306", node, text=L.name_of(node.value), name=node.attr, hint=f": it is {L.describe(value)}",
-                  cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
+        value = V.Obj(value.member, name_of(node.value))
+    found = _OWNERS[type(value)](cx, base, value, node) if type(value) in _OWNERS else None
+    if found is None:
+        raise cx.fail("QL1306", node, text=name_of(node.value), name=node.attr, hint=f": it is {value.describe()}",
+                      cure="only fields, ndarrays and modules have attributes in a kernel")  # fmt: skip
+    return found
 
 
-def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Attribute) -> Place:
+def _container_member(cx: Context, base: Place, value: V.Container, node: ast.Attribute) -> Place:
+    methods = containers.METHODS[value.kind]
+    if node.attr in methods:
+        return V.BoundMethod(node.attr, value, name_of(node))
+    raise _no_attribute(cx, node, name_of(node.value), methods, f"{value.describe()} has {', '.join(methods)}")
+
+
+def _attribute(cx: Context, base: Place, value: V.Obj, node: ast.Attribute) -> Place | None:
+    if node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
+        return V.BoundMethod("Field.parent", value, name_of(node))
+    if value.raw is None:
+        return None
+    try:
+        return cx.captured(value.raw, node.attr, f"{value.text}.{node.attr}", node)
+    except AttributeError as e:
+        cure = str(e) if isinstance(e, NotImplementedError) else "check the name"
+        raise _no_attribute(cx, node, value.text, dir(value.raw), cure) from None
+
+
+def _matrix_member(cx: Context, base: Place, value: V.Matrix | V.Element, node: ast.Attribute) -> Place | None:
     shape, name = value.shape, node.attr
+    if not shape:
+        return None
     if (known := matrix.attribute(name, shape, node)) is not None:
         return known
     if f"Matrix.{name}" in cx.operations:
-        return V.BoundMethod(f"Matrix.{name}", cx.loaded(value, node), L.name_of(node))
+        return V.BoundMethod(f"Matrix.{name}", value.load(cx, node), name_of(node))
     positions = swizzle(name) if len(shape) == 1 else None
     if positions is not None and max(positions) < shape[0]:
-        return _step(cx, base, Part(positions, (len(positions),) if len(positions) > 1 else ()), node)
+        return base.part(cx, Elements(tuple(zip(positions)), (len(positions),) if len(positions) > 1 else ()), node)
     own = [k.partition(".")[2] for k in cx.operations if k.startswith("Matrix.")]
     cure = "check the name"
     if positions is not None:
         cure = f"a vector of {shape[0]} has {', '.join(letters(name, shape[0]))}"
-    raise _no_attribute(cx, node, L.name_of(node.value), own, cure)
+    raise _no_attribute(cx, node, name_of(node.value), own, cure)
 
 
 def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[str], cure: str) -> Exception:
@@ -411,16 +335,16 @@ def _no_attribute(cx: Context, node: ast.Attribute, text: str, known: Iterable[s
 def _struct_member(cx: Context, base: Place, value: V.Struct, node: ast.Attribute) -> Place:
     name = node.attr
     if name in value.members:
-        return _step(cx, base, name, node)
-    if name == "shape" and L.viewed(value):
-        return (value.members["size"],)
+        return base.part(cx, Child(list(value.members).index(name), f".{name}"), node)
+    if name == "shape" and value.view:
+        return V.Tuple((value.members["size"],))
     method = getattr(value.type, "methods", {}).get(name)
     if method is not None:
-        return V.BoundMethod(method, cx.loaded(value, node), L.name_of(node), base)
-    raise _no_attribute(cx, node, L.name_of(node.value), value.members, f"it has {', '.join(value.members)}")
+        return V.BoundMethod(method, value.load(cx, node), name_of(node), base)
+    raise _no_attribute(cx, node, name_of(node.value), value.members, f"it has {', '.join(value.members)}")
 
 
-def _struct_mem_member(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.Value:
+def _struct_mem_member(cx: Context, base: Place, value: V.StructMem, node: ast.Attribute) -> V.Value:
     name = node.attr
     member = value.members.get(name)
     if member is not None:
@@ -444,7 +368,7 @@ def _struct_grad(cx: Context, value: V.StructMem, node: ast.Attribute) -> V.Stru
     return V.StructMem(value.type, members, f"{value.text}.grad")
 
 
-def _mem_member(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
+def _mem_member(cx: Context, place: Place, base: V.Mem, node: ast.Attribute) -> V.Value:
     read = _MEMBERS.get(node.attr)
     if read is not None:
         return read(cx, base, node)
@@ -458,7 +382,7 @@ def _mem_member(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
 def _shape(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     if base.buffer.shape is None:
         return V.Shape(base.buffer, base.ndim)
-    return tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
+    return V.Tuple(cx.extent(base.buffer, k, node) for k in range(base.ndim))
 
 
 def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
@@ -471,12 +395,12 @@ def _grad(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
 
 
 def _method(cx: Context, base: V.Mem | V.StructMem, node: ast.Attribute) -> V.Value:
-    return V.BoundMethod(f"Field.{node.attr}", base, L.name_of(node))
+    return V.BoundMethod(f"Field.{node.attr}", base, name_of(node))
 
 
 def _snode(cx: Context, base: V.Mem, node: ast.Attribute) -> V.Value:
     note_unknown()
-    return V.Obj(getattr(cx.python(base), "snode", None), f"{base.text}.snode")
+    return V.Obj(getattr(base.python(cx), "snode", None), f"{base.text}.snode")
 
 
 _MEMBERS: dict[str, Callable[[Context, V.Mem, ast.Attribute], V.Value]] = {
@@ -489,3 +413,7 @@ _STRUCT_MEMBERS: dict[str, Callable[[Context, V.StructMem, ast.Attribute], V.Val
     "fill": _method,
     "parent": _method,
 }
+_OWNERS: dict[type, Callable[[Context, Place, Any, ast.Attribute], Place | None]] = {
+    V.Mem: _mem_member, V.StructMem: _struct_mem_member, V.Struct: _struct_member, V.Matrix: _matrix_member,
+    V.Element: _matrix_member, V.List: _container_member, V.Dict: _container_member, V.Obj: _attribute,
+}  # fmt: skip

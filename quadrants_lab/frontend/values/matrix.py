@@ -7,9 +7,7 @@ from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.leaves import describe
-from quadrants_lab.frontend.values.unpack import entries
-from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Tuple, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -20,11 +18,12 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype
         return Matrix(shape, tuple(cx.num(e, dtype) for e in elements))
     nums = [e for e in elements if isinstance(e, Num)]
     if not nums:
-        kinds = {type(e.value) for e in elements if isinstance(e, Lit)}
-        wide = next((e.dtype for e in elements if isinstance(e, Lit) and e.dtype is not None), None)
+        lits: Sequence[Any] = elements
+        kinds = {type(e.value) for e in lits}
+        wide = next((e.dtype for e in lits if e.dtype is not None), None)
         if len(kinds) > 1 or wide is not None:
             kind = float if float in kinds else int
-            elements = [Lit(kind(e.value), e.node, dtype=wide) for e in elements if isinstance(e, Lit)]
+            elements = [Lit(kind(e.value), e.node, dtype=wide) for e in lits]
     elif len(nums) < len(elements) or any(n.type is not nums[0].type for n in nums):
         t = cx.common_dtype(*elements)
         elements = [cx.num(e, t) for e in elements]
@@ -42,10 +41,10 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
     """What `as_matrix` makes, but each number of a list keeps its own dtype."""
     if isinstance(value, Matrix):
         return value
-    parts = entries(cx, value)
+    parts = value.entries(cx)
     if parts is None or not parts:
         return None
-    if all(isinstance(p, (Num, Lit)) for p in parts):
+    if all(p.is_number for p in parts):
         return Matrix((len(parts),), tuple(parts))
     found = [_uncast(cx, p, node) for p in parts]
     rows = [r for r in found if r is not None and len(r.shape) == 1]
@@ -55,7 +54,7 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
     flat: list[Any] = []
     for r in rows:
         if r.shape != first.shape:
-            raise cx.fail("QL1416", node, left=describe(first), right=describe(r))
+            raise cx.fail("QL1416", node, left=first.describe(), right=r.describe())
         flat += r.elements
     return Matrix((len(rows), *first.shape), tuple(flat))
 
@@ -63,32 +62,28 @@ def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
 def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
     """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
     dtype, for what is cast to given dtypes next."""
-    if isinstance(value, (Num, Lit)):
-        return value
-    found = _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
-    return cx.number(value, node) if found is None else found
+    found = None if value.is_number else _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
+    return value.number(cx, node) if found is None else found
 
 
 def elementwise(cx: Context, fn: Callable[..., Value], nodes: Sequence[ast.expr], node: ast.AST, *args: Value) -> Value:
     """``fn`` applied to the arguments element by element: a matrix if one of them is a matrix, else a number. Numbers
     are broadcast. ``nodes`` are the expressions of the arguments, ``node`` that of the whole."""
-    if not any(isinstance(a, Matrix) for a in args):
-        return fn(*(cx.number(a, n) for a, n in zip(args, nodes, strict=True)))
+    if not any(a.shape for a in args):
+        return fn(*(a.number(cx, n) for a, n in zip(args, nodes, strict=True)))
     values = [number_or_matrix(cx, a, n) for a, n in zip(args, nodes, strict=True)]
-    matrices = [v for v in values if isinstance(v, Matrix)]
+    matrices = [v for v in values if v.shape]
     first = matrices[0]
     for m in matrices:
         if m.shape != first.shape:
-            raise cx.fail("QL1416", node, left=describe(first), right=describe(m))
-    out: list[Any] = [
-        fn(*(v.elements[k] if isinstance(v, Matrix) else v for v in values)) for k in range(len(first.elements))
-    ]
+            raise cx.fail("QL1416", node, left=first.describe(), right=m.describe())
+    out: list[Any] = [fn(*(v.nth(k) for v in values)) for k in range(prod(first.shape))]
     return build(cx, first.shape, out)
 
 
 def cast(cx: Context, value: Matrix, dtype: DType | None) -> Matrix:
     """The matrix with every element cast to ``dtype``, or to what they have in common."""
-    return build(cx, value.shape, value.elements, dtype)  # type: ignore[arg-type]  # a matrix that is read holds numbers
+    return build(cx, value.shape, value.elements, dtype)
 
 
 def transposed(a: Matrix) -> Matrix:
@@ -100,7 +95,7 @@ def transposed(a: Matrix) -> Matrix:
 def attribute(name: str, shape: tuple[int, ...], node: ast.AST) -> Value | None:
     """``.n``, ``.m`` and ``.shape`` of a vector or matrix; None for other names."""
     rows, columns = (*shape, 1)[:2]
-    both = tuple(Lit(k, node) for k in shape)
+    both = Tuple(Lit(k, node) for k in shape)
     sizes: dict[str, Value] = {"n": Lit(rows, node), "m": Lit(columns, node), "shape": both}
     return sizes.get(name)
 
@@ -113,8 +108,7 @@ def construct(
     cx.at(call)
     flat: list[Any] = []
     for a, n in zip(args, [*call.args, *([call] * len(args))], strict=False):
-        value = number_or_matrix(cx, a, n, uncast=True)
-        flat += value.elements if isinstance(value, Matrix) else [value]
+        flat += number_or_matrix(cx, a, n, uncast=True).leaves()
     want = prod(shape)
     if len(flat) == 1:
         flat *= want

@@ -8,8 +8,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.leaves import describe, viewed
-from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Num, Obj, Struct, StructMem, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Obj, Struct, StructMem, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -77,21 +76,21 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
     want = type_of(cx, declared)
     cx.at(node)
     if isinstance(want, DType):
-        return cx.num(cx.number(value, node), want)
+        return cx.num(value.number(cx, node), want)
     if getattr(want, "__qd_type__", "") == "view":
         dtype = None if want.dtype is None else type_of(cx, want.dtype)
-        mem = viewed(value)
+        mem = value.view
         if mem is None or dtype not in (None, mem.buffer.dtype):
-            raise cx.fail("QL1433", node, what=describe(value), target=f"a view of {dtype}" if dtype else "a view")
+            raise cx.fail("QL1433", node, what=value.describe(), target=f"a view of {dtype}" if dtype else "a view")
         return value
     if want is None or isinstance(value, (Mem, StructMem)):
         return value
     if want.__qd_type__ == "matrix":
         return _as_matrix(cx, value, want, node)
-    if isinstance(value, (Num, Lit)):
+    if value.is_number:
         return Struct(want, {name: as_type(cx, value, t, node) for name, t in want.members.items()})
     if not isinstance(value, Struct) or list(value.members) != list(want.members):
-        raise cx.fail("QL1417", node, what=describe(value), target=f"a struct of {', '.join(want.members)}")
+        raise cx.fail("QL1417", node, what=value.describe(), target=f"a struct of {', '.join(want.members)}")
     return Struct(want, {name: as_type(cx, value.members[name], t, node) for name, t in want.members.items()})
 
 
@@ -105,5 +104,5 @@ def _as_matrix(cx: Context, value: Value, want: Any, node: ast.expr) -> Matrix:
     if not isinstance(found, Matrix) and None not in shape:
         found = Matrix(shape, (found,) * math.prod(shape))
     if not isinstance(found, Matrix) or not _fits(found.shape, shape):
-        raise cx.fail("QL1417", node, what=describe(found), target=describe(Matrix(shape, ())))
+        raise cx.fail("QL1417", node, what=found.describe(), target=Matrix(shape, ()).describe())
     return matrix.cast(cx, found, want.dtype)

@@ -7,20 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
-from quadrants_lab.frontend.values import containers, leaves as L, matrix, values as V
+from quadrants_lab.frontend.diagnostics import name_of
+from quadrants_lab.frontend.values import containers, matrix, values as V
+from quadrants_lab.frontend.values.compound import candidates
 from quadrants_lab.frontend.values.context import Context
-from quadrants_lab.frontend.values.lvalue import (
-    DynamicIndex,
-    DynamicPart,
-    Local,
-    Part,
-    Place,
-    Step,
-    all_cells,
-    candidates,
-    part_of,
-)
+from quadrants_lab.frontend.values.lvalue import Local, Place
 from quadrants_lab.frontend.values.sparse import activate_element
+from quadrants_lab.frontend.values.steps import Step
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 
@@ -29,29 +22,29 @@ def paired_leaves(cx: Context, old: V.Value, new: V.Value, node: ast.expr) -> It
     """Pairs of a number of ``old`` and the number of ``new`` that replaces it; a number is broadcast to a matrix. Error
     QL1417 where the shapes differ."""
     if isinstance(old, V.Element) and old.shape:
-        old = all_cells(cx, old, node)
-    if isinstance(old, V.Matrix):
+        old = old.cells(cx, node)
+    if old.shape:
         value = matrix.number_or_matrix(cx, new, node, uncast=True)
-        if isinstance(value, V.Matrix) and value.shape != old.shape:
-            raise cx.fail("QL1417", node, what=L.describe(value), target=L.describe(old))
-        for k, leaf in enumerate(old.elements):
-            yield leaf, value.elements[k] if isinstance(value, V.Matrix) else value  # type: ignore[misc]  # it is read
+        if value.shape not in ((), old.shape):
+            raise cx.fail("QL1417", node, what=value.describe(), target=old.describe())
+        for k, leaf in enumerate(old.children()):
+            yield leaf, value.nth(k)
     elif isinstance(old, V.Struct):
         if not isinstance(new, V.Struct) or list(new.members) != list(old.members):
-            raise cx.fail("QL1417", node, what=L.describe(new), target=L.describe(old))
+            raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
         for name, member in old.members.items():
             yield from paired_leaves(cx, member, new.members[name], node)
-    elif isinstance(old, (V.List, V.Dict)):
-        if L.structure(old) != L.structure(new):
-            raise cx.fail("QL1417", node, what=L.describe(new), target=L.describe(old))
-        for a, b in zip(L.parts_of(old), L.parts_of(new), strict=True):
+    elif old.token is not None:
+        if old.structure() != new.structure():
+            raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
+        for a, b in zip(old.parts, new.parts, strict=True):
             yield from paired_leaves(cx, a, b, node)
     elif isinstance(old, (V.Num, V.Lit, V.Temp, V.Element)):
         if isinstance(new, (V.Matrix, V.Struct)):
-            raise cx.fail("QL1417", node, what=L.describe(new), target="a number")
-        yield old, cx.number(new, node)
+            raise cx.fail("QL1417", node, what=new.describe(), target="a number")
+        yield old, new.number(cx, node)
     elif not _same_binding(old, new):
-        raise cx.fail("QL1417", node, what=L.describe(new), target=L.describe(old))
+        raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
 
 
 def _same_binding(old: V.Value, new: V.Value) -> bool:
@@ -74,33 +67,31 @@ def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt:
         warned = warned or warn_loss(cx, "QL1901", number, t, name, node)
         cx.at(stmt)
         numbers.append(V.Num(cx.to(number, t), t))
-    return containers.with_tokens(L.with_leaves(old, numbers), containers.tokens_of(new))  # type: ignore[no-any-return]
+    return containers.with_tokens(old.with_leaves(numbers), containers.tokens_of(new))  # type: ignore[no-any-return]
 
 
 def write_local(cx: Context, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Assigns a local, or a part of it."""
-    if isinstance(place.whole, (V.List, V.Dict)):
+    if isinstance(place.whole, V.Container):
         held = containers.current(cx, place.whole)
         check_not_shared(cx, held, node, place.name)
         replaced: Any = _replaced(cx, held, place.steps, value, source, stmt, place.name)
         containers.change(cx, held, replaced, node, place.name)
         return
     whole = cx.frame.env[place.name]
-    if L.is_shared(whole) and _store_own(cx, place, value, node, source, stmt):
+    if whole.is_shared and _store_own(cx, place, value, node, source, stmt):
         return
     check_not_shared(cx, whole, node, place.name)
     _check_not_copy(cx, place, node)
     assign_local(cx, place.name, _replaced(cx, whole, place.steps, value, source, stmt, place.name))
 
 
-def assign_local(cx: Context, name: str, value: V.Value) -> None:
+def assign_local(cx: Context, name: str, value: Any) -> None:
     """Gives a local a new value, and the parameters by reference that are the same variable at run time."""
     env = cx.frame.env
     env[name] = value
     for other, same in cx.frame.aliases.get(name, {}).items():
-        old = env[other]
-        assert isinstance(value, V.Num)
-        assert isinstance(old, V.Num)
+        old: Any = env[other]
         env[other] = V.Num(cx.b.op("select", same, value.id, old.id), old.type)
 
 
@@ -118,43 +109,20 @@ def _replaced(
 ) -> V.Value:
     """``old`` with the part that the steps lead to replaced by ``new``."""
     if not steps:
-        if isinstance(old, (V.List, V.Dict)) and cx.depth == old.depth:
+        if old.token is not None and cx.depth == old.depth:
             return new
         return cast_to_local(cx, old, new, node, stmt, name)
     step, rest = steps[0], steps[1:]
-    if isinstance(step, int):
-        parts = list(L.parts_of(old))
-        part, is_number = parts[step], isinstance(new, (V.Num, V.Lit))
-        if rest or L.structure(part) == L.structure(new) or (is_number and isinstance(part, V.Matrix)):
-            numbers = part if isinstance(part, (V.List, V.Dict)) else L.map_leaves(part, cx.num)
-            new = _replaced(cx, numbers, rest, new, node, stmt, f"{name}[{step}]")
-        parts[step] = new
-        return L.with_parts(old, parts)  # type: ignore[no-any-return]
-    if isinstance(step, str):
-        assert isinstance(old, V.Struct)
-        member = _replaced(cx, old.members[step], rest, new, node, stmt, f"{name}.{step}")
-        return V.Struct(old.type, {**old.members, step: member})
-    assert isinstance(old, V.Matrix)
-    elements: list[Any] = list(old.elements)
-    if isinstance(step, Part):
-        picked: V.Value = elements[step.positions[0]]
-        if step.shape:
-            picked = V.Matrix(step.shape, tuple(elements[p] for p in step.positions))
-        after = _replaced(cx, picked, rest, new, node, stmt, name)
-        for p, e in zip(step.positions, L.leaves(after), strict=True):
-            elements[p] = e
-        return V.Matrix(old.shape, tuple(elements))
-    t: DType = elements[0].type
-    taken = part_of(cx, old, step, node) if isinstance(step, DynamicPart) else elements[0]
-    numbers = L.leaves(_replaced(cx, taken, rest, new, node, stmt, name))
-    for cell, number in zip(_cells(step), numbers, strict=True):
-        for p, cond in candidates(cx, old.shape, cell):
-            elements[p] = V.Num(cx.b.op("select", cond(), number.id, elements[p].id), t)
-    return V.Matrix(old.shape, tuple(elements))
 
+    def changed(part: V.Value, suffix: str) -> V.Value:
+        if old.token is not None:
+            fits = part.structure() == new.structure() or (new.is_number and len(part.shape) > 0)
+            if not rest and not fits:
+                return new
+            part = part if part.token is not None else part.map(cx.num)
+        return _replaced(cx, part, rest, new, node, stmt, f"{name}{suffix}")
 
-def _cells(step: DynamicIndex | DynamicPart) -> tuple[DynamicIndex, ...]:
-    return (step,) if isinstance(step, DynamicIndex) else step.cells
+    return step.put(cx, old, node, changed)  # type: ignore[no-any-return]
 
 
 _OWN = "an assignment at the loop's index"
@@ -165,19 +133,17 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     it. Returns whether the place is such an element, and the loop changes the local in no other way."""
     base: Any = place.base
     step = place.steps[-1] if place.steps else None
-    if not isinstance(base, V.Matrix) or not isinstance(step, (DynamicIndex, DynamicPart)):
+    if not isinstance(base, V.Matrix) or step is None or not step.is_dynamic:
         return False
     temps: Any = base.elements
-    cells = _cells(step)
-    if not temps[0].iteration <= {k.id for k in cells[0].index if isinstance(k, V.Num)}:
+    if not temps[0].iteration <= {k.id for k in step.cells[0] if isinstance(k, V.Num)}:
         return False
     for temp in temps:
         temp.reduced = temp.reduced or (_OWN, cx.span(stmt))
     if any(temp.reduced[0] != _OWN for temp in temps):
         return False
     t = temps[0].buffer.dtype
-    own = V.Matrix(step.shape, (temps[0],) * len(cells)) if isinstance(step, DynamicPart) else temps[0]
-    for cell, (_, number) in zip(cells, paired_leaves(cx, own, value, source), strict=True):
+    for cell, (_, number) in zip(step.cells, paired_leaves(cx, step.filled(temps[0]), value, source), strict=True):
         warn_loss(cx, "QL1901", number, t, place.name, node)
         cx.at(stmt)
         new = cx.to(number, t)
@@ -192,7 +158,7 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
 
 def check_not_shared(cx: Context, value: V.Value, node: ast.expr, name: str) -> None:
     """Raises QL1704 if the local is shared by the iterations of a parallel loop."""
-    if L.is_shared(value):
+    if value.is_shared:
         raise cx.fail("QL1704", node, name=name)
 
 
@@ -207,22 +173,22 @@ def _check_not_copy(cx: Context, place: Local, node: ast.expr) -> None:
 
 def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
     """The place, which must be one or several elements of fields and ndarrays; an error that describes it otherwise."""
-    if not isinstance(place, Local) and L.stands_for_memory(place):
+    if place.is_memory:
         return place
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, tuple):
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and isinstance(place, V.Tuple):
         raise cx.fail("QL1201", node, what="assignment to a slice of a list", cure="assign its entries one by one")
     if isinstance(node, ast.Attribute) and not isinstance(place, (V.Num, V.Matrix, V.Struct)):
         raise cx.fail("QL1201", node, what="assignment to an attribute", cure="assign to an element of a field")
     root = node
     while isinstance(root, (ast.Subscript, ast.Attribute)):
         root = root.value
-    name = L.name_of(root)
+    name = name_of(root)
     if not isinstance(root, ast.Name):
         raise cx.fail("QL1303", root, name=name, what="a value")
     value = cx.frame.env.get(name)
     if value is None:
         raise cx.fail("QL1305", node, name=name)
-    what = getattr(value, "fixed", "") or L.describe(value)
+    what = getattr(value, "fixed", "") or value.describe()
     if isinstance(value, V.Obj) and value.text == name:
         what = f"a {type(value.value).__name__} of Python"
     raise cx.fail("QL1303", node, name=name, what=what)
@@ -245,7 +211,7 @@ def store_number(cx: Context, cell: Any, number: V.Number, stmt: ast.AST) -> Non
 
 def _activate(cx: Context, place: Any) -> None:
     """Activates the sparse cells of the elements that were written to, each element once."""
-    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in L.leaves(place) if isinstance(cell, V.Element)}
+    cells = {(id(cell.mem.buffer), *cell.index): cell for cell in place.leaves()}
     for cell in cells.values():
         activate_element(cx, cell.mem, cell.index)
 
@@ -273,7 +239,7 @@ def atomic(
     _activate(cx, target)
     if isinstance(target, V.Element) and target.shape:
         return V.Matrix(target.shape, tuple(old))
-    return L.with_leaves(target, old)  # type: ignore[no-any-return]
+    return target.with_leaves(old)  # type: ignore[no-any-return]
 
 
 _BITWISE = ("and", "or", "xor")
@@ -284,7 +250,7 @@ def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
     it would be an extreme that it is not."""
     given = cx.type_of(number)
     for k, (prim, end) in enumerate(zip(("max", "min"), t.limits, strict=True)):
-        if isinstance(number, V.Lit):
+        if number.constant is not None:
             number = replace(number, value=(max, min)[k](number.value, end))
         elif given.holds(end) and end != given.limits[k]:
             number = V.Num(cx.b.op(prim, number.id, cx.const(end, given)), given)
@@ -293,20 +259,20 @@ def _saturated(cx: Context, number: Any, t: DType) -> V.Number:
 
 def differ(before: V.Value, after: V.Value) -> bool:
     """Whether two values of one shape differ in a number; used to see whether a func changed an argument."""
-    if isinstance(before, (V.List, V.Dict)):
+    if before.token is not None:
         return before is not after
-    return any(a.id != b.id for a, b in zip(L.leaves(before), L.leaves(after), strict=True))
+    return any(a.id != b.id for a, b in zip(before.leaves(), after.leaves(), strict=True))
 
 
 def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node: ast.expr, stmt: ast.AST) -> None:
     """Writes back an argument that a func took by reference: stores those numbers that the func changed. Nothing
     happens if the argument was not a place."""
-    if isinstance(before, (V.List, V.Dict)):
+    if before.token is not None:
         containers.hand_back(cx, before, after, node)
     elif isinstance(place, Local):
         write_local(cx, place, after, node, node, stmt)
-    elif L.stands_for_memory(place):
-        for (cell, number), was in zip(paired_leaves(cx, place, after, node), L.leaves(before), strict=True):
+    elif place.is_memory:
+        for (cell, number), was in zip(paired_leaves(cx, place, after, node), before.leaves(), strict=True):
             if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
                 store_number(cx, cell, number, stmt)
                 activate_element(cx, cell.mem, cell.index)
@@ -316,7 +282,7 @@ def reduce(
     cx: Context, op: str, place: Local, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST
 ) -> V.Value:
     """Accumulates into a local of the kernel that all iterations share; returns the old value."""
-    if isinstance(place.whole, (V.List, V.Dict)):
+    if isinstance(place.whole, V.Container):
         containers.check_one_name(cx, place.whole, node, shared=True)
     elif place.steps:
         _check_not_copy(cx, place, node)
@@ -325,17 +291,16 @@ def reduce(
         for temp, number in paired_leaves(cx, place.value, value, source):
             amount = _amount(cx, op, temp, number, source, stmt)
             old.append(_reduce(cx, op, temp, amount, node, stmt))
-        return L.with_leaves(place.value, old)  # type: ignore[no-any-return]
+        return place.value.with_leaves(old)  # type: ignore[no-any-return]
     whole, last = place.base, place.steps[-1]
-    if op not in _NEUTRAL or not isinstance(last, (DynamicIndex, DynamicPart)) or not isinstance(whole, V.Matrix):
+    if op not in _NEUTRAL or not last.is_dynamic or not isinstance(whole, V.Matrix):
         raise cx.fail("QL1508", node)
     first: Any = whole.elements[0]
     t: DType = first.buffer.dtype
-    cells = _cells(last)
-    target = V.Matrix(last.shape, (first,) * len(cells)) if isinstance(last, DynamicPart) else first
+    target = last.filled(first)
     nothing = cx.const(convert(_NEUTRAL[op], t), t)
     olds = []
-    for cell, (_, number) in zip(cells, paired_leaves(cx, target, value, source), strict=True):
+    for cell, (_, number) in zip(last.cells, paired_leaves(cx, target, value, source), strict=True):
         amount = _amount(cx, op, first, number, source, stmt)
         needed, found = isinstance(stmt, ast.Call), nothing  # a statement like += has no value
         for p, cond in candidates(cx, whole.shape, cell):
@@ -343,7 +308,7 @@ def reduce(
             was = _reduce(cx, op, whole.elements[p], cx.b.op("select", here, amount, nothing), node, stmt)
             found = cx.b.op("select", here, was.id, found) if needed else found
         olds.append(V.Num(found, t))
-    return L.with_leaves(target, olds)  # type: ignore[no-any-return]
+    return target.with_leaves(olds)  # type: ignore[no-any-return]
 
 
 _NEUTRAL = {"add": 0, "sub": 0, "or": 0, "xor": 0, "and": -1, "mul": 1}  # the operand that changes nothing
@@ -354,7 +319,8 @@ def _amount(cx: Context, op: str, temp: Any, number: V.Number, source: ast.expr,
     first and casting then would give another result, and a warning where that would lose values too."""
     t, given = temp.buffer.dtype, cx.type_of(number)
     check_atomic(cx, op, t, stmt)
-    kept = isinstance(number, V.Lit) and (t.is_float or not given.is_float) and convert(number.value, t) == number.value
+    known = number.constant
+    kept = known is not None and (t.is_float or not given.is_float) and convert(known, t) == known
     if given is not t and promote(t, given) is not t and not kept:
         exact = (t.is_float and given.is_float) or (t.is_int and given.is_int and t is not u1)
         allowed = op in ("add", "sub", "exchange") or (exact and (t.is_float or op not in ("min", "max")))
@@ -399,7 +365,7 @@ def check_atomic(cx: Context, op: str, dtype: DType, node: ast.AST) -> None:
 
 def _warn_store(cx: Context, number: V.Number, target: DType, name: str, node: ast.AST) -> bool:
     """Warns where a real number, or a constant out of range, is stored to an integer buffer; whether it did."""
-    suspect = not target.is_float and (isinstance(number, V.Lit) or cx.type_of(number).is_float)
+    suspect = not target.is_float and (number.constant is not None or cx.type_of(number).is_float)
     return suspect and warn_loss(cx, "QL1903", number, target, name, node)
 
 
@@ -408,14 +374,13 @@ def warn_loss(cx: Context, code: str, value: V.Number, target: DType, name: str,
     source = cx.type_of(value)
     if source is target:
         return False
-    if isinstance(value, V.Lit):
-        kept = convert(value.value, target)
-        loss = "" if target.is_float or kept == value.value else f"cut to {kept}"
+    if (known := value.constant) is not None:
+        kept = convert(known, target)
+        loss = "" if target.is_float or kept == known else f"cut to {kept}"
     else:
         loss = loss_of(source, target)
     if loss:
-        shown = value.value if isinstance(value, V.Lit) else source
-        cx.warn(code, node, source=shown, target=target, name=name, loss=loss)
+        cx.warn(code, node, source=source if known is None else known, target=target, name=name, loss=loss)
     return bool(loss)
 
 
@@ -432,8 +397,8 @@ def loss_of(source: DType, target: DType) -> str:
 
 def name_values(cx: Context, value: V.Value, name: str) -> None:
     """Names the statements that have just computed the numbers of the local ``name`` after them."""
-    names = L.leaf_names(value, name)
-    wanted = {leaf.id: name for leaf, name in zip(L.leaves(value), names, strict=True) if isinstance(leaf, V.Num)}
+    names = value.leaf_names(name)
+    wanted = {leaf.id: name for leaf, name in zip(value.leaves(), names, strict=True) if isinstance(leaf, V.Num)}
     for last in reversed(cx.b.stmts[-3 * len(wanted) :] if len(wanted) > 1 else cx.b.stmts[-1:]):
         if isinstance(last, N.Value) and last.id in wanted and not last.name:
             last.name = wanted[last.id]

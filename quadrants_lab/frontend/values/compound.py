@@ -1,0 +1,303 @@
+"""Values of several parts: vectors, matrices, structs; tuples, and the lists and dicts that a kernel makes.
+
+All of them are immutable: a change makes another value.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from functools import partial, reduce
+from itertools import product
+from typing import Any
+
+from quadrants_lab.frontend.values.number import Num
+from quadrants_lab.frontend.values.value import Lowering, Value
+from quadrants_lab.ir.record import dataclass
+
+PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by value
+STATIC_VARIABLE = "a static loop variable"
+Cell = tuple[int | Num, ...]  # an index of a matrix, whose axes are known or computed at run time
+
+
+class _Tree(Value):
+    """The answers of a value with children."""
+
+    __slots__ = ()
+
+    def structure(self) -> Any:
+        return [type(self), list(self.labels()), *(child.structure() for child in self.children())]
+
+
+class _Numbers(_Tree):
+    """The answers of a matrix or struct, whose numbers a local holds."""
+
+    __slots__ = ()
+    is_local = property(lambda self: not self.fixed)
+
+    @property
+    def is_memory(self) -> bool:
+        leaves = list(self.leaves())
+        return bool(leaves) and all(leaf.is_memory for leaf in leaves)
+
+    def number(self, cx: Lowering, node: ast.expr) -> Any:
+        raise cx.fail("QL1420", node, what=self.describe())
+
+
+@dataclass(slots=True, eq=False)
+class Matrix(_Numbers):
+    """A vector, of ``shape`` (n,), or a matrix, of shape (n, m): its elements row by row, all of one dtype or all
+    literals. Elements that are not loaded yet occur only in results of `lvalue.locate`."""
+
+    shape: tuple[int, ...] = field()
+    elements: tuple[Any, ...] = field()
+    fixed: str = ""
+    brackets = ("[", "]")
+    length = property(lambda self: self.shape[0])
+    static_key = property(lambda self: self.shape)
+
+    def describe(self) -> str:
+        rows, *columns = self.shape
+        return f"a {rows} x {columns[0]} matrix" if columns else f"a vector of {rows}"
+
+    def children(self) -> Sequence[Any]:
+        return self.elements
+
+    def labels(self) -> Iterable[str]:
+        return (f"[{','.join(map(str, cell))}]" for cell in product(*map(range, self.shape)))
+
+    def rebuilt(self, children: Iterable[Any]) -> Matrix:
+        return Matrix(self.shape, tuple(children))
+
+    def structure(self) -> Any:
+        return self.shape
+
+    def nth(self, k: int) -> Any:
+        return self.elements[k]
+
+    def pick(self, cx: Lowering, cells: Iterable[Cell], shape: tuple[int, ...], node: ast.expr) -> Any:
+        """The elements at these indices as a matrix of this shape; one number if ``shape`` is ()."""
+        picked = tuple(self._at(cx, cell, node) for cell in cells)
+        return Matrix(shape, picked) if shape else picked[0]
+
+    def _at(self, cx: Lowering, cell: Cell, node: ast.expr) -> Any:
+        """The element at an index: of those that it may be, the one that is selected at run time."""
+        if not any(isinstance(k, Num) for k in cell):
+            return self.elements[flat(cell, self.shape)]
+        in_place = self.is_memory
+        among = self if in_place else self.load(cx, node)
+        cx.at(node)
+        possible = list(candidates(cx, among.shape, cell))
+        numbers = [among.elements[p] for p, _ in possible]
+
+        def chosen(entry: Callable[[Any], int]) -> int:
+            result = entry(numbers[-1])
+            for (_, cond), number in zip(reversed(possible[:-1]), reversed(numbers[:-1]), strict=True):
+                result = cx.b.op("select", cond(), entry(number), result)
+            return result
+
+        if in_place:
+            at = tuple(chosen(lambda e, k=k: e.at[k]) for k in range(len(numbers[0].at)))  # type: ignore[misc]  # bound now
+            return replace(numbers[0], at=at)
+        t = cx.type_of(numbers[0])
+        return Num(chosen(lambda number: cx.to(number, t)), t)
+
+    def entries(self, cx: Lowering) -> tuple[Any, ...]:
+        columns = self.shape[-1]
+        if len(self.shape) == 1:
+            return self.elements
+        return tuple(Matrix((columns,), self.elements[k * columns : (k + 1) * columns]) for k in range(self.shape[0]))
+
+    def load(self, cx: Lowering, node: ast.expr) -> Matrix:
+        loaded = tuple(e.load(cx, node).number(cx, node) for e in self.elements)
+        return self if loaded == self.elements else Matrix(self.shape, loaded)
+
+    def python(self, cx: Lowering) -> Any:
+        return tuple(e.python(cx) for e in self.elements)
+
+
+def flat(where: Any, shape: tuple[int, ...]) -> int:
+    """The position, row by row, of an element of a vector or matrix."""
+    return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]  # type: ignore[no-any-return]  # ints
+
+
+def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
+    """The positions that the index may have, each with a function that emits the condition that it has this one."""
+    known: dict[tuple[int, int], int] = {}
+
+    def is_at(axis: int, index: Num, k: int) -> int:
+        if (axis, k) not in known:
+            known[axis, k] = cx.b.op("eq", index.id, cx.const(k, index.type))
+        return known[axis, k]
+
+    def condition(where: tuple[int, ...]) -> int:
+        places = enumerate(zip(cell, where, strict=True))
+        return reduce(partial(cx.b.op, "and"), [is_at(axis, i, k) for axis, (i, k) in places if isinstance(i, Num)])
+
+    axes = [range(n) if isinstance(k, Num) else (k,) for k, n in zip(cell, shape, strict=True)]
+    for where in product(*axes):
+        yield flat(where, shape), partial(condition, where)
+
+
+@dataclass(slots=True, eq=False)
+class Struct(_Numbers):
+    """A value with named members, in order. ``type`` is the object of `quadrants_lab.lang` that describes it."""
+
+    type: Any
+    members: dict[str, Value]
+    fixed: str = ""
+
+    @property
+    def view(self) -> Any:
+        return self.members["arr"] if getattr(self.type, "__qd_view__", False) is True else None
+
+    def describe(self) -> str:
+        of = self.view
+        return f"a struct of {', '.join(self.members)}" if of is None else f"a view of {of.buffer.dtype}"
+
+    def children(self) -> Sequence[Any]:
+        return tuple(self.members.values())
+
+    def labels(self) -> Iterable[str]:
+        return (f".{name}" for name in self.members)
+
+    def rebuilt(self, children: Iterable[Any]) -> Struct:
+        return Struct(self.type, dict(zip(self.members, children, strict=True)))
+
+    def load(self, cx: Lowering, node: ast.expr) -> Struct:
+        return Struct(self.type, {n: m.load(cx, node) for n, m in self.members.items()}, self.fixed)
+
+
+class Tuple(Value, tuple[Any, ...]):
+    """A tuple of values. It has no numbers of its own: no local carries those in it."""
+
+    words = "a tuple"
+    brackets = ("(", ")")
+    has_items = True
+    parts = property(lambda self: self)
+    length = property(len)
+    static_key = property(lambda self: tuple(part.static_key for part in self))
+
+    def structure(self) -> Any:
+        return [type(self), *(part.structure() for part in self)]
+
+    def entries(self, cx: Lowering) -> tuple[Any, ...]:
+        return self
+
+    def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
+        if isinstance(index, slice):
+            return self.made(self[index], cx.depth)
+        return self[position(cx, index, shown, len(self), node)]  # type: ignore[no-any-return]
+
+    def python(self, cx: Lowering) -> Any:
+        return tuple(part.python(cx) for part in self)
+
+    def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
+        return Tuple(parts)
+
+    def made(self, parts: Iterable[Value], depth: int) -> Tuple:
+        """What Python makes of entries of it, by a slice, ``+`` or ``*``, at this depth."""
+        return Tuple(parts)
+
+
+def position(cx: Lowering, index: Any, shown: str, count: int, node: ast.Subscript) -> int:
+    """The index, which must be one of as many entries; QL1506 otherwise."""
+    if not isinstance(index, int) or not -count <= index < count:
+        raise cx.fail("QL1506", node, index=shown, count=count)
+    return index % count
+
+
+class View(Tuple):
+    """What ``enumerate``, ``zip``, ``reversed``, ``items`` and ``values`` make of lists and dicts; ``again`` makes it
+    of the entries that they have at another point of the program."""
+
+    again: Callable[[], tuple[Any, ...]]
+
+    def __new__(cls, again: Callable[[], tuple[Any, ...]]) -> View:
+        made = super().__new__(cls, again())
+        made.again = again
+        return made
+
+    def renewed(self) -> View:
+        return View(self.again)
+
+
+class Container(_Tree):
+    """The answers of a list or dict that the kernel makes. A change makes one of other entries with the same ``token``.
+    ``copied`` is a list or dict of Python with its entries; ``keys`` are what its entries are found by."""
+
+    __slots__ = ()
+    kind: str
+    is_local = True
+    copied: Any
+    keys: Any
+
+    def describe(self) -> str:
+        return f"a {self.kind} of {len(self.parts)}"
+
+    def children(self) -> Sequence[Any]:
+        return self.parts  # type: ignore[no-any-return]
+
+    def labels(self) -> Iterable[str]:
+        return (f"[{key}]" for key in self.keys)
+
+    def rebuilt(self, children: Iterable[Any]) -> Any:
+        return self.with_parts(children)
+
+    def place(self, key: Any) -> int:
+        """The position of the entry with this index or key; LookupError or TypeError where there is none."""
+        return int(range(len(self.parts))[key])
+
+    def _kept(self, changed: dict[str, Any]) -> dict[str, Any]:
+        return {"depth": self.depth, "token": self.token, "fixed": self.fixed, **changed}
+
+
+class List(Container, Tuple):
+    """A list."""
+
+    kind = "list"
+    brackets = ("[", "]")
+    copied = property(list)
+    keys = property(lambda self: range(len(self)))
+
+    def __new__(cls, parts: Iterable[Value], depth: int, token: object = None, fixed: str = "") -> List:
+        made = super().__new__(cls, parts)
+        made.depth, made.token, made.fixed = depth, token or object(), fixed
+        return made
+
+    def with_parts(self, parts: Iterable[Value], **changed: Any) -> List:
+        return List(parts, **self._kept(changed))
+
+    def made(self, parts: Iterable[Value], depth: int) -> List:
+        return List(parts, depth)
+
+
+@dataclass(slots=True, eq=False)
+class Dict(Container):
+    """A dict."""
+
+    members: dict[Any, Value]
+    depth: int = field()
+    token: object = None
+    fixed: str = ""
+    kind = "dict"
+    copied = property(lambda self: dict(self.members))
+    keys = property(lambda self: self.members)
+    parts = property(lambda self: tuple(self.members.values()))
+    length = property(lambda self: len(self.members))
+
+    def __post_init__(self) -> None:
+        self.token = self.token or object()
+
+    def place(self, key: Any) -> int:
+        return {k: n for n, k in enumerate(self.members)}[key]
+
+    def with_parts(self, parts: Iterable[Value], **changed: Any) -> Dict:
+        return Dict(dict(zip(self.members, parts, strict=True)), **self._kept(changed))
+
+    def entries(self, cx: Lowering) -> tuple[Any, ...]:
+        return tuple(cx.wrap(key, repr(key)) for key in self.members)
+
+    def python(self, cx: Lowering) -> Any:
+        return {key: part.python(cx) for key, part in self.members.items()}

@@ -1,0 +1,124 @@
+"""Values that are known at compile time: Python objects, methods, and the spaces of loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sized
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from quadrants_lab.frontend.source import FINGERPRINT
+from quadrants_lab.frontend.values.value import Lowering, Value
+from quadrants_lab.ir.record import dataclass
+
+
+@dataclass(slots=True, eq=False)
+class Obj(Value):
+    """Any other Python object: dtype, function, module, string, None, container of constants.
+
+    Use ``raw`` to read an attribute of the object or to call it. Any other use reads `value`, which
+    records that the kernel may depend on more than the object's attributes."""
+
+    raw: Any
+    text: str = ""
+
+    @property
+    def value(self) -> Any:
+        fingerprint = FINGERPRINT.get()
+        if fingerprint is not None:
+            fingerprint.use(self.raw)
+        return self.raw
+
+    def describe(self) -> str:
+        if self.value is None or isinstance(self.value, str):
+            return f"{self.value!r}"
+        return f"'{self.text}' ({type(self.value).__name__})" if self.text else f"a {type(self.value).__name__}"
+
+    def structure(self) -> Any:
+        return id(self.raw)
+
+    def static_key(self) -> Any:
+        return id(self.raw)
+
+    @property
+    def length(self) -> int | None:
+        return len(self.value) if isinstance(self.value, Sized) else None
+
+    def entries(self, cx: Lowering) -> tuple[Any, ...] | None:
+        of = self.value
+        if not isinstance(of, (tuple, list)) and not (isinstance(of, np.ndarray) and of.ndim):
+            return None
+        return tuple(cx.wrap(v, f"{self.text}[{k}]") for k, v in enumerate(of))
+
+    @property
+    def has_items(self) -> bool:
+        return hasattr(type(self.value), "__getitem__")
+
+    def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
+        of = self.value
+        try:
+            found: Value = cx.wrap(of[index], f"{self.text}[{shown}]", node)
+        except (LookupError, TypeError):
+            raise cx.fail("QL1506", node, index=shown, count=len(of) if hasattr(of, "__len__") else 0) from None
+        return found
+
+    def number(self, cx: Lowering, node: ast.expr) -> Any:
+        if self.value is None and self.text:
+            raise cx.fail("QL1409", node, name=self.text)
+        raise cx.fail("QL1406", node, what=self.describe())
+
+    def python(self, cx: Lowering) -> Any:
+        return self.value
+
+
+@dataclass(slots=True, eq=False)
+class BoundMethod(Value):
+    """A method and the value that it is called on. ``fn`` is the name of an operation, or a func; ``place`` is the
+    place of the value, which a func may change."""
+
+    fn: Any
+    self: Value
+    text: str
+    place: Any = None
+    words = "a method"
+
+
+@dataclass(slots=True, eq=False)
+class Range(Value):
+    """``range(begin, end, step)``; ``step`` is None for 1."""
+
+    begin: Value
+    end: Value
+    step: Value | None
+    words = "a range"
+
+    def python(self, cx: Lowering) -> range:
+        ends = (self.begin, self.end) if self.step is None else (self.begin, self.end, self.step)
+        return range(*(end.python(cx) for end in ends))
+
+
+@dataclass(slots=True, eq=False)
+class NdRange(Value):
+    """``qd.ndrange``: begin and end of each axis, and the order in which a serial loop nests the axes."""
+
+    axes: tuple[tuple[Value, Value], ...]
+    order: tuple[int, ...]
+    words = "an ndrange"
+
+    def python(self, cx: Lowering) -> Any:
+        axes = [range(b.python(cx), e.python(cx)) for b, e in self.axes]
+        places = [self.order.index(k) for k in range(len(axes))]
+        return tuple(tuple(at[k] for k in places) for at in product(*(axes[k] for k in self.order)))
+
+
+@dataclass(slots=True, eq=False)
+class Grouped(Value):
+    """``qd.grouped(space)``: a loop over it has one loop variable, the vector of the indices."""
+
+    space: Value
+    words = "a grouped loop"
+
+    def python(self, cx: Lowering) -> Any:
+        return self.space.python(cx)

@@ -1,0 +1,133 @@
+"""Memory: fields and ndarrays, their elements, and their shapes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from quadrants_lab.frontend.values.compound import Matrix, Tuple, position
+from quadrants_lab.frontend.values.number import Num
+from quadrants_lab.frontend.values.value import Leaf, Lowering, Value
+from quadrants_lab.ir.nodes import Buffer
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.types import i32
+
+
+class _Memory(Value):
+    """The answers of a field, of numbers or of structs. ``text`` is the expression that names it in the program, and
+    ``fields`` are the fields of which it consists, which have the same axes."""
+
+    __slots__ = ()
+    text: str
+    fields: Any
+
+    def describe(self) -> str:
+        mem = self.fields[0]
+        kind = "an ndarray" if mem.buffer.kind == "ndarray" else "a field"
+        return f"{kind} with {mem.ndim} axes" if mem.ndim != 1 else f"{kind} with 1 axis"
+
+    def number(self, cx: Lowering, node: ast.expr) -> Any:
+        axes = self.fields[0].ndim
+        index = ", ".join("ijkl"[:axes]) if axes else "None"
+        raise cx.fail("QL1401", node, text=self.text, what=self.describe(), index=index)
+
+
+@dataclass(slots=True, eq=False)
+class Mem(_Memory):
+    """A field or ndarray. ``text`` is the expression that names it in the program. The last ``len(element_shape)`` axes
+    of the buffer are those of an element; ``offset`` holds the first index of each other axis, () for zeros. ``entry``
+    is the position of one entry where the program refers to that entry of every element, () for whole elements."""
+
+    buffer: Buffer
+    text: str
+    element_shape: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
+    entry: tuple[int, ...] = ()
+
+    fields = property(lambda self: (self,))
+    static_key = property(lambda self: (self.buffer.name, self.entry))
+
+    @property
+    def ndim(self) -> int:
+        """The number of indices of an element."""
+        return self.buffer.ndim - len(self.element_shape)
+
+    def structure(self) -> Any:
+        return self.static_key
+
+    def python(self, cx: Lowering) -> Any:
+        if self.buffer.name in cx.bindings:
+            return cx.bindings[self.buffer.name]
+        raise TypeError(self.describe())
+
+
+@dataclass(slots=True, eq=False)
+class StructMem(_Memory):
+    """A field of structs, which has a field for each member."""
+
+    type: Any
+    members: dict[str, Mem | StructMem]
+    text: str
+
+    @property
+    def fields(self) -> tuple[Mem, ...]:
+        return tuple(field for member in self.members.values() for field in member.fields)
+
+
+@dataclass(slots=True, eq=False)
+class Element(Leaf):
+    """``mem[index]``, not loaded yet. In a matrix field ``at`` is the position of one entry, () for all entries."""
+
+    mem: Mem
+    index: tuple[int, ...]
+    at: tuple[int, ...] = ()
+    words = "an element"
+    is_memory = True
+    shape = static_key = property(lambda self: () if self.at else self.mem.element_shape)
+
+    def pick(self, cx: Lowering, cells: Iterable[Sequence[int | Num]], shape: tuple[int, ...], node: ast.expr) -> Any:
+        """The entries at these indices as a matrix of this shape; one entry if ``shape`` is ()."""
+        cx.at(node)
+        picked = [
+            Element(self.mem, self.index, tuple(k.id if isinstance(k, Num) else cx.const(k, i32) for k in cell))
+            for cell in cells
+        ]
+        return Matrix(shape, tuple(picked)) if shape else picked[0]
+
+    def cells(self, cx: Lowering, node: ast.expr) -> Any:
+        """The entries of an element of a matrix field, one by one."""
+        return self.pick(cx, product(*map(range, self.shape)), self.shape, node)
+
+    def load(self, cx: Lowering, node: ast.expr) -> Num | Matrix:
+        buffer = self.mem.buffer
+        cx.at(node)
+        if not self.shape:
+            return Num(cx.b.load(buffer, (*self.index, *self.at)), buffer.dtype)
+        numbers = []
+        for where in product(*map(range, self.shape)):
+            at = tuple(cx.const(k, i32) for k in where)
+            numbers.append(Num(cx.b.load(buffer, (*self.index, *at)), buffer.dtype))
+        return Matrix(self.shape, tuple(numbers))
+
+
+@dataclass(slots=True, eq=False)
+class Shape(Value):
+    """The shape of an ndarray, which is known at launch."""
+
+    buffer: Buffer
+    count: int
+    words = "a tuple"
+    has_items = True
+    length = property(lambda self: self.count)
+
+    def entries(self, cx: Lowering) -> Tuple:
+        return Tuple(cx.extent(self.buffer, k) for k in range(self.count))
+
+    def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
+        if isinstance(index, slice):
+            return Tuple(self.entries(cx)[index])
+        axis = position(cx, index, shown, self.count, node)
+        cx.at(node)
+        return cx.extent(self.buffer, axis)  # type: ignore[no-any-return]

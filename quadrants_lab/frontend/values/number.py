@@ -1,0 +1,90 @@
+"""Numbers: those that the kernel computes, literals, arguments, and locals that iterations share."""
+
+from __future__ import annotations
+
+import ast
+from enum import Enum
+from typing import Any
+
+from quadrants_lab.frontend.values.value import Leaf, Lowering
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.types import DType
+
+
+@dataclass(slots=True, eq=False)
+class Num(Leaf):
+    """An SSA value."""
+
+    id: int
+    type: DType
+    fixed: str = ""
+    is_number = True
+    is_local = property(lambda self: not self.fixed)
+
+    def describe(self) -> str:
+        return f"a number of dtype {self.type}"
+
+    def number(self, cx: Lowering, node: ast.expr) -> Num:
+        return self
+
+
+@dataclass(slots=True, eq=False)
+class Lit(Leaf):
+    """A number that is known at compile time. It gets a dtype where it becomes an operand: ``dtype``, which extents
+    beyond i32 have and what is computed with them, else default_ip or default_fp. ``member``: the member of an
+    enumeration whose number it is."""
+
+    value: Any  # bool, int or float
+    node: ast.AST | None = None
+    fixed: str = ""
+    dtype: DType | None = None
+    member: Enum | None = None
+    is_number = True
+    constant = static_key = property(lambda self: self.value)
+
+    def describe(self) -> str:
+        return f"the number {self.value}"
+
+    def number(self, cx: Lowering, node: ast.expr) -> Lit:
+        return self
+
+    def python(self, cx: Lowering) -> Any:
+        return self.value
+
+
+@dataclass(slots=True, eq=False)
+class ArgRef(Leaf):
+    """A scalar argument of the kernel that has not been loaded yet."""
+
+    name: str
+    type: DType
+    fixed = "a kernel argument"
+
+    def describe(self) -> str:
+        return f"a number of dtype {self.type}"
+
+    def load(self, cx: Lowering, node: ast.expr) -> Num:
+        cx.at(node)
+        return Num(cx.b.add(N.ArgLoad(cx.b.fresh(), self.type, self.name, name=self.name)), self.type)
+
+
+@dataclass(slots=True, eq=False)
+class Temp(Leaf):
+    """A number of a local of the kernel inside a parallel loop that accumulates into it or sets it to a constant.
+    ``reduced`` holds the operation and the place of the first change; no other operation is allowed, because it would
+    not commute. ``iteration`` has the ids of the indices of the loop."""
+
+    buffer: N.Buffer
+    name: str
+    reduced: tuple[str, Span] | None = None
+    iteration: frozenset[int] = frozenset()
+    words = "a shared local"
+    is_local = is_shared = True
+
+    def number(self, cx: Lowering, node: ast.expr) -> Any:
+        raise cx.fail("QL1705", node, name=self.name)
+
+
+Number = Num | Lit

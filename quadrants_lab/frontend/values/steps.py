@@ -1,0 +1,83 @@
+"""Steps from a value to a part of it: to a member or entry, or to elements of a matrix."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from quadrants_lab.frontend.values.compound import Cell, Matrix, candidates
+from quadrants_lab.frontend.values.context import Context
+from quadrants_lab.frontend.values.number import Num
+from quadrants_lab.frontend.values.value import Value
+from quadrants_lab.ir.record import dataclass
+
+Change = Callable[[Value, str], Value]  # from a part, and what its name adds to that of the whole
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A step to a member of a struct, or to an entry of a list or dict; ``label`` is what it adds to the name."""
+
+    position: int
+    label: str
+    is_dynamic = False
+    shape = cells = index = ()
+
+    def filled(self, number: Any) -> Any:
+        """A part that is this number everywhere."""
+        return number
+
+    def take(self, cx: Context, value: Value, node: ast.expr) -> Any:
+        """The part of a value that the step leads to."""
+        return value.children()[self.position]
+
+    def put(self, cx: Context, whole: Value, node: ast.expr, change: Change) -> Any:
+        """The value with what ``change`` makes of the part in its place."""
+        children = list(whole.children())
+        children[self.position] = change(children[self.position], self.label)
+        return whole.rebuilt(children)
+
+
+@dataclass(slots=True, eq=False)
+class Elements:
+    """A step to the elements of a matrix at these indices; to one number if ``shape`` is (). ``is_dynamic``: an axis of
+    each index is computed at run time."""
+
+    cells: tuple[Cell, ...]
+    shape: tuple[int, ...]
+    is_dynamic = property(lambda self: any(isinstance(k, Num) for k in self.cells[0]))
+
+    @property
+    def index(self) -> Cell:
+        """The index of the number that the step leads to; () if it leads to several numbers."""
+        return () if self.shape else self.cells[0]
+
+    def take(self, cx: Context, value: Any, node: ast.expr) -> Any:
+        """The part of a value that the step leads to."""
+        return value.pick(cx, self.cells, self.shape, node)
+
+    def put(self, cx: Context, whole: Any, node: ast.expr, change: Change) -> Any:
+        """The value with what ``change`` makes of the part in its place."""
+        elements = list(whole.elements)
+        any_one = self.is_dynamic and not self.shape  # all have one dtype
+        numbers = change(elements[0] if any_one else self.take(cx, whole, node), "").leaves()
+        for cell, new in zip(self.cells, numbers, strict=True):
+            for p, cond in candidates(cx, whole.shape, cell):
+                old = elements[p]
+                elements[p] = Num(cx.b.op("select", cond(), new.id, old.id), old.type) if self.is_dynamic else new
+        return whole.rebuilt(elements)
+
+    def meets(self, other: Any) -> bool:
+        """Whether this step and another one, from one matrix, may lead to a number in common."""
+        if not self.is_dynamic and not other.is_dynamic:
+            return not {*self.cells}.isdisjoint(other.cells)
+        pairs = zip(self.index, other.index, strict=False) if self.is_dynamic and other.is_dynamic else ()
+        return all(isinstance(k, Num) or isinstance(n, Num) or k == n for k, n in pairs)
+
+    def filled(self, number: Any) -> Any:
+        """A part that is this number everywhere."""
+        return Matrix(self.shape, (number,) * len(self.cells)) if self.shape else number
+
+
+Step = Child | Elements

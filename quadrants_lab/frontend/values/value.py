@@ -1,0 +1,158 @@
+"""What every kind of value answers.
+
+A value consists of numbers, its leaves, and of a structure around them, as a pytree of JAX does. A kind of value is a
+class over `Value` in a module beside this one: whoever lowers a program asks the value, and not for its class.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+Lowering = Any  # a `context.Context`: its module stands on those of the kinds of values
+
+
+class Value:
+    """The answers of a value that holds no numbers and no entries. Kinds override what is different for them; an
+    attribute may be a property there.
+
+    fixed       "" for a local variable; otherwise the name that has the value cannot be assigned, and it says why
+    words       describe the kind, for messages
+    token       the identity of a list or dict that the kernel makes, and ``depth`` the number of conditions and loops
+                around the place where it was made
+    is_number   whether it is a number that is loaded
+    constant    the number that it is, if that is known at compile time
+    shape       of a vector or matrix
+    is_local    whether a name with this value is a local variable, which can be assigned
+    is_shared   whether it belongs to a local that all iterations of a parallel loop share
+    is_memory   whether it is numbers of fields and ndarrays that are not loaded, as a parameter by reference may be
+    view        the ndarray of which it is a view of consecutive elements
+    parts       the entries of a list, dict or tuple
+    length      what Python's ``len`` says of it
+    has_items   whether it has an `item`
+    static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
+                can decide on it; with the same key the recursion would not end
+    """
+
+    __slots__ = ()
+    fixed: str = ""
+    words = ""
+    token: object = None
+    depth: int = 0
+    is_number = False
+    constant: Any = None
+    shape: Any = ()
+    is_local: Any = False
+    is_shared: Any = property(lambda self: any(leaf.is_shared for leaf in self.leaves()))
+    is_memory: Any = False
+    view: Any = None
+    parts: Any = ()
+    length: Any = None
+    has_items: Any = False
+    static_key: Any = None
+
+    def describe(self) -> str:
+        """The value in words, for messages."""
+        return self.words
+
+    # --- the tree of numbers --------------------------------------------------------------------------------------
+
+    def children(self) -> Sequence[Any]:
+        """The values that hold its numbers, in order. A kind with children has `labels` and `rebuilt`."""
+        return ()
+
+    def labels(self) -> Iterable[str]:
+        """What the name of each child adds to that of the value."""
+        return ()
+
+    def rebuilt(self, children: Iterable[Any]) -> Any:
+        """A value of other children in the same structure."""
+        return self
+
+    def leaves(self) -> Iterator[Any]:
+        """The numbers of a number, matrix, struct, list or dict, in order."""
+        for child in self.children():
+            yield from child.leaves()
+
+    def map(self, fn: Callable[[Any], Any]) -> Any:
+        """The value with ``fn`` applied to each of its numbers."""
+        return self.rebuilt([child.map(fn) for child in self.children()])
+
+    def with_leaves(self, numbers: Iterable[Any]) -> Any:
+        """The value with these numbers in place of its own."""
+        left = iter(numbers)
+        return self.map(lambda _: next(left))
+
+    def leaf_names(self, name: str) -> Iterator[str]:
+        """The names of the numbers of a local ``name``: ``v``, ``v[0]``, ``m[1,0]``, ``s.a``."""
+        for label, child in zip(self.labels(), self.children(), strict=True):
+            yield from child.leaf_names(name + label)
+
+    def structure(self) -> Any:
+        """What is equal for two values between which a run-time condition can choose: kinds, names of members, number
+        of entries, and the identity of what is no number."""
+        return id(self)
+
+    # --- its entries and elements ---------------------------------------------------------------------------------
+
+    def nth(self, k: int) -> Any:
+        """Element ``k``, row by row, of a vector or matrix; a number stands for any element."""
+        return self
+
+    def entries(self, cx: Lowering) -> tuple[Any, ...] | None:
+        """The entries of a value that can be unpacked, the rows of a matrix, the keys of a dict; None for others."""
+        return None
+
+    def item(self, cx: Lowering, index: Any, shown: str, node: ast.Subscript) -> Value:
+        """The entry at an index that is known at compile time, or those in a slice; ``shown`` is its text."""
+        raise NotImplementedError
+
+    def part(self, cx: Lowering, step: Any, node: ast.expr) -> Value:
+        """The part that a `steps.Step` leads to, not loaded; of a local, a part of the local."""
+        return step.take(cx, self, node)  # type: ignore[no-any-return]
+
+    def held(self, cx: Lowering, node: ast.expr) -> Value:
+        """The value of a place, not loaded: of a local what it holds, of all other values itself."""
+        return self
+
+    def with_parts(self, parts: Iterable[Value], **changed: Any) -> Any:
+        """The list, dict or tuple with these entries in place of its own, and other attributes as ``changed`` says."""
+        return self
+
+    def renewed(self) -> Value:
+        """The value at this point of the program, for a `View`; itself for other values."""
+        return self
+
+    # --- what it is in the kernel, and in Python ------------------------------------------------------------------
+
+    def load(self, cx: Lowering, node: ast.expr) -> Value:
+        """The value with its arguments and its elements of fields and ndarrays loaded."""
+        return self
+
+    def number(self, cx: Lowering, node: ast.expr) -> Any:
+        """The value, which must be a number; an error that describes it otherwise."""
+        raise cx.fail("QL1406", node, what=self.describe())
+
+    def python(self, cx: Lowering) -> Any:
+        """The Python object that a compile-time value stands for; TypeError for a value of the running kernel."""
+        raise TypeError(self.describe())
+
+
+class Leaf(Value):
+    """The answers of one number."""
+
+    __slots__ = ()
+    is_shared = False
+
+    def leaves(self) -> Iterator[Any]:
+        return iter((self,))
+
+    def map(self, fn: Callable[[Any], Any]) -> Any:
+        return fn(self)
+
+    def leaf_names(self, name: str) -> Iterator[str]:
+        return iter((name,))
+
+    def structure(self) -> Any:
+        return "a number"
