@@ -33,7 +33,7 @@ typedef struct {
     union {
         struct { int64_t bytes; } real;
         struct { int64_t low, high; } integer;
-        /* extents_at: in the frame; item_bytes: 0 if the kernel takes overlapping arrays */
+        /* extents_at: in the frame */
         struct { int32_t ndim, item_bytes; int64_t flags; void *descr, *type; int64_t extents_at; } array;
     };
 } Param;
@@ -42,8 +42,8 @@ enum { NOTHING, F32, F64, I8, I16, I32, I64, UNSIGNED, BOOL }; /* kinds of retur
 
 typedef struct {
     Frame *frame;
-    int64_t count, returns, offset; /* of parameters; kind and offset of the returned value */
-    Param params[];
+    int64_t count, arrays, returns, offset; /* of parameters, and arrays; kind and offset of the returned value */
+    Param params[]; /* behind them the numbers of the arrays, which `overlap` sorts */
 } Plan;
 
 static Object *counted(void *object) {
@@ -124,21 +124,37 @@ static bool set(const Param *p, Object *arg, Frame *f) {
     }
 }
 
-/* Whether two arrays overlap, one of which the kernel writes to. */
-static bool overlap(const Param *p, const Param *q, Frame *f) {
-    if (p->kind != ARRAY || q->kind != ARRAY || !((p->array.flags | q->array.flags) & WRITEABLE))
-        return false;
-    const Param *both[] = {p, q};
-    const char *begin[2], *end[2];
-    for (int k = 0; k < 2; k++) {
-        const int64_t *extents = (int64_t *)((char *)f + both[k]->array.extents_at);
-        int64_t bytes = both[k]->array.item_bytes;
-        for (int32_t axis = 0; axis < both[k]->array.ndim; axis++)
-            bytes *= extents[axis];
-        begin[k] = *(char **)((char *)f + both[k]->offset);
-        end[k] = begin[k] + bytes;
+static const char *begin_of(const Plan *plan, const Frame *f, int64_t number) {
+    return *(char **)((char *)f + plan->params[number].offset);
+}
+
+/* Whether two arrays overlap, one of which the kernel writes to. `sorted` has their numbers, in the order of the
+ * addresses of the last call: it sorts them by insertion, which takes one comparison for each if the order is the same. */
+static bool overlap(const Plan *plan, const Frame *f, int64_t *sorted) {
+    const char *read = NULL, *written = NULL; /* the ends of those that reach furthest */
+    for (int64_t i = 0; i < plan->arrays; i++) {
+        int64_t number = sorted[i], at = i;
+        for (; at > 0 && begin_of(plan, f, sorted[at - 1]) > begin_of(plan, f, number); at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = number;
     }
-    return begin[0] < end[1] && begin[1] < end[0];
+    for (int64_t i = 0; i < plan->arrays; i++) {
+        const Param *p = &plan->params[sorted[i]];
+        const int64_t *extents = (int64_t *)((char *)f + p->array.extents_at);
+        const char *begin = begin_of(plan, f, sorted[i]);
+        int64_t bytes = p->array.item_bytes;
+        for (int32_t axis = 0; axis < p->array.ndim; axis++)
+            bytes *= extents[axis];
+        if (bytes == 0)
+            continue;
+        bool writes = p->array.flags & WRITEABLE;
+        if (begin < written || (writes && begin < read))
+            return true;
+        const char **furthest = writes ? &written : &read;
+        if (begin + bytes > *furthest)
+            *furthest = begin + bytes;
+    }
+    return false;
 }
 
 static Object *returned(int64_t kind, const void *at) {
@@ -163,9 +179,8 @@ Object *qd_call(Object *self, Object **args, int64_t count) {
     bool match = count == plan->count;
     for (int64_t i = 0; match && i < count; i++)
         match = set(&plan->params[i], args[i], f);
-    for (int64_t i = 1; match && i < count; i++)
-        for (int64_t j = 0; match && j < i; j++)
-            match = !overlap(&plan->params[i], &plan->params[j], f);
+    if (match && plan->arrays > 1)
+        match = !overlap(plan, f, (int64_t *)&plan->params[count]);
     if (!match)
         return counted(_Py_NotImplementedStruct);
     int64_t status = qd_launch(f);

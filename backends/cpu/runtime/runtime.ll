@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources 204040c13244c48d
+; made by scripts/cpu_runtime.py from the sources b79994b41e68e9ea
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -1431,417 +1431,442 @@ define void @qd_add_device(ptr %0) nounwind {
 }
 
 define ptr @qd_call(ptr %0, ptr %1, i64 %2) nounwind {
-  %4 = alloca ptr, align 16
+  %4 = alloca ptr, align 8
   %5 = alloca ptr, align 8
-  %6 = alloca ptr, align 16
-  %7 = alloca ptr, align 8
-  %8 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
-  %9 = tail call ptr @PyLong_AsVoidPtr(ptr %8)
-  %10 = load ptr, ptr %9, align 8
-  %11 = getelementptr inbounds i8, ptr %9, i64 8
-  %12 = load i64, ptr %11, align 8
-  %13 = icmp eq i64 %12, %2
-  %14 = icmp sgt i64 %2, 0
-  %15 = and i1 %13, %14
-  br i1 %15, label %16, label %18
+  %6 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
+  %7 = tail call ptr @PyLong_AsVoidPtr(ptr %6)
+  %8 = load ptr, ptr %7, align 8
+  %9 = getelementptr inbounds i8, ptr %7, i64 8
+  %10 = load i64, ptr %9, align 8
+  %11 = icmp eq i64 %10, %2
+  %12 = icmp sgt i64 %2, 0
+  %13 = and i1 %11, %12
+  br i1 %13, label %14, label %16
 
-16:                                               ; preds = %3
-  %17 = getelementptr inbounds i8, ptr %9, i64 32
-  br label %24
+14:                                               ; preds = %3
+  %15 = getelementptr inbounds i8, ptr %7, i64 40
+  br label %18
 
-18:                                               ; preds = %135, %3
-  %19 = phi i1 [ %13, %3 ], [ %136, %135 ]
-  %20 = icmp sgt i64 %2, 1
-  %21 = and i1 %19, %20
-  br i1 %21, label %22, label %148
+16:                                               ; preds = %129, %3
+  %17 = phi i1 [ %11, %3 ], [ %130, %129 ]
+  br i1 %17, label %134, label %228
 
-22:                                               ; preds = %18
-  %23 = getelementptr inbounds i8, ptr %9, i64 32
-  br label %140
-
-24:                                               ; preds = %16, %135
-  %25 = phi i64 [ 0, %16 ], [ %137, %135 ]
-  %26 = getelementptr inbounds [0 x %struct.Param], ptr %17, i64 0, i64 %25
-  %27 = getelementptr inbounds ptr, ptr %1, i64 %25
-  %28 = load ptr, ptr %27, align 8
-  %29 = getelementptr inbounds i8, ptr %26, i64 8
-  %30 = load i64, ptr %29, align 8
-  %31 = getelementptr inbounds i8, ptr %10, i64 %30
-  %32 = load i64, ptr %26, align 8
-  switch i64 %32, label %214 [
-    i64 0, label %135
-    i64 1, label %33
-    i64 2, label %57
-    i64 3, label %78
-    i64 4, label %86
+18:                                               ; preds = %14, %129
+  %19 = phi i64 [ 0, %14 ], [ %131, %129 ]
+  %20 = getelementptr inbounds [0 x %struct.Param], ptr %15, i64 0, i64 %19
+  %21 = getelementptr inbounds ptr, ptr %1, i64 %19
+  %22 = load ptr, ptr %21, align 8
+  %23 = getelementptr inbounds i8, ptr %20, i64 8
+  %24 = load i64, ptr %23, align 8
+  %25 = getelementptr inbounds i8, ptr %8, i64 %24
+  %26 = load i64, ptr %20, align 8
+  switch i64 %26, label %228 [
+    i64 0, label %129
+    i64 1, label %27
+    i64 2, label %51
+    i64 3, label %72
+    i64 4, label %80
   ]
 
-33:                                               ; preds = %24
-  %34 = load i64, ptr @host.2, align 8
-  %35 = getelementptr inbounds i8, ptr %28, i64 %34
-  %36 = getelementptr inbounds i8, ptr %35, i64 -8
-  %37 = load ptr, ptr %36, align 8
-  %38 = icmp eq ptr %37, @PyFloat_Type
-  br i1 %38, label %39, label %41
+27:                                               ; preds = %18
+  %28 = load i64, ptr @host.2, align 8
+  %29 = getelementptr inbounds i8, ptr %22, i64 %28
+  %30 = getelementptr inbounds i8, ptr %29, i64 -8
+  %31 = load ptr, ptr %30, align 8
+  %32 = icmp eq ptr %31, @PyFloat_Type
+  br i1 %32, label %33, label %35
 
-39:                                               ; preds = %33
-  %40 = tail call double @PyFloat_AsDouble(ptr %28)
-  br label %49
+33:                                               ; preds = %27
+  %34 = tail call double @PyFloat_AsDouble(ptr %22)
+  br label %43
 
-41:                                               ; preds = %33
-  %42 = icmp eq ptr %37, @PyLong_Type
-  br i1 %42, label %43, label %214
+35:                                               ; preds = %27
+  %36 = icmp eq ptr %31, @PyLong_Type
+  br i1 %36, label %37, label %228
 
-43:                                               ; preds = %41
-  %44 = tail call double @PyLong_AsDouble(ptr %28)
-  %45 = fcmp oeq double %44, -1.000000e+00
-  br i1 %45, label %46, label %49
+37:                                               ; preds = %35
+  %38 = tail call double @PyLong_AsDouble(ptr %22)
+  %39 = fcmp oeq double %38, -1.000000e+00
+  br i1 %39, label %40, label %43
 
-46:                                               ; preds = %43
-  %47 = tail call ptr @PyErr_Occurred()
-  %48 = icmp eq ptr %47, null
-  br i1 %48, label %49, label %213
+40:                                               ; preds = %37
+  %41 = tail call ptr @PyErr_Occurred()
+  %42 = icmp eq ptr %41, null
+  br i1 %42, label %43, label %227
 
-49:                                               ; preds = %46, %43, %39
-  %50 = phi double [ %40, %39 ], [ -1.000000e+00, %46 ], [ %44, %43 ]
-  %51 = getelementptr inbounds i8, ptr %26, i64 16
-  %52 = load i64, ptr %51, align 8
-  %53 = icmp eq i64 %52, 4
-  br i1 %53, label %54, label %56
+43:                                               ; preds = %40, %37, %33
+  %44 = phi double [ %34, %33 ], [ -1.000000e+00, %40 ], [ %38, %37 ]
+  %45 = getelementptr inbounds i8, ptr %20, i64 16
+  %46 = load i64, ptr %45, align 8
+  %47 = icmp eq i64 %46, 4
+  br i1 %47, label %48, label %50
 
-54:                                               ; preds = %49
-  %55 = fptrunc double %50 to float
-  store float %55, ptr %31, align 4
-  br label %135
+48:                                               ; preds = %43
+  %49 = fptrunc double %44 to float
+  store float %49, ptr %25, align 4
+  br label %129
 
-56:                                               ; preds = %49
-  store double %50, ptr %31, align 8
-  br label %135
+50:                                               ; preds = %43
+  store double %44, ptr %25, align 8
+  br label %129
 
-57:                                               ; preds = %24
-  %58 = load i64, ptr @host.2, align 8
-  %59 = getelementptr inbounds i8, ptr %28, i64 %58
-  %60 = getelementptr inbounds i8, ptr %59, i64 -8
-  %61 = load ptr, ptr %60, align 8
-  %62 = icmp eq ptr %61, @PyLong_Type
-  br i1 %62, label %63, label %214
+51:                                               ; preds = %18
+  %52 = load i64, ptr @host.2, align 8
+  %53 = getelementptr inbounds i8, ptr %22, i64 %52
+  %54 = getelementptr inbounds i8, ptr %53, i64 -8
+  %55 = load ptr, ptr %54, align 8
+  %56 = icmp eq ptr %55, @PyLong_Type
+  br i1 %56, label %57, label %228
 
-63:                                               ; preds = %57
-  %64 = tail call i64 @PyLong_AsLongLong(ptr %28)
-  %65 = icmp eq i64 %64, -1
-  br i1 %65, label %66, label %69
+57:                                               ; preds = %51
+  %58 = tail call i64 @PyLong_AsLongLong(ptr %22)
+  %59 = icmp eq i64 %58, -1
+  br i1 %59, label %60, label %63
 
-66:                                               ; preds = %63
-  %67 = tail call ptr @PyErr_Occurred()
-  %68 = icmp eq ptr %67, null
-  br i1 %68, label %69, label %213
+60:                                               ; preds = %57
+  %61 = tail call ptr @PyErr_Occurred()
+  %62 = icmp eq ptr %61, null
+  br i1 %62, label %63, label %227
 
-69:                                               ; preds = %66, %63
-  %70 = getelementptr inbounds i8, ptr %26, i64 16
-  %71 = load i64, ptr %70, align 8
-  %72 = icmp slt i64 %64, %71
-  br i1 %72, label %214, label %73
+63:                                               ; preds = %60, %57
+  %64 = getelementptr inbounds i8, ptr %20, i64 16
+  %65 = load i64, ptr %64, align 8
+  %66 = icmp slt i64 %58, %65
+  br i1 %66, label %228, label %67
 
-73:                                               ; preds = %69
-  %74 = getelementptr inbounds i8, ptr %26, i64 24
-  %75 = load i64, ptr %74, align 8
-  %76 = icmp sgt i64 %64, %75
-  br i1 %76, label %214, label %77
+67:                                               ; preds = %63
+  %68 = getelementptr inbounds i8, ptr %20, i64 24
+  %69 = load i64, ptr %68, align 8
+  %70 = icmp sgt i64 %58, %69
+  br i1 %70, label %228, label %71
 
-77:                                               ; preds = %73
-  store i64 %64, ptr %31, align 8
-  br label %135
+71:                                               ; preds = %67
+  store i64 %58, ptr %25, align 8
+  br label %129
 
-78:                                               ; preds = %24
-  %79 = icmp eq ptr %28, @_Py_TrueStruct
-  %80 = zext i1 %79 to i64
-  store i64 %80, ptr %31, align 8
-  %81 = load i64, ptr @host.2, align 8
-  %82 = getelementptr inbounds i8, ptr %28, i64 %81
-  %83 = getelementptr inbounds i8, ptr %82, i64 -8
-  %84 = load ptr, ptr %83, align 8
-  %85 = icmp eq ptr %84, @PyBool_Type
-  br label %135
+72:                                               ; preds = %18
+  %73 = icmp eq ptr %22, @_Py_TrueStruct
+  %74 = zext i1 %73 to i64
+  store i64 %74, ptr %25, align 8
+  %75 = load i64, ptr @host.2, align 8
+  %76 = getelementptr inbounds i8, ptr %22, i64 %75
+  %77 = getelementptr inbounds i8, ptr %76, i64 -8
+  %78 = load ptr, ptr %77, align 8
+  %79 = icmp eq ptr %78, @PyBool_Type
+  br label %129
 
-86:                                               ; preds = %24
-  %87 = getelementptr inbounds i8, ptr %26, i64 16
-  %88 = getelementptr inbounds i8, ptr %26, i64 40
-  %89 = load ptr, ptr %88, align 8
-  %90 = load i64, ptr @host.2, align 8
-  %91 = getelementptr inbounds i8, ptr %28, i64 %90
-  %92 = getelementptr inbounds i8, ptr %91, i64 -8
+80:                                               ; preds = %18
+  %81 = getelementptr inbounds i8, ptr %20, i64 16
+  %82 = getelementptr inbounds i8, ptr %20, i64 40
+  %83 = load ptr, ptr %82, align 8
+  %84 = load i64, ptr @host.2, align 8
+  %85 = getelementptr inbounds i8, ptr %22, i64 %84
+  %86 = getelementptr inbounds i8, ptr %85, i64 -8
+  %87 = load ptr, ptr %86, align 8
+  %88 = icmp eq ptr %87, %83
+  br i1 %88, label %89, label %228
+
+89:                                               ; preds = %80
+  %90 = getelementptr inbounds i8, ptr %85, i64 40
+  %91 = load ptr, ptr %90, align 8
+  %92 = getelementptr inbounds i8, ptr %20, i64 32
   %93 = load ptr, ptr %92, align 8
-  %94 = icmp eq ptr %93, %89
-  br i1 %94, label %95, label %214
+  %94 = icmp eq ptr %91, %93
+  br i1 %94, label %95, label %228
 
-95:                                               ; preds = %86
-  %96 = getelementptr inbounds i8, ptr %91, i64 40
-  %97 = load ptr, ptr %96, align 8
-  %98 = getelementptr inbounds i8, ptr %26, i64 32
-  %99 = load ptr, ptr %98, align 8
-  %100 = icmp eq ptr %97, %99
-  br i1 %100, label %101, label %214
+95:                                               ; preds = %89
+  %96 = getelementptr inbounds i8, ptr %85, i64 8
+  %97 = load i32, ptr %96, align 8
+  %98 = load i32, ptr %81, align 8
+  %99 = icmp eq i32 %97, %98
+  br i1 %99, label %100, label %228
 
-101:                                              ; preds = %95
-  %102 = getelementptr inbounds i8, ptr %91, i64 8
-  %103 = load i32, ptr %102, align 8
-  %104 = load i32, ptr %87, align 8
-  %105 = icmp eq i32 %103, %104
-  br i1 %105, label %106, label %214
+100:                                              ; preds = %95
+  %101 = getelementptr inbounds i8, ptr %20, i64 24
+  %102 = load i64, ptr %101, align 8
+  %103 = getelementptr inbounds i8, ptr %85, i64 48
+  %104 = load i32, ptr %103, align 8
+  %105 = xor i32 %104, -1
+  %106 = sext i32 %105 to i64
+  %107 = and i64 %102, %106
+  %108 = icmp eq i64 %107, 0
+  br i1 %108, label %109, label %228
 
-106:                                              ; preds = %101
-  %107 = getelementptr inbounds i8, ptr %26, i64 24
-  %108 = load i64, ptr %107, align 8
-  %109 = getelementptr inbounds i8, ptr %91, i64 48
-  %110 = load i32, ptr %109, align 8
-  %111 = xor i32 %110, -1
-  %112 = sext i32 %111 to i64
-  %113 = and i64 %108, %112
-  %114 = icmp eq i64 %113, 0
-  br i1 %114, label %115, label %214
+109:                                              ; preds = %100
+  %110 = load ptr, ptr %85, align 8
+  store ptr %110, ptr %25, align 8
+  %111 = getelementptr inbounds i8, ptr %20, i64 48
+  %112 = load i64, ptr %111, align 8
+  %113 = getelementptr inbounds i8, ptr %8, i64 %112
+  %114 = getelementptr inbounds i8, ptr %85, i64 16
+  %115 = load i32, ptr %81, align 8
+  %116 = icmp sgt i32 %115, 0
+  br i1 %116, label %117, label %129
 
-115:                                              ; preds = %106
-  %116 = load ptr, ptr %91, align 8
-  store ptr %116, ptr %31, align 8
-  %117 = getelementptr inbounds i8, ptr %26, i64 48
-  %118 = load i64, ptr %117, align 8
-  %119 = getelementptr inbounds i8, ptr %10, i64 %118
-  %120 = getelementptr inbounds i8, ptr %91, i64 16
-  %121 = load i32, ptr %87, align 8
-  %122 = icmp sgt i32 %121, 0
-  br i1 %122, label %123, label %135
+117:                                              ; preds = %109, %123
+  %118 = phi i64 [ %125, %123 ], [ 0, %109 ]
+  %119 = load ptr, ptr %114, align 8
+  %120 = getelementptr inbounds i64, ptr %119, i64 %118
+  %121 = load i64, ptr %120, align 8
+  %122 = icmp ult i64 %121, 2147483648
+  br i1 %122, label %123, label %228
 
-123:                                              ; preds = %115, %129
-  %124 = phi i64 [ %131, %129 ], [ 0, %115 ]
-  %125 = load ptr, ptr %120, align 8
-  %126 = getelementptr inbounds i64, ptr %125, i64 %124
-  %127 = load i64, ptr %126, align 8
-  %128 = icmp ult i64 %127, 2147483648
-  br i1 %128, label %129, label %214
+123:                                              ; preds = %117
+  %124 = getelementptr inbounds i64, ptr %113, i64 %118
+  store i64 %121, ptr %124, align 8
+  %125 = add nuw nsw i64 %118, 1
+  %126 = load i32, ptr %81, align 8
+  %127 = sext i32 %126 to i64
+  %128 = icmp slt i64 %125, %127
+  br i1 %128, label %117, label %129
 
-129:                                              ; preds = %123
-  %130 = getelementptr inbounds i64, ptr %119, i64 %124
-  store i64 %127, ptr %130, align 8
-  %131 = add nuw nsw i64 %124, 1
-  %132 = load i32, ptr %87, align 8
-  %133 = sext i32 %132 to i64
-  %134 = icmp slt i64 %131, %133
-  br i1 %134, label %123, label %135
+129:                                              ; preds = %123, %18, %48, %50, %71, %72, %109
+  %130 = phi i1 [ %79, %72 ], [ true, %18 ], [ true, %50 ], [ true, %48 ], [ true, %71 ], [ true, %109 ], [ true, %123 ]
+  %131 = add nuw nsw i64 %19, 1
+  %132 = icmp slt i64 %131, %2
+  %133 = select i1 %130, i1 %132, i1 false
+  br i1 %133, label %18, label %16
 
-135:                                              ; preds = %129, %24, %54, %56, %77, %78, %115
-  %136 = phi i1 [ %85, %78 ], [ true, %24 ], [ true, %56 ], [ true, %54 ], [ true, %77 ], [ true, %115 ], [ true, %129 ]
-  %137 = add nuw nsw i64 %25, 1
-  %138 = icmp slt i64 %137, %2
-  %139 = select i1 %136, i1 %138, i1 false
-  br i1 %139, label %24, label %18
+134:                                              ; preds = %16
+  %135 = getelementptr inbounds i8, ptr %7, i64 16
+  %136 = load i64, ptr %135, align 8
+  %137 = icmp sgt i64 %136, 1
+  br i1 %137, label %138, label %229
 
-140:                                              ; preds = %22, %150
-  %141 = phi i64 [ 1, %22 ], [ %152, %150 ]
-  %142 = phi i1 [ true, %22 ], [ %151, %150 ]
-  br i1 %142, label %143, label %214
-
-143:                                              ; preds = %140
-  %144 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %141
-  %145 = load i64, ptr %144, align 8
-  %146 = icmp eq i64 %145, 4
-  %147 = getelementptr inbounds i8, ptr %144, i64 24
-  br label %155
-
-148:                                              ; preds = %150, %18
-  %149 = phi i1 [ %19, %18 ], [ %151, %150 ]
-  br i1 %149, label %215, label %214
-
-150:                                              ; preds = %208
-  %151 = xor i1 %209, true
-  %152 = add nuw nsw i64 %141, 1
-  %153 = icmp sge i64 %152, %2
-  %154 = select i1 %209, i1 true, i1 %153
-  br i1 %154, label %148, label %140
-
-155:                                              ; preds = %143, %208
-  %156 = phi i64 [ 0, %143 ], [ %210, %208 ]
-  %157 = getelementptr inbounds [0 x %struct.Param], ptr %23, i64 0, i64 %156
-  br i1 %146, label %158, label %208
-
-158:                                              ; preds = %155
-  %159 = load i64, ptr %157, align 8
-  %160 = icmp eq i64 %159, 4
-  br i1 %160, label %161, label %208
-
-161:                                              ; preds = %158
-  %162 = load i64, ptr %147, align 8
-  %163 = getelementptr inbounds i8, ptr %157, i64 24
-  %164 = load i64, ptr %163, align 8
-  %165 = or i64 %164, %162
-  %166 = and i64 %165, 1024
-  %167 = icmp eq i64 %166, 0
-  br i1 %167, label %208, label %168
-
-168:                                              ; preds = %161
+138:                                              ; preds = %134
+  %139 = getelementptr inbounds i8, ptr %7, i64 40
+  %140 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %2
   call void @llvm.lifetime.start.p0(i64 8, ptr %4)
+  store ptr null, ptr %4, align 8
   call void @llvm.lifetime.start.p0(i64 8, ptr %5)
-  call void @llvm.lifetime.start.p0(i64 8, ptr %6)
-  call void @llvm.lifetime.start.p0(i64 8, ptr %7)
-  br label %177
+  store ptr null, ptr %5, align 8
+  br label %144
 
-169:                                              ; preds = %193
-  %170 = load ptr, ptr %4, align 16
-  %171 = load ptr, ptr %7, align 8
-  %172 = icmp ult ptr %170, %171
-  %173 = load ptr, ptr %5, align 8
-  %174 = load ptr, ptr %6, align 16
-  %175 = icmp ult ptr %173, %174
-  %176 = select i1 %172, i1 %175, i1 false
-  call void @llvm.lifetime.end.p0(i64 8, ptr %6)
-  call void @llvm.lifetime.end.p0(i64 8, ptr %7)
-  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
+141:                                              ; preds = %167
+  %142 = icmp sgt i64 %171, 0
+  br i1 %142, label %173, label %143
+
+143:                                              ; preds = %141
   call void @llvm.lifetime.end.p0(i64 8, ptr %5)
-  br label %208
+  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
+  br label %229
 
-177:                                              ; preds = %193, %168
-  %178 = phi i1 [ true, %168 ], [ false, %193 ]
-  %179 = phi ptr [ %6, %168 ], [ %7, %193 ]
-  %180 = phi ptr [ %4, %168 ], [ %5, %193 ]
-  %181 = phi ptr [ %144, %168 ], [ %157, %193 ]
-  %182 = getelementptr inbounds i8, ptr %181, i64 48
+144:                                              ; preds = %167, %138
+  %145 = phi i64 [ 0, %138 ], [ %170, %167 ]
+  %146 = getelementptr inbounds i64, ptr %140, i64 %145
+  %147 = load i64, ptr %146, align 8
+  %148 = icmp eq i64 %145, 0
+  br i1 %148, label %167, label %149
+
+149:                                              ; preds = %144
+  %150 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %147, i32 1
+  br label %151
+
+151:                                              ; preds = %164, %149
+  %152 = phi i64 [ %145, %149 ], [ %165, %164 ]
+  %153 = getelementptr i64, ptr %140, i64 %152
+  %154 = getelementptr i8, ptr %153, i64 -8
+  %155 = load i64, ptr %154, align 8
+  %156 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %155, i32 1
+  %157 = load i64, ptr %156, align 8
+  %158 = getelementptr inbounds i8, ptr %8, i64 %157
+  %159 = load ptr, ptr %158, align 8
+  %160 = load i64, ptr %150, align 8
+  %161 = getelementptr inbounds i8, ptr %8, i64 %160
+  %162 = load ptr, ptr %161, align 8
+  %163 = icmp ugt ptr %159, %162
+  br i1 %163, label %164, label %167
+
+164:                                              ; preds = %151
+  store i64 %155, ptr %153, align 8
+  %165 = add nsw i64 %152, -1
+  %166 = icmp sgt i64 %152, 1
+  br i1 %166, label %151, label %167
+
+167:                                              ; preds = %164, %151, %144
+  %168 = phi i64 [ 0, %144 ], [ %152, %151 ], [ 0, %164 ]
+  %169 = getelementptr inbounds i64, ptr %140, i64 %168
+  store i64 %147, ptr %169, align 8
+  %170 = add nuw nsw i64 %145, 1
+  %171 = load i64, ptr %135, align 8
+  %172 = icmp slt i64 %170, %171
+  br i1 %172, label %144, label %141
+
+173:                                              ; preds = %141, %221
+  %174 = phi i1 [ %223, %221 ], [ true, %141 ]
+  %175 = phi i64 [ %222, %221 ], [ 0, %141 ]
+  %176 = getelementptr inbounds i64, ptr %140, i64 %175
+  %177 = load i64, ptr %176, align 8
+  %178 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %177, i32 2
+  %179 = getelementptr inbounds i8, ptr %178, i64 32
+  %180 = load i64, ptr %179, align 8
+  %181 = getelementptr inbounds i8, ptr %8, i64 %180
+  %182 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %177, i32 1
   %183 = load i64, ptr %182, align 8
-  %184 = getelementptr inbounds i8, ptr %10, i64 %183
-  %185 = getelementptr inbounds i8, ptr %181, i64 20
-  %186 = load i32, ptr %185, align 4
-  %187 = sext i32 %186 to i64
-  %188 = getelementptr inbounds i8, ptr %181, i64 16
-  %189 = load i32, ptr %188, align 8
+  %184 = getelementptr inbounds i8, ptr %8, i64 %183
+  %185 = load ptr, ptr %184, align 8
+  %186 = getelementptr inbounds i8, ptr %178, i64 4
+  %187 = load i32, ptr %186, align 4
+  %188 = sext i32 %187 to i64
+  %189 = load i32, ptr %178, align 8
   %190 = icmp sgt i32 %189, 0
   br i1 %190, label %191, label %193
 
-191:                                              ; preds = %177
+191:                                              ; preds = %173
   %192 = zext nneg i32 %189 to i64
-  br label %200
+  br label %196
 
-193:                                              ; preds = %200, %177
-  %194 = phi i64 [ %187, %177 ], [ %205, %200 ]
-  %195 = getelementptr inbounds i8, ptr %181, i64 8
-  %196 = load i64, ptr %195, align 8
-  %197 = getelementptr inbounds i8, ptr %10, i64 %196
-  %198 = load ptr, ptr %197, align 8
-  store ptr %198, ptr %180, align 8
-  %199 = getelementptr inbounds i8, ptr %198, i64 %194
-  store ptr %199, ptr %179, align 8
-  br i1 %178, label %177, label %169
+193:                                              ; preds = %196, %173
+  %194 = phi i64 [ %188, %173 ], [ %201, %196 ]
+  %195 = icmp eq i64 %194, 0
+  br i1 %195, label %221, label %204
 
-200:                                              ; preds = %200, %191
-  %201 = phi i64 [ 0, %191 ], [ %206, %200 ]
-  %202 = phi i64 [ %187, %191 ], [ %205, %200 ]
-  %203 = getelementptr inbounds i64, ptr %184, i64 %201
-  %204 = load i64, ptr %203, align 8
-  %205 = mul nsw i64 %204, %202
-  %206 = add nuw nsw i64 %201, 1
-  %207 = icmp eq i64 %206, %192
-  br i1 %207, label %193, label %200
+196:                                              ; preds = %196, %191
+  %197 = phi i64 [ 0, %191 ], [ %202, %196 ]
+  %198 = phi i64 [ %188, %191 ], [ %201, %196 ]
+  %199 = getelementptr inbounds i64, ptr %181, i64 %197
+  %200 = load i64, ptr %199, align 8
+  %201 = mul nsw i64 %200, %198
+  %202 = add nuw nsw i64 %197, 1
+  %203 = icmp eq i64 %202, %192
+  br i1 %203, label %193, label %196
 
-208:                                              ; preds = %155, %158, %161, %169
-  %209 = phi i1 [ %176, %169 ], [ false, %161 ], [ false, %158 ], [ false, %155 ]
-  %210 = add nuw nsw i64 %156, 1
-  %211 = icmp uge i64 %210, %141
-  %212 = select i1 %209, i1 true, i1 %211
-  br i1 %212, label %150, label %155
+204:                                              ; preds = %193
+  %205 = load ptr, ptr %5, align 8
+  %206 = icmp ult ptr %185, %205
+  br i1 %206, label %225, label %207
 
-213:                                              ; preds = %66, %46
+207:                                              ; preds = %204
+  %208 = getelementptr inbounds i8, ptr %178, i64 8
+  %209 = load i64, ptr %208, align 8
+  %210 = and i64 %209, 1024
+  %211 = icmp eq i64 %210, 0
+  br i1 %211, label %215, label %212
+
+212:                                              ; preds = %207
+  %213 = load ptr, ptr %4, align 8
+  %214 = icmp ult ptr %185, %213
+  br i1 %214, label %225, label %215
+
+215:                                              ; preds = %212, %207
+  %216 = phi ptr [ %5, %212 ], [ %4, %207 ]
+  %217 = getelementptr inbounds i8, ptr %185, i64 %194
+  %218 = load ptr, ptr %216, align 8
+  %219 = icmp ugt ptr %217, %218
+  br i1 %219, label %220, label %221
+
+220:                                              ; preds = %215
+  store ptr %217, ptr %216, align 8
+  br label %221
+
+221:                                              ; preds = %220, %215, %193
+  %222 = add nuw nsw i64 %175, 1
+  %223 = icmp slt i64 %222, %171
+  %224 = icmp eq i64 %222, %171
+  br i1 %224, label %225, label %173
+
+225:                                              ; preds = %221, %212, %204
+  %226 = phi i1 [ %174, %204 ], [ %174, %212 ], [ %223, %221 ]
+  call void @llvm.lifetime.end.p0(i64 8, ptr %5)
+  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
+  br i1 %226, label %228, label %229
+
+227:                                              ; preds = %60, %40
   tail call void @PyErr_Clear()
-  br label %214
+  br label %228
 
-214:                                              ; preds = %24, %41, %57, %73, %69, %86, %106, %101, %95, %123, %140, %213, %148
+228:                                              ; preds = %35, %51, %67, %63, %80, %100, %95, %89, %18, %117, %227, %16, %225
   tail call void @Py_IncRef(ptr @_Py_NotImplementedStruct)
-  br label %261
+  br label %275
 
-215:                                              ; preds = %148
-  %216 = tail call i64 @qd_launch(ptr %10)
-  %217 = icmp eq i64 %216, 0
-  br i1 %217, label %218, label %254
+229:                                              ; preds = %134, %143, %225
+  %230 = tail call i64 @qd_launch(ptr %8)
+  %231 = icmp eq i64 %230, 0
+  br i1 %231, label %232, label %268
 
-218:                                              ; preds = %215
-  %219 = getelementptr inbounds i8, ptr %9, i64 16
-  %220 = load i64, ptr %219, align 8
-  %221 = getelementptr inbounds i8, ptr %9, i64 24
-  %222 = load i64, ptr %221, align 8
-  %223 = getelementptr inbounds i8, ptr %10, i64 %222
-  switch i64 %220, label %253 [
-    i64 1, label %224
-    i64 2, label %228
-    i64 3, label %231
-    i64 4, label %235
-    i64 5, label %239
-    i64 6, label %243
-    i64 7, label %246
-    i64 8, label %249
+232:                                              ; preds = %229
+  %233 = getelementptr inbounds i8, ptr %7, i64 24
+  %234 = load i64, ptr %233, align 8
+  %235 = getelementptr inbounds i8, ptr %7, i64 32
+  %236 = load i64, ptr %235, align 8
+  %237 = getelementptr inbounds i8, ptr %8, i64 %236
+  switch i64 %234, label %267 [
+    i64 1, label %238
+    i64 2, label %242
+    i64 3, label %245
+    i64 4, label %249
+    i64 5, label %253
+    i64 6, label %257
+    i64 7, label %260
+    i64 8, label %263
   ]
 
-224:                                              ; preds = %218
-  %225 = load float, ptr %223, align 4
-  %226 = fpext float %225 to double
-  %227 = tail call ptr @PyFloat_FromDouble(double %226)
-  br label %261
+238:                                              ; preds = %232
+  %239 = load float, ptr %237, align 4
+  %240 = fpext float %239 to double
+  %241 = tail call ptr @PyFloat_FromDouble(double %240)
+  br label %275
 
-228:                                              ; preds = %218
-  %229 = load double, ptr %223, align 8
-  %230 = tail call ptr @PyFloat_FromDouble(double %229)
-  br label %261
+242:                                              ; preds = %232
+  %243 = load double, ptr %237, align 8
+  %244 = tail call ptr @PyFloat_FromDouble(double %243)
+  br label %275
 
-231:                                              ; preds = %218
-  %232 = load i8, ptr %223, align 1
-  %233 = sext i8 %232 to i64
-  %234 = tail call ptr @PyLong_FromLongLong(i64 %233)
-  br label %261
+245:                                              ; preds = %232
+  %246 = load i8, ptr %237, align 1
+  %247 = sext i8 %246 to i64
+  %248 = tail call ptr @PyLong_FromLongLong(i64 %247)
+  br label %275
 
-235:                                              ; preds = %218
-  %236 = load i16, ptr %223, align 2
-  %237 = sext i16 %236 to i64
-  %238 = tail call ptr @PyLong_FromLongLong(i64 %237)
-  br label %261
+249:                                              ; preds = %232
+  %250 = load i16, ptr %237, align 2
+  %251 = sext i16 %250 to i64
+  %252 = tail call ptr @PyLong_FromLongLong(i64 %251)
+  br label %275
 
-239:                                              ; preds = %218
-  %240 = load i32, ptr %223, align 4
-  %241 = sext i32 %240 to i64
-  %242 = tail call ptr @PyLong_FromLongLong(i64 %241)
-  br label %261
+253:                                              ; preds = %232
+  %254 = load i32, ptr %237, align 4
+  %255 = sext i32 %254 to i64
+  %256 = tail call ptr @PyLong_FromLongLong(i64 %255)
+  br label %275
 
-243:                                              ; preds = %218
-  %244 = load i64, ptr %223, align 8
-  %245 = tail call ptr @PyLong_FromLongLong(i64 %244)
-  br label %261
+257:                                              ; preds = %232
+  %258 = load i64, ptr %237, align 8
+  %259 = tail call ptr @PyLong_FromLongLong(i64 %258)
+  br label %275
 
-246:                                              ; preds = %218
-  %247 = load i64, ptr %223, align 8
-  %248 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %247)
-  br label %261
+260:                                              ; preds = %232
+  %261 = load i64, ptr %237, align 8
+  %262 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %261)
+  br label %275
 
-249:                                              ; preds = %218
-  %250 = load i8, ptr %223, align 1
-  %251 = zext i8 %250 to i64
-  %252 = tail call ptr @PyBool_FromLong(i64 %251)
-  br label %261
+263:                                              ; preds = %232
+  %264 = load i8, ptr %237, align 1
+  %265 = zext i8 %264 to i64
+  %266 = tail call ptr @PyBool_FromLong(i64 %265)
+  br label %275
 
-253:                                              ; preds = %218
+267:                                              ; preds = %232
   tail call void @Py_IncRef(ptr @_Py_NoneStruct)
-  br label %261
+  br label %275
 
-254:                                              ; preds = %215
-  %255 = and i64 %216, 4
-  %256 = icmp eq i64 %255, 0
-  br i1 %256, label %260, label %257
+268:                                              ; preds = %229
+  %269 = and i64 %230, 4
+  %270 = icmp eq i64 %269, 0
+  br i1 %270, label %274, label %271
 
-257:                                              ; preds = %254
-  %258 = tail call ptr @PyErr_Occurred()
-  %259 = icmp eq ptr %258, null
-  br i1 %259, label %260, label %261
+271:                                              ; preds = %268
+  %272 = tail call ptr @PyErr_Occurred()
+  %273 = icmp eq ptr %272, null
+  br i1 %273, label %274, label %275
 
-260:                                              ; preds = %257, %254
+274:                                              ; preds = %271, %268
   tail call void @Py_IncRef(ptr @_Py_EllipsisObject)
-  br label %261
+  br label %275
 
-261:                                              ; preds = %253, %249, %246, %243, %239, %235, %231, %228, %224, %260, %257, %214
-  %262 = phi ptr [ @_Py_NotImplementedStruct, %214 ], [ @_Py_EllipsisObject, %260 ], [ null, %257 ], [ @_Py_NoneStruct, %253 ], [ %252, %249 ], [ %248, %246 ], [ %245, %243 ], [ %242, %239 ], [ %238, %235 ], [ %234, %231 ], [ %230, %228 ], [ %227, %224 ]
-  ret ptr %262
+275:                                              ; preds = %267, %263, %260, %257, %253, %249, %245, %242, %238, %274, %271, %228
+  %276 = phi ptr [ @_Py_NotImplementedStruct, %228 ], [ @_Py_EllipsisObject, %274 ], [ null, %271 ], [ @_Py_NoneStruct, %267 ], [ %266, %263 ], [ %262, %260 ], [ %259, %257 ], [ %256, %253 ], [ %252, %249 ], [ %248, %245 ], [ %244, %242 ], [ %241, %238 ]
+  ret ptr %276
 }
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)

@@ -11,11 +11,12 @@ from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.analysis.effects import touched
 from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.backends.launch import Frame
+from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
+from quadrants_lab.runtime.arguments.aliases import Distinct, overlapping, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
@@ -184,19 +185,27 @@ class GradientPlan(Plan):
         places |= field_memories(self.compiled, primal, self.session)
         return Distinct(places, written, self.session) or None
 
-    def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """The code assumes that gradients do not share memory (`shared_arrays`). Where that of an argument is another
-        one's or a field's, it is bound to zeros, and the launch adds the result to the gradient afterwards."""
-        others = self.bound | self.fields if self.session.exported else self.bound
-        shared = next((name for name, other in others.items() if same_memory(memory, other)), "")
-        if shared and not self.owner.constant:
-            if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
-                raise self.aliased(shared, grad)
-            sums = allocate(self.session, memory.dtype, memory.operand.shape)
-            self.unbind.append(partial(_add, memory, sums))
+    def keep_apart(self) -> list[Callable[[], None]]:
+        """The code assumes that gradients do not share memory (`shared_arrays`). Where an argument's gradient is the
+        memory of another one or of a field, zeros are bound for it, and the launch adds the result to the gradient
+        afterwards."""
+        if self.owner.constant:
+            return []
+        grads, memories = list(self.bound), list(self.bound.values())
+        shared = {later: grads[first] for first, later in overlapping(memories, [WRITTEN] * len(grads))}
+        if self.session.exported:
+            for n, memory in enumerate(memories):
+                met = next((name for name, of in self.fields.items() if same_memory(memory, of)), "")
+                shared |= {n: met} if met else {}
+        added: list[Callable[[], None]] = []
+        for n, other in sorted(shared.items()):
+            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in self.accesses_of[name]):
+                raise self.aliased(other, grads[n])
+            sums = allocate(self.session, memories[n].dtype, memories[n].operand.shape)
+            added.append(partial(_add, memories[n], sums))
             self.summed = True
-            memory = sums
-        super().bind_gradient(grad, memory)
+            self.bound[grads[n]] = sums
+        return added
 
     def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(

@@ -113,6 +113,7 @@ class Plan:
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
         self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
+        self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
         self.read_versions = ReadVersions(self)
         self.launched: Versions = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
@@ -188,27 +189,38 @@ class Plan:
             return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
-        for n, of, grad in self.gradient_args:
-            memory, buffer = A.memory_of(A.derivative(args[n], of)), self.kernel.buffers[grad]
-            if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
-                return False
-            if A.is_wide(memory.operand.shape) is not buffer.wide:
-                return False
-            self.bind_gradient(grad, memory)
-            if grad in self.writes:
-                memory.version += 1
+        found = [A.memory_of(A.derivative(args[n], of)) for n, of, _ in self.gradient_args]
+        place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
+        known = place == self.placed and not self.session.exported
+        if not (known or all(map(self._takes_gradient, self.gradient_args, found))):
+            return False
+        self.bound.update((grad, m) for (_, _, grad), m in zip(self.gradient_args, found, strict=True) if m)
+        for grad in self.writes & self.bound.keys():
+            self.bound[grad].version += 1
+        if known:
+            return True
+        sums = self.keep_apart()
+        for grad, memory in self.bound.items():
+            if memory.foreign:
+                unbind = self.frame.bind_temp(grad, memory.operand)
+                if unbind is not None:
+                    self.unbind.append(unbind)
+            else:
+                self.frame.set_buffer(grad, memory.address)
+                self.frame.set_extents(grad, memory.operand.shape)
+        self.unbind += sums
+        self.placed = None if None in place[1] or self.unbind else place
         return True
 
-    def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """Binds the memory to a gradient buffer for the next launch."""
-        self.bound[grad] = memory
-        if memory.foreign:
-            unbind = self.frame.bind_temp(grad, memory.operand)
-            if unbind is not None:
-                self.unbind.append(unbind)
-        else:
-            self.frame.set_buffer(grad, memory.address)
-            self.frame.set_extents(grad, memory.operand.shape)
+    def _takes_gradient(self, of: tuple[int, str, str], memory: Memory | None) -> bool:
+        buffer = self.kernel.buffers[of[2]]
+        if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
+            return False
+        return A.is_wide(memory.operand.shape) is buffer.wide
+
+    def keep_apart(self) -> list[Callable[[], None]]:
+        """Replaces memory of ``bound`` that must not be another's; what is to be called after the launch."""
+        return []
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a launch reads, and those that it changes."""
