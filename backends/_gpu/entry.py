@@ -11,6 +11,7 @@ import numpy as np
 
 from quadrants_lab.backends import overlap
 from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam
+from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
@@ -96,8 +97,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
         lines += [*sets, "    status = launch()"]
     lines.append("    if status: return Ellipsis")
     lines.append(f"    return ret({returns!r})" if returns else "    return None")
-    exec("\n".join(lines), space)
-    entry: Callable[..., Any] = space["entry"]
+    entry: Callable[..., Any] = function("entry", "\n".join(lines), space)
     return entry
 
 

@@ -1,5 +1,7 @@
 """Plans of gradient launches, which size the adstacks for the current data before they launch."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,6 +20,7 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments.aliases import Distinct, overlapping, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
+from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.device_sizes import device_sizes
 from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
@@ -25,10 +28,8 @@ from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
 from quadrants_lab.runtime.launch.faults import failure
 from quadrants_lab.runtime.launch.frames import field_memories
-from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.launch.read_versions import Versions
 from quadrants_lab.runtime.launch.regions import overlap
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
 from quadrants_lab.runtime.lint.stale import Suspect, suspects
@@ -85,7 +86,7 @@ class GradientPlan(Plan):
         self.seeds = SeedCheck(self)
         draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
         self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
-        self.guard = LaunchGuard(self)
+        self.guard = Guard(self)
         forced = self.compiled.options.ad_stack_size
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
@@ -136,7 +137,7 @@ class GradientPlan(Plan):
         plan = self.forward.plan
         return 0 if plan is None else plan.frame.launch_number
 
-    def compare_reads(self, forward: Plan, now: Versions, args: Sequence[Any]) -> None:
+    def compare_reads(self, forward: Plan, now: Stamp, args: Sequence[Any]) -> None:
         """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
         gradients these writes are the same each time, and are looked for once."""
         if PUT_BACK.get():  # a custom gradient launches this one under a Tape
@@ -226,7 +227,8 @@ class GradientPlan(Plan):
         return self.set_gradients(*args)
 
     def _find_dependencies(self) -> None:
-        """Finds what the depths depend on; ``depends_on_args`` as for `dependencies_of`."""
+        """Finds what the depths depend on; ``depends_on_args``: (position, whether it is a scalar,
+        whether its data matters)."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
@@ -238,9 +240,18 @@ class GradientPlan(Plan):
         self.depends_on_args = tuple(
             (n, isinstance(slot, ScalarSlot), slot.name in data)
             for n, slot in enumerate(self.slots)
-            if slot.name in args | shapes | data
+            if isinstance(slot, (ScalarSlot, ArraySlot)) and slot.name in args | shapes | data
         )
-        self.dependencies_of = dependencies_of(len(self.slots), self.depends_on_fields, self.depends_on_args)
+        self.dependencies_of = self.signature.stamp(self._dependencies(self.depends_on_fields))
+
+    def _dependencies(self, fields: Sequence[Memory]) -> list[str]:
+        """The parts of the signature that the depths depend on, and the versions of the fields; None for each that may
+        change without being noticed."""
+        parts = [self.signature.field_version(memory, "None") for memory in fields]
+        for n, is_scalar, by_data in self.depends_on_args:
+            part = self.signature.parts[n]
+            parts.append(part.value() if is_scalar else part.known_version() if by_data else part.shape())
+        return parts
 
     def prepare_stacks(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
@@ -255,10 +266,10 @@ class GradientPlan(Plan):
         if self.replay_number is not None:
             number = self.replay_number()
             self.frame.replay(number)
-            dependencies = None if dependencies is None else (*dependencies, number)
+            dependencies = *dependencies, number
         if self.scratch and self.counting is not None:
-            dependencies = None  # the counting slice may read buffers that were kept
-        if dependencies is None or dependencies != self.last_dependencies:
+            dependencies = (None,)  # the counting slice may read buffers that were kept
+        if None in dependencies or dependencies != self.last_dependencies:
             self.last_dependencies = None  # in case of an interrupt before the depths are set
             if not self.resize(args):
                 return False
@@ -370,6 +381,33 @@ class GradientPlan(Plan):
     def report(self) -> list[StackRow]:
         """A row for each stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+
+
+class Guard:
+    """The fast path of a gradient's launches: ``now`` of the arguments is compared with ``then``, its result at the
+    last launch; None where it does not tell of everything that a launch depends on. ``possible``: whether it can for
+    this kernel: no argument brings gradient memory that a launch has to set, and no random draws are repeated."""
+
+    def __init__(self, plan: GradientPlan) -> None:
+        self.plan = plan
+        self.possible = not (plan.gradient_args or plan.must_differ or plan.replay_number)
+        self.now: Callable[..., Stamp] = lambda *args: ()
+        self.then: Stamp | None = None
+        self._made_for: tuple[Any, ...] = ()
+
+    def keep(self, args: Sequence[Any]) -> None:
+        """To be called when a launch has been prepared."""
+        plan = self.plan
+        forward, seed = plan.forward.plan, plan.seeds.seed
+        if forward is None or forward.read_versions.of_arguments or (seed is None and plan.seeds.looks):
+            self.then = None
+            return
+        if self._made_for != (seed, plan.dependencies_of, forward):
+            self._made_for = seed, plan.dependencies_of, forward
+            fields = [*plan.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
+            self.now = plan.signature.stamp([*plan._dependencies(fields), "last.plan.launched"], last=plan.forward)
+        now = self.now(*args)
+        self.then = None if None in now else now
 
 
 def _add(memory: Memory, sums: Memory) -> None:

@@ -19,6 +19,7 @@ from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
+from quadrants_lab.runtime.call.signature import by_templates
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
@@ -346,18 +347,8 @@ class Dispatcher:
             return
         key = tuple([template_key(args[n], named) for n in templates])
         self._paths.add(key, named, reads, plan.fast)
-        self.call = self._by_template(templates)
-
-    def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
-        """A generated function of the arguments that looks up the plan's closure by the template arguments."""
-        names = [f"a{n}" for n in range(len(self.slots))]
-        keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in templates)
-        given = ", ".join(names)
         find = self._paths.find if self._paths.others else self._paths.plain.get
-        space: dict[str, Any] = {"field": self.field_class, "key": template_key, "find": find, "resolve": self.resolve}
-        exec(f"def call({given}): return (find(({keys})) or resolve)({given})", space)
-        call: Callable[..., Any] = space["call"]
-        return call
+        self.call = by_templates(self.slots, self.field_class, find, self.resolve)
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies

@@ -25,13 +25,21 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
 from quadrants_lab.runtime.arguments.compound import rebuilt
+from quadrants_lab.runtime.call.signature import (
+    NAMES,
+    Launch,
+    Noted,
+    ReadVersions,
+    Signature,
+    Stamp,
+    launch_function,
+    noted,
+)
 from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
-from quadrants_lab.runtime.launch.closure import NAMES, Launch, Noted, closure, noted
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
 from quadrants_lab.runtime.launch.foreign import ForeignArguments
 from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.observe import open_recording
-from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.session import Session
@@ -106,6 +114,8 @@ class Plan:
             for of in A.DERIVATIVES
             if isinstance(slot, A.ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
         )
+        classes = owner.ndarray_classes
+        self.signature = Signature(self.slots, compiled.specs, classes, self.writes, self.gradient_args)
         self.foreign = ForeignArguments(self)
         self.frame = make_frame(compiled.executable, self.fields, session)
         if owner.graph:
@@ -115,7 +125,7 @@ class Plan:
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
         self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
         self.read_versions = ReadVersions(self)
-        self.launched: Versions = ()  # `read_versions` at the last launch
+        self.launched: Stamp = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
         self.distinct = self.taken_for_distinct()
         self.prepare = self.preparation()
@@ -126,7 +136,9 @@ class Plan:
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
             self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
         else:
-            self.closures = closure(self, self.prepare, refuse), closure(self, self.prepare, owner.retry(self))
+            self.closures = (
+                launch_function(self, self.prepare, refuse), launch_function(self, self.prepare, owner.retry(self))
+            )
         self.noting: dict[tuple[str, bool], Any] = {}  # closures in place of these that also note launches
         self.record(open_recording())
 
@@ -147,12 +159,12 @@ class Plan:
         return self.call(*args)
 
     def note(self, way: str, timed: bool, **names: Any) -> Noted:
-        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `closure`); returns
-        the head of its notes."""
+        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `launch_function`);
+        returns the head of its notes."""
         function = self.noting.get((way, timed))
         if function is None:
             miss = refuse if way == "call" else self.owner.retry(self)
-            function = closure(self, self.prepare, miss, noted(self, under_tape=way == "call"), timed)
+            function = launch_function(self, self.prepare, miss, noted(self, under_tape=way == "call"), timed)
             self.noting[way, timed] = function
         function.__globals__.update(names)
         if getattr(self, way) is not function:

@@ -17,6 +17,7 @@ from quadrants_lab.analysis.accesses import Access, Accesses
 from quadrants_lab.analysis.algebra import fold
 from quadrants_lab.analysis.boxes import Box, box_of
 from quadrants_lab.ir import nodes as N, sizeexpr as S
+from quadrants_lab.ir.record import function
 from quadrants_lab.runtime.arguments.signature import memory_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _OPERATIONS = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
 }  # fmt: skip
 Region = tuple[tuple[int, int], ...]  # of each axis begin and end (exclusive)
+Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
 def overlap(a: Region, b: Region) -> bool:
@@ -148,7 +150,7 @@ def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
     return plan.footprints[key]
 
 
-def _compiled(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
+def _compiled(plan: Plan, box: Box) -> Elements:
     """A function from a launch's arguments to the region."""
     at = {slot.name: n for n, slot in enumerate(plan.slots)}
     at |= {name: n for n, _, name in plan.gradient_args}  # which have the array's shape
@@ -170,10 +172,9 @@ def _compiled(plan: Plan, box: Box) -> Callable[[Sequence[Any]], Region]:
         raise TypeError(f"not an expression of arguments and shapes: {e!r}")
 
     ends = ", ".join(f"({text(low)}, {text(high)})" for low, high in zip(box.low, box.high, strict=True))
-    space: dict[str, Any] = {"fold": fold, "shape_of": shape_of}
+    space = {"fold": fold, "shape_of": shape_of}
     space |= {local: plan.fields[name].operand.shape for name, local in of_fields.items()}
-    exec(f"def region(a): return ({ends}{',' * bool(ends)})", space)
-    region: Callable[[Sequence[Any]], Region] = space["region"]
+    region: Elements = function("region", f"def region(a): return ({ends}{',' * bool(ends)})", space)
     return region
 
 
