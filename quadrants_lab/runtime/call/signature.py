@@ -10,6 +10,7 @@ specialisation by its template arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -17,16 +18,20 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.analysis.facts import draws
+from quadrants_lab.analysis.regions import Region
 from quadrants_lab.frontend.specs import flat_specs
-from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.record import dataclass, function
-from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.keys import template_key
 from quadrants_lab.runtime.compile.compiled import BOTH, REVERSE
 from quadrants_lab.runtime.memory.memory import Head, Memory
 
 if TYPE_CHECKING:
+    from quadrants_lab.adstack.evaluate import Live
+    from quadrants_lab.analysis.accesses import Access, Accesses
+    from quadrants_lab.analysis.boxes import Box
     from quadrants_lab.analysis.trips import TripCount
     from quadrants_lab.runtime.launch.plan import Plan
 
@@ -226,6 +231,85 @@ def array_memory(array: npt.NDArray[Any]) -> ArrayMemory:
     return ArrayMemory(ref(owner), 0 if owner is array else array.ctypes.data)
 
 
+# --- regions ------------------------------------------------------------------------------------------------------
+
+_OPERATIONS = {
+    "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "min": "min({}, {})", "max": "max({}, {})",
+}  # fmt: skip
+Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
+
+
+class Footprint:
+    """The elements of one buffer that some accesses of a plan's kernel touch, as a box. ``of``: a function from a
+    launch's arguments to the region; ``everywhere``: along some axis the indices depend on data; ``scalars``: the
+    scalar arguments that it depends on."""
+
+    def __init__(self, plan: Plan, info: Accesses, accesses: Sequence[Access]) -> None:
+        from quadrants_lab.adstack.evaluate import reads
+        from quadrants_lab.analysis.boxes import box_of
+
+        self.box = box_of(info, accesses)
+        self.everywhere = any(
+            info.bound(form, low=low) is None for a in accesses for form in a.at for low in (True, False)
+        )
+        self.scalars = set[str]().union(*(reads(e)[0] for e in (*self.box.low, *self.box.high)))
+        self.of = _compiled(plan, self.box)
+
+    def live(self, live: Live) -> Region | None:
+        """The region of a launch with this data; None where that lacks something."""
+        from quadrants_lab.adstack.evaluate import evaluated
+
+        with suppress(LookupError):
+            ends = zip(self.box.low, self.box.high, strict=True)
+            return tuple((evaluated(low, live), evaluated(high, live)) for low, high in ends)
+        return None
+
+
+def footprint(plan: Plan, buffer: str, writes: bool) -> Footprint | None:
+    """The elements of the buffer that launches of the plan write, or read; None where they touch none."""
+    key = buffer, writes
+    if key not in plan.footprints:
+        from quadrants_lab.analysis.accesses import Accesses
+
+        info = plan.facts.of(Accesses)
+        found = [a for a in info.of.values() if a.stmt.buffer == buffer and isinstance(a.stmt, N.Load) != writes]
+        plan.footprints[key] = Footprint(plan, info, found) if found else None
+    return plan.footprints[key]
+
+
+def _compiled(plan: Plan, box: Box) -> Elements:
+    """A function from a launch's arguments to the region. A Tape calls it at every launch."""
+    from quadrants_lab.analysis.algebra import fold
+
+    names = {p.slot.name: p.x for p in plan.signature.parts}
+    names |= {grad: f"a{n}" for n, _, grad in plan.gradient_args}  # which have the array's shape
+    space: dict[str, Any] = {"fold": fold, "shape_of": shape_of}
+    space["fields"] = {name: memory.operand.shape for name, memory in plan.fields.items()}
+
+    def text(e: S.SizeExpr) -> str:
+        match e:
+            case S.SizeConst(value):
+                return str(value)
+            case S.SizeArg(arg):
+                return f"int({names[arg]})"
+            case S.SizeShape(of, axis):
+                return f"shape_of({names[of]})[{axis}]" if of in names else f"fields[{of!r}][{axis}]"
+            case S.SizeOp(op, x, y):
+                return _OPERATIONS.get(op, f"fold('{op}', {{}}, {{}})").format(text(x), text(y))
+        raise TypeError(f"not an expression of arguments and shapes: {e!r}")
+
+    ends = "".join(f"({text(low)}, {text(high)}), " for low, high in zip(box.low, box.high, strict=True))
+    args = f"    {plan.signature.given}, = a\n" if names else ""
+    return function("region", f"def region(a):\n{args}    return ({ends})", space)
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    """The shape of an argument as its kernel sees it: with the axes of its elements."""
+    memory = A.memory_of(array)
+    shape: tuple[int, ...] = (array if memory is None else memory.operand).shape
+    return shape
+
+
 # --- the closure of a plan ----------------------------------------------------------------------------------------
 
 
@@ -263,11 +347,11 @@ class Miss(Exception):
 
 def noted(plan: Plan, under_tape: bool) -> Noted:
     """The head of what a closure notes."""
-    draws, back = any(isinstance(s, N.Random) for s in walk(plan.kernel.body)), plan.compiled.mode == REVERSE
+    random, back = plan.facts.of(draws), plan.compiled.mode == REVERSE
     names = [p.x for p in plan.signature.parts if not isinstance(p.slot, A.TemplateSlot)]
     names += ["depths", "standing"] * (plan.depths is not None) + ["replays"] * (under_tape or back)
     names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
-    return Noted(plan, names + ["number"] * (draws or (under_tape and not back)), under_tape)
+    return Noted(plan, names + ["number"] * (random or (under_tape and not back)), under_tape)
 
 
 def launch_function(

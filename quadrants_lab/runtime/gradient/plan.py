@@ -11,6 +11,8 @@ from weakref import ref
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.facts import draws, statements
+from quadrants_lab.analysis.regions import overlap
 from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.backends.overlap import WRITTEN
@@ -22,18 +24,14 @@ from quadrants_lab.runtime.arguments.aliases import Distinct, overlapping, same_
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
-from quadrants_lab.runtime.gradient.device_sizes import device_sizes
-from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
+from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch, device_sizes
+from quadrants_lab.runtime.gradient.warnings import SeedCheck, Suspect, suspects
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
-from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.frames import field_memories
+from quadrants_lab.runtime.launch.frames import failure, field_memories
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.launch.regions import overlap
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
-from quadrants_lab.runtime.lint.stale import Suspect, suspects
-from quadrants_lab.runtime.lint.zero_seed import SeedCheck
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 
@@ -84,8 +82,8 @@ class GradientPlan(Plan):
         self.must_differ = self._what_must_differ()
         self.suspected: tuple[Any, Sequence[Suspect]] = None, ()  # for `compare_reads`: when looked for, and which
         self.seeds = SeedCheck(self)
-        draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
-        self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
+        repeats = self.facts.of(draws)
+        self.replay_number: Callable[[], int] | None = self.launch_number if repeats else None
         self.guard = Guard(self)
         forced = self.compiled.options.ad_stack_size
         if forced:
@@ -101,7 +99,7 @@ class GradientPlan(Plan):
         self.depths = fixed
         if self.depths:
             self.reserve()
-        return self.prepare_draws if draws else self.set_gradients
+        return self.prepare_draws if repeats else self.set_gradients
 
     @property
     def repeatable(self) -> bool:
@@ -200,7 +198,7 @@ class GradientPlan(Plan):
                 shared |= {n: met} if met else {}
         added: list[Callable[[], None]] = []
         for n, other in sorted(shared.items()):
-            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in self.accesses_of[name]):
+            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in self.facts.of(statements)[name]):
                 raise self.aliased(other, grads[n])
             sums = allocate(self.session, memories[n].dtype, memories[n].operand.shape)
             added.append(partial(_add, memories[n], sums))

@@ -15,18 +15,17 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.analysis.facts import Facts, draws, touched
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.launch import Status
+from quadrants_lab.backends.launch import Frame, Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
-from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
-from quadrants_lab.runtime.arguments.compound import rebuilt
 from quadrants_lab.runtime.call.signature import (
     NAMES,
+    Footprint,
     Launch,
     Noted,
     ReadVersions,
@@ -34,11 +33,17 @@ from quadrants_lab.runtime.call.signature import (
     Stamp,
     launch_function,
     noted,
-)
+)  # fmt: skip
 from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
-from quadrants_lab.runtime.launch.foreign import ForeignArguments
-from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
+from quadrants_lab.runtime.launch.frames import (
+    ForeignArguments,
+    entry_params,
+    failure,
+    field_memories,
+    launch_slowly,
+    make_frame,
+)  # fmt: skip
 from quadrants_lab.runtime.launch.observe import open_recording
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
@@ -46,12 +51,8 @@ from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
-    from quadrants_lab.analysis.accesses import Accesses
-    from quadrants_lab.autodiff.dead_paths import Cuts, Flows
-    from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.observe import Recording
-    from quadrants_lab.runtime.launch.regions import Footprint
 
 
 class Live:
@@ -102,8 +103,9 @@ class Plan:
         self.session = session
         self.compiled = compiled
         self.kernel = compiled.kernel
+        self.facts = Facts(compiled.kernel)
         self.reads, self.writes = self.touched()
-        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `runtime.launch.regions`
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `analysis.regions`
         self.fields = field_memories(compiled, self.kernel, session)
         self.field_places: dict[str, A.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
         self.slots: Sequence[A.Slot] = owner.slots
@@ -130,7 +132,7 @@ class Plan:
         self.distinct = self.taken_for_distinct()
         self.prepare = self.preparation()
         noted = compiled.mode == FORWARD and self.takes_arrays and self.differentiable
-        if self.scratch or (noted and any(isinstance(s, N.Random) for s in walk(self.kernel.body))):
+        if self.scratch or (noted and self.facts.of(draws)):
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
@@ -236,9 +238,7 @@ class Plan:
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a launch reads, and those that it changes."""
-        scratch = {b.name for b in self.kernel.buffers.values() if b.kind == "scratch"}
-        reads, writes = accesses(self.kernel)
-        return reads - scratch, writes - scratch
+        return self.facts.of(touched)
 
     def frames(self) -> list[Frame]:
         """All frames that a launch may use."""
@@ -274,8 +274,6 @@ class Plan:
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
             self.scratch.put_back(args)
-            from quadrants_lab.runtime.launch.faults import failure
-
             raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
         return self.returned()
 
@@ -286,7 +284,7 @@ class Plan:
             return None
         values = tuple(self.frame.ret(name) for name in names)
         if self.compiled.lowered.returns_as is not None:
-            return rebuilt(self.compiled.lowered.returns_as, iter(values))
+            return A.rebuilt(self.compiled.lowered.returns_as, iter(values))
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def places(self, args: Sequence[Any]) -> dict[str, A.Place]:
@@ -377,43 +375,6 @@ class Plan:
         compiled = with_checked_bounds(self.compiled, self.session)
         return self if compiled is self.compiled else Plan(self.owner, self.session, compiled, self.last_launched)
 
-    @forks.lazy
-    def value_flows(self) -> Flows:
-        """See `autodiff.dead_paths.value_flows`."""
-        from quadrants_lab.autodiff.dead_paths import value_flows
-
-        return value_flows(self.kernel)
-
-    @forks.lazy
-    def integer_flows(self) -> Cuts:
-        """See `autodiff.dead_paths.integer_flows`."""
-        from quadrants_lab.autodiff.dead_paths import integer_flows
-
-        return integer_flows(self.kernel)
-
-    @forks.lazy
-    def overwritten(self) -> frozenset[str]:
-        """The buffers of which a launch stores every element, whatever was there."""
-        from quadrants_lab.analysis.overwritten import overwritten
-
-        return frozenset(overwritten(self.known_accesses))
-
-    @forks.lazy
-    def accesses_of(self) -> dict[str, list[N.Stmt]]:
-        """The loads, stores and atomics of each buffer, in program order."""
-        found: dict[str, list[N.Stmt]] = {}
-        for s in walk(self.kernel.body):
-            if isinstance(s, N.Access):
-                found.setdefault(s.buffer, []).append(s)
-        return found
-
-    @forks.lazy
-    def known_accesses(self) -> Accesses:
-        """Which elements loads, stores and atomics access, as far as their indices tell."""
-        from quadrants_lab.analysis.accesses import Accesses
-
-        return Accesses(self.kernel)
-
     @property
     def sized_by(self) -> frozenset[str]:
         """The buffers whose data the stack sizes of a gradient depend on."""
@@ -423,20 +384,6 @@ class Plan:
     def differentiable(self) -> bool:
         """Whether the kernel touches anything that has a gradient."""
         return any(b.grad and not b.passing for b in self.compiled.lowered.kernel.buffers.values())
-
-    @forks.lazy
-    def derivatives_read(self) -> frozenset[str]:
-        """Which derivatives, "grad" or "dual", anything has that the kernel reads."""
-        return self._derivatives_of(self.reads)
-
-    @forks.lazy
-    def derivatives_written(self) -> frozenset[str]:
-        """Which derivatives anything has that the kernel writes."""
-        return self._derivatives_of(self.writes)
-
-    def _derivatives_of(self, names: frozenset[str]) -> frozenset[str]:
-        buffers = [b for b in self.compiled.lowered.kernel.buffers.values() if b.name in names]
-        return frozenset(which for which in ("grad", "dual") if any(getattr(b, which) for b in buffers))
 
     @property
     def primal_reads(self) -> frozenset[str]:
