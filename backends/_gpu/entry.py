@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quadrants_lab.backends import overlap
 from quadrants_lab.backends.launch import ArrayParam, Param, ScalarParam
+from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.backends._gpu.frame import GpuFrame
 
 
+_FEW = 8  # arrays of which each pair is compared
+
+
 class LongAxis(Exception):
     """An array has an axis that is too long for the kernel's code."""
 
 
-def overlap(a: Any, b: Any) -> bool:
+def meet(a: Any, b: Any) -> bool:
     """Whether two arrays of the host, or two of the device, share memory."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return a.__class__ is b.__class__ and np.may_share_memory(a, b)
@@ -51,7 +56,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     space: dict[str, Any] = {
         "memory": frame.device.memory, "array": np.ndarray, "bind_temp": frame.bind_temp, "launch": frame.launch,
         "ret": frame.ret, "set_arg": frame.set_arg, "view": frame.view, "inf": float("inf"), "long_axis": LongAxis,
-        "overlap": overlap,
+        "meet": meet,
     }  # fmt: skip
     names = [f"a{n}" for n in range(len(params))]
     checks: list[str] = []
@@ -83,7 +88,7 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
     lines = ["def entry(*args):", f"    if len(args) != {len(params)}: return NotImplemented"]
     if names:
         lines.append(f"    {', '.join(names)}, = args")
-    lines += [*checks, *_overlaps(frame, params)]
+    lines += [*checks, *_overlaps(frame, params, space)]
     if any(isinstance(p, ArrayParam) for p in params):
         lines += ["    after = []", "    try:", *(f"    {line}" for line in sets)]
         lines += ["    except long_axis: return NotImplemented", "    status = launch()"]
@@ -92,19 +97,24 @@ def make_entry(frame: GpuFrame, params: list[Param], returns: str) -> Callable[.
         lines += [*sets, "    status = launch()"]
     lines.append("    if status: return Ellipsis")
     lines.append(f"    return ret({returns!r})" if returns else "    return None")
-    exec("\n".join(lines), space)
-    entry: Callable[..., Any] = space["entry"]
+    entry: Callable[..., Any] = function("entry", "\n".join(lines), space)
     return entry
 
 
-def _overlaps(frame: GpuFrame, params: list[Param]) -> list[str]:
+def _overlaps(frame: GpuFrame, params: list[Param], space: dict[str, Any]) -> list[str]:
     """Lines that refuse arrays which overlap if the kernel writes to one of them. An ``aliased`` kernel takes them, but
     not those of the host: each would be copied by itself (`frames.launch_slowly`)."""
     arrays = [(n, p.buffer) for n, p in enumerate(params) if isinstance(p, ArrayParam)]
-    pairs = [(n, m) for (n, a), (m, b) in combinations(arrays, 2) if {a, b} & frame.exe.written]
-    if frame.exe.kernel.aliased:
-        return [f"    if a{n}.__class__ is array and overlap(a{n}, a{m}): return NotImplemented" for n, m in pairs]
+    written, aliased = frame.exe.written, frame.exe.kernel.aliased
+    if len(arrays) > _FEW and not written.isdisjoint(name for _, name in arrays):
+        kinds = [overlap.WRITTEN if name in written else overlap.READ for _, name in arrays]
+        space["met"] = lambda given: any(given[n].__class__ is np.ndarray or not aliased
+                                         for n, _ in overlap.overlapping(overlap.spans(given), kinds))  # fmt: skip
+        return [f"    if met(({', '.join(f'a{n}' for n, _ in arrays)})): return NotImplemented"]
+    pairs = [(n, m) for (n, a), (m, b) in combinations(arrays, 2) if {a, b} & written]
+    if aliased:
+        return [f"    if a{n}.__class__ is array and meet(a{n}, a{m}): return NotImplemented" for n, m in pairs]
     numbers = sorted({n for pair in pairs for n in pair})
     lines = [f"    s{n} = a{n}.__class__ is array or a{n}.imported" for n in numbers]
-    met = "a{n} is a{m} or ((s{n} or s{m}) and overlap(a{n}, a{m}))"
+    met = "a{n} is a{m} or ((s{n} or s{m}) and meet(a{n}, a{m}))"
     return lines + [f"    if {met.format(n=n, m=m)}: return NotImplemented" for n, m in pairs]

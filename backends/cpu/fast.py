@@ -1,9 +1,9 @@
 """The fast entry of a frame: a builtin function whose code is the runtime's `qd_call`, with a plan of its arguments.
 
-The plan is a block of words (runtime/entry.c): frame, number of parameters, kind and offset of the returned value,
-number of arrays that must not overlap, then seven words for each parameter, then the numbers of these arrays. Arrays
-are read through the fixed head of numpy's PyArrayObject, on which every extension module that is compiled against numpy
-relies; `_numpy_head_is_known` checks it once against a real array.
+The plan is a block of words (runtime/entry.c): frame, number of parameters, number of arrays that must not overlap,
+kind and offset of the returned value, seven words for each parameter, and the numbers of these arrays. Arrays are read
+through the fixed head of numpy's PyArrayObject, on which every extension module that is compiled against numpy relies;
+`_numpy_head_is_known` checks it once against a real array.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quadrants_lab.backends.host import Block
-from quadrants_lab.backends.launch import ConstParam, Param, ScalarParam
+from quadrants_lab.backends.launch import ArrayParam, ConstParam, Param, ScalarParam
 from quadrants_lab.ir.types import DType
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.cpu.executable import CpuFrame
 
 
-HEAD_BYTES, PARAM_BYTES = 40, 56
+_PARAM_WORDS = 7
 _CONST, _FLOAT, _INT, _TRUTH, _ARRAY, _NEVER = 0, 1, 2, 3, 4, 5
 _RETURNS = {
     "f32": 1, "f64": 2, "i8": 3, "i16": 4, "i32": 5, "i64": 6, "u8": 7, "u16": 7, "u32": 7, "u64": 7, "u1": 8,
@@ -66,32 +66,23 @@ def make_entry(frame: CpuFrame, params: list[Param], returns: str) -> Any:
     """The builtin; it takes as many positional arguments as there are params."""
     if any(b.wide for b in frame.exe.kernel.buffers.values()):
         return lambda *args: NotImplemented
-    apart = _must_be_apart(frame, params)
-    plan = Block(HEAD_BYTES + PARAM_BYTES * len(params) + 8 * len(apart))
-    plan.set_word(0, frame.address)
-    plan.set_word(8, len(params))
+    arrays = [n for n, p in enumerate(params) if isinstance(p, ArrayParam) and not frame.exe.kernel.aliased]
+    if {p.buffer for p in params if isinstance(p, ArrayParam)}.isdisjoint(frame.exe.written):
+        arrays = []
+    words = [frame.address, len(params), len(arrays), 0, 0]
     if returns:
-        t = frame.exe.kernel.buffers[returns].dtype
-        plan.set_word(16, _RETURNS[t.name])
-        plan.set_word(24, frame.exe.layout.buffers[returns])
-    plan.set_word(32, len(apart))
-    for n, p in enumerate(params):
-        for k, word in enumerate(_words(frame, p)):
-            plan.set_word(HEAD_BYTES + n * PARAM_BYTES + 8 * k, word)
-    for k, n in enumerate(apart):
-        plan.set_word(HEAD_BYTES + len(params) * PARAM_BYTES + 8 * k, n)
+        words[3:] = _RETURNS[frame.exe.kernel.buffers[returns].dtype.name], frame.exe.layout.buffers[returns]
+    for p in params:
+        words += [*_words(frame, p), *[0] * _PARAM_WORDS][:_PARAM_WORDS]
+    words += arrays
+    plan = Block(8 * len(words))
+    for k, word in enumerate(words):
+        plan.set_word(8 * k, word)
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     method = _method(frame.device.runtime.call)
     return new(ctypes.addressof(method), (plan.address, plan, frame), None)
-
-
-def _must_be_apart(frame: CpuFrame, params: list[Param]) -> list[int]:
-    """The numbers of the arrays, unless the kernel takes overlapping ones, or writes none of them."""
-    arrays = [(n, p.buffer) for n, p in enumerate(params) if not isinstance(p, ConstParam | ScalarParam)]
-    taken_apart = not frame.exe.kernel.aliased and any(buffer in frame.exe.written for _, buffer in arrays)
-    return [n for n, _ in arrays] if taken_apart and len(arrays) > 1 else []
 
 
 def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
@@ -109,8 +100,9 @@ def _words(frame: CpuFrame, p: Param) -> tuple[int, ...]:
         return (_NEVER,)
     dtype = np.dtype(b.dtype.numpy)
     flags = _C_CONTIGUOUS | _ALIGNED | (_WRITEABLE if b.name in frame.exe.written else 0)
-    size, extents = b.ndim | dtype.itemsize << 32, layout.extents[b.name]
-    return (_ARRAY, layout.buffers[b.name], size, flags, id(dtype), id(np.ndarray), extents)
+    extents = layout.extents[b.name]
+    shape = b.ndim | dtype.itemsize << 32
+    return (_ARRAY, layout.buffers[b.name], shape, flags, id(dtype), id(np.ndarray), extents)
 
 
 def _scalar_words(t: DType, at: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ def shared_arrays(kernel: N.Kernel) -> frozenset[str]:
     A launch takes that kernel where array arguments, their gradients that it names, or fields whose memory other
     libraries have, overlap and it writes to one of them (`runtime.arguments.aliases`). A gradient needs none: it
     refuses such arguments, and adjoints, which are only added to, get memory of their own
-    (`GradientPlan.bind_gradient`).
+    (`GradientPlan.keep_apart`).
     """
     if not kernel.aliased:
         return frozenset()

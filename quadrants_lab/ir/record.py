@@ -95,16 +95,23 @@ def _late(name: str, source: Source) -> partial[Callable[..., Any]]:
     return partial(compiling, name, source)
 
 
+def function(name: str, source: str, space: dict[str, Any]) -> Callable[..., Any]:
+    """The function of that name which the source defines, with ``space`` as its globals."""
+    exec(source, space)
+    made: Callable[..., Any] = space[name]
+    return made
+
+
 def compiling(name: str, source: Source, cls: type) -> Callable[..., Any]:
     """A method that, at its first call, replaces itself by a method compiled from its source. In `_init` names that are
     no fields begin with two underscores."""
 
     def method(self: Any, *args: Any, **named: Any) -> Any:
         space: dict[str, Any] = {"cls": cls}
-        exec(source(dataclasses.fields(cls), space), space)
-        space["method"].__qualname__ = f"{cls.__qualname__}.{name}"
-        setattr(cls, name, space["method"])
-        return space["method"](self, *args, **named)
+        made = function("method", source(dataclasses.fields(cls), space), space)
+        made.__qualname__ = f"{cls.__qualname__}.{name}"
+        setattr(cls, name, made)
+        return made(self, *args, **named)
 
     return method
 

@@ -22,10 +22,10 @@ from quadrants_lab.lang.annotations import NdarrayType
 from quadrants_lab.lang.derivatives import Companion
 from quadrants_lab.lang.exchange import from_torch, numpy_dtype, shared, to_numpy, to_torch
 from quadrants_lab.runtime import session
-from quadrants_lab.runtime.arguments.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.arguments.keys import NUMBERS
 from quadrants_lab.runtime.launch.observe import MODE, OBSERVERS
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, read
+from quadrants_lab.runtime.memory.fitting import LIMITS, check, fitted
 from quadrants_lab.runtime.memory.memory import SHARED, Memory, allocate
 
 

@@ -16,7 +16,7 @@ from quadrants_lab.frontend.values.swizzle import letters, swizzle
 from quadrants_lab.ir.types import DType, convert, from_numpy
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
-from quadrants_lab.runtime.arguments.fitting import INTEGERS, fitted_array
+from quadrants_lab.runtime.memory.fitting import INTEGERS, fitted_array
 
 Array = npt.NDArray[Any]
 

@@ -18,8 +18,15 @@ from quadrants_lab.lang.buffer_view import BufferView, BufferViewType
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.tensor import Tensor
-from quadrants_lab.runtime.arguments.compound import AnySlot, StructSlot, TensorSlot, typed_slot
-from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, TemplateSlot
+from quadrants_lab.runtime.arguments.signature import (
+    AnySlot,
+    ArraySlot,
+    ScalarSlot,
+    StructSlot,
+    TemplateSlot,
+    TensorSlot,
+    typed_slot,
+)
 from quadrants_lab.runtime.launch.dispatch import arity_error
 
 

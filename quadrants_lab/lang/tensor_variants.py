@@ -11,10 +11,9 @@ from quadrants_lab.ir.importing import lazily
 from quadrants_lab.lang.dense import ScalarField, ScalarNdarray
 from quadrants_lab.lang.elements import MatrixNdarray, VectorNdarray
 from quadrants_lab.lang.parameters import Parameter, has_tensors
-from quadrants_lab.runtime.arguments.compound import AnySlot, TensorSlot, leaves, resolve_tensors
+from quadrants_lab.runtime.arguments.signature import AnySlot, TensorSlot, leaves, resolve_tensors
 from quadrants_lab.runtime.interop.arrays import is_foreign
-from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.value_and_grad import ValueAndGrad
+from quadrants_lab.runtime.launch.dispatch import Dispatcher, ValueAndGrad
 
 _plan, _gradient_plan = lazily("runtime.launch.plan", "Plan"), lazily("runtime.gradient.plan", "GradientPlan")
 NDARRAYS = (ScalarNdarray, VectorNdarray, MatrixNdarray)

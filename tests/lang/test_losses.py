@@ -11,7 +11,7 @@ from sessions import EVERYWHERE, session_of
 
 import quadrants_lab as qd
 from quadrants_lab.ir.types import DTYPES
-from quadrants_lab.runtime.arguments.fitting import LIMITS, LossError, check
+from quadrants_lab.runtime.memory.fitting import LIMITS, LossError, check
 
 INTEGERS = [t for t in DTYPES.values() if t.is_int]
 GOLDEN = Path(__file__).with_name("losses.txt")

@@ -231,3 +231,36 @@ def test_a_field_and_an_array_over_its_memory(fast: bool) -> None:
     sums(x)
     sums.grad(x)
     assert f.grad.to_numpy().tolist() == [2.0, *[5.0] * (COUNT - 2), 3.0]
+
+
+MANY = "abcdefghijkm"
+
+
+@qd.kernel
+def twelve(a: qd.types.ndarray(), b: qd.types.ndarray(), c: qd.types.ndarray(), d: qd.types.ndarray(),
+           e: qd.types.ndarray(), f: qd.types.ndarray(), g: qd.types.ndarray(), h: qd.types.ndarray(),
+           i: qd.types.ndarray(), j: qd.types.ndarray(), k: qd.types.ndarray(), m: qd.types.ndarray()):
+    for at in range(COUNT):
+        a[at] += 1.0
+        g[at] += a[at] + b[at] + c[at] + d[at] + e[at] + f[at] + h[at] + i[at] + j[at] + k[at]
+        m[at] += g[at]
+
+
+@pytest.mark.parametrize("one", ["a", "ag", "gm", "bk", "am"])
+@pytest.mark.parametrize("numpy", [False, True])
+def test_two_of_many_arrays_are_one(one, numpy) -> None:
+    for _ in range(2):
+        values = {name: np.full(COUNT, n, np.float32) for n, name in enumerate(MANY)}
+        values |= dict.fromkeys(one, values[one[0]])
+        given = {name: x.copy() for name, x in values.items()}
+        if not numpy:
+            given = {name: qd.ndarray(qd.f32, COUNT) for name in MANY}
+            for name, x in given.items():
+                x.from_numpy(values[name])
+        given |= dict.fromkeys(one, given[one[0]])
+        twelve(*given.values())
+        values["a"] += 1
+        values["g"] += sum(values[name] for name in "abcdefhijk")
+        values["m"] += values["g"]
+        for name, x in given.items():
+            np.testing.assert_array_equal(x if numpy else x.to_numpy(), values[name], name)

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from quadrants_lab.runtime.launch import regions as R
+from quadrants_lab.analysis import regions as R
 from quadrants_lab.runtime.tape.parts import span
 
 SHAPE = (5, 4)

@@ -40,10 +40,10 @@ typedef struct {
 
 enum { NOTHING, F32, F64, I8, I16, I32, I64, UNSIGNED, BOOL }; /* kinds of returned values */
 
-typedef struct { /* after the parameters: the numbers of the arrays that must not overlap */
+typedef struct {
     Frame *frame;
-    int64_t count, returns, offset, arrays; /* of parameters; kind and offset of the returned value; of such arrays */
-    Param params[];
+    int64_t count, arrays, returns, offset; /* of parameters, and arrays; kind and offset of the returned value */
+    Param params[]; /* behind them the numbers of the arrays, which `overlap` sorts */
 } Plan;
 
 static Object *counted(void *object) {
@@ -124,40 +124,35 @@ static bool set(const Param *p, Object *arg, Frame *f) {
     }
 }
 
-static const char *begin(const Plan *plan, int64_t param) {
-    return *(char **)((char *)plan->frame + plan->params[param].offset);
+static const char *begin_of(const Plan *plan, const Frame *f, int64_t number) {
+    return *(char **)((char *)f + plan->params[number].offset);
 }
 
-static int64_t bytes(const Plan *plan, int64_t param) {
-    const Param *p = &plan->params[param];
-    const int64_t *extents = (int64_t *)((char *)plan->frame + p->array.extents_at);
-    int64_t bytes = p->array.item_bytes;
-    for (int32_t axis = 0; axis < p->array.ndim; axis++)
-        bytes *= extents[axis];
-    return bytes;
-}
-
-/* Whether two arrays overlap, one of which the kernel writes to. They are sorted by address, and stay in this order
- * until the next launch, which mostly finds them sorted (D. L. Shell, A High-Speed Sorting Procedure, 1959). */
-static bool overlap(const Plan *plan) {
-    int64_t *order = (int64_t *)&plan->params[plan->count];
-    for (int64_t gap = plan->arrays / 2; gap > 0; gap /= 2)
-        for (int64_t i = gap; i < plan->arrays; i++) {
-            int64_t moved = order[i], j = i;
-            for (; j >= gap && begin(plan, order[j - gap]) > begin(plan, moved); j -= gap)
-                order[j] = order[j - gap];
-            order[j] = moved;
-        }
-    const char *end = NULL, *written_end = NULL; /* the furthest of all arrays so far, and of those that are written */
+/* Whether two arrays overlap, one of which the kernel writes to. `sorted` has their numbers, in the order of the
+ * addresses of the last call: it sorts them by insertion, which takes one comparison for each if the order is the same. */
+static bool overlap(const Plan *plan, const Frame *f, int64_t *sorted) {
+    const char *read = NULL, *written = NULL; /* the ends of those that reach furthest */
     for (int64_t i = 0; i < plan->arrays; i++) {
-        const char *from = begin(plan, order[i]), *to = from + bytes(plan, order[i]);
-        bool written = plan->params[order[i]].array.flags & WRITEABLE;
-        if (from == to)
+        int64_t number = sorted[i], at = i;
+        for (; at > 0 && begin_of(plan, f, sorted[at - 1]) > begin_of(plan, f, number); at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = number;
+    }
+    for (int64_t i = 0; i < plan->arrays; i++) {
+        const Param *p = &plan->params[sorted[i]];
+        const int64_t *extents = (int64_t *)((char *)f + p->array.extents_at);
+        const char *begin = begin_of(plan, f, sorted[i]);
+        int64_t bytes = p->array.item_bytes;
+        for (int32_t axis = 0; axis < p->array.ndim; axis++)
+            bytes *= extents[axis];
+        if (bytes == 0)
             continue;
-        if (from < (written ? end : written_end))
+        bool writes = p->array.flags & WRITEABLE;
+        if (begin < written || (writes && begin < read))
             return true;
-        end = to > end ? to : end;
-        written_end = written && to > written_end ? to : written_end;
+        const char **furthest = writes ? &written : &read;
+        if (begin + bytes > *furthest)
+            *furthest = begin + bytes;
     }
     return false;
 }
@@ -184,7 +179,9 @@ Object *qd_call(Object *self, Object **args, int64_t count) {
     bool match = count == plan->count;
     for (int64_t i = 0; match && i < count; i++)
         match = set(&plan->params[i], args[i], f);
-    if (!match || overlap(plan))
+    if (match && plan->arrays > 1)
+        match = !overlap(plan, f, (int64_t *)&plan->params[count]);
+    if (!match)
         return counted(_Py_NotImplementedStruct);
     int64_t status = qd_launch(f);
     if (status == 0)

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources ea408bba35fc0ec8
+; made by scripts/cpu_runtime.py from the sources b79994b41e68e9ea
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
@@ -1431,439 +1431,442 @@ define void @qd_add_device(ptr %0) nounwind {
 }
 
 define ptr @qd_call(ptr %0, ptr %1, i64 %2) nounwind {
-  %4 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
-  %5 = tail call ptr @PyLong_AsVoidPtr(ptr %4)
-  %6 = load ptr, ptr %5, align 8
-  %7 = getelementptr inbounds i8, ptr %5, i64 8
-  %8 = load i64, ptr %7, align 8
-  %9 = icmp eq i64 %8, %2
-  %10 = icmp sgt i64 %2, 0
-  %11 = and i1 %9, %10
-  br i1 %11, label %12, label %14
+  %4 = alloca ptr, align 8
+  %5 = alloca ptr, align 8
+  %6 = tail call ptr @PyTuple_GetItem(ptr %0, i64 0)
+  %7 = tail call ptr @PyLong_AsVoidPtr(ptr %6)
+  %8 = load ptr, ptr %7, align 8
+  %9 = getelementptr inbounds i8, ptr %7, i64 8
+  %10 = load i64, ptr %9, align 8
+  %11 = icmp eq i64 %10, %2
+  %12 = icmp sgt i64 %2, 0
+  %13 = and i1 %11, %12
+  br i1 %13, label %14, label %16
 
-12:                                               ; preds = %3
-  %13 = getelementptr inbounds i8, ptr %5, i64 40
-  br label %16
+14:                                               ; preds = %3
+  %15 = getelementptr inbounds i8, ptr %7, i64 40
+  br label %18
 
-14:                                               ; preds = %127, %3
-  %15 = phi i1 [ %9, %3 ], [ %128, %127 ]
-  br i1 %15, label %132, label %238
+16:                                               ; preds = %129, %3
+  %17 = phi i1 [ %11, %3 ], [ %130, %129 ]
+  br i1 %17, label %134, label %228
 
-16:                                               ; preds = %12, %127
-  %17 = phi i64 [ 0, %12 ], [ %129, %127 ]
-  %18 = getelementptr inbounds [0 x %struct.Param], ptr %13, i64 0, i64 %17
-  %19 = getelementptr inbounds ptr, ptr %1, i64 %17
-  %20 = load ptr, ptr %19, align 8
-  %21 = getelementptr inbounds i8, ptr %18, i64 8
-  %22 = load i64, ptr %21, align 8
-  %23 = getelementptr inbounds i8, ptr %6, i64 %22
-  %24 = load i64, ptr %18, align 8
-  switch i64 %24, label %238 [
-    i64 0, label %127
-    i64 1, label %25
-    i64 2, label %49
-    i64 3, label %70
-    i64 4, label %78
+18:                                               ; preds = %14, %129
+  %19 = phi i64 [ 0, %14 ], [ %131, %129 ]
+  %20 = getelementptr inbounds [0 x %struct.Param], ptr %15, i64 0, i64 %19
+  %21 = getelementptr inbounds ptr, ptr %1, i64 %19
+  %22 = load ptr, ptr %21, align 8
+  %23 = getelementptr inbounds i8, ptr %20, i64 8
+  %24 = load i64, ptr %23, align 8
+  %25 = getelementptr inbounds i8, ptr %8, i64 %24
+  %26 = load i64, ptr %20, align 8
+  switch i64 %26, label %228 [
+    i64 0, label %129
+    i64 1, label %27
+    i64 2, label %51
+    i64 3, label %72
+    i64 4, label %80
   ]
 
-25:                                               ; preds = %16
-  %26 = load i64, ptr @host.2, align 8
-  %27 = getelementptr inbounds i8, ptr %20, i64 %26
-  %28 = getelementptr inbounds i8, ptr %27, i64 -8
-  %29 = load ptr, ptr %28, align 8
-  %30 = icmp eq ptr %29, @PyFloat_Type
-  br i1 %30, label %31, label %33
+27:                                               ; preds = %18
+  %28 = load i64, ptr @host.2, align 8
+  %29 = getelementptr inbounds i8, ptr %22, i64 %28
+  %30 = getelementptr inbounds i8, ptr %29, i64 -8
+  %31 = load ptr, ptr %30, align 8
+  %32 = icmp eq ptr %31, @PyFloat_Type
+  br i1 %32, label %33, label %35
 
-31:                                               ; preds = %25
-  %32 = tail call double @PyFloat_AsDouble(ptr %20)
-  br label %41
+33:                                               ; preds = %27
+  %34 = tail call double @PyFloat_AsDouble(ptr %22)
+  br label %43
 
-33:                                               ; preds = %25
-  %34 = icmp eq ptr %29, @PyLong_Type
-  br i1 %34, label %35, label %238
+35:                                               ; preds = %27
+  %36 = icmp eq ptr %31, @PyLong_Type
+  br i1 %36, label %37, label %228
 
-35:                                               ; preds = %33
-  %36 = tail call double @PyLong_AsDouble(ptr %20)
-  %37 = fcmp oeq double %36, -1.000000e+00
-  br i1 %37, label %38, label %41
+37:                                               ; preds = %35
+  %38 = tail call double @PyLong_AsDouble(ptr %22)
+  %39 = fcmp oeq double %38, -1.000000e+00
+  br i1 %39, label %40, label %43
 
-38:                                               ; preds = %35
-  %39 = tail call ptr @PyErr_Occurred()
-  %40 = icmp eq ptr %39, null
-  br i1 %40, label %41, label %237
+40:                                               ; preds = %37
+  %41 = tail call ptr @PyErr_Occurred()
+  %42 = icmp eq ptr %41, null
+  br i1 %42, label %43, label %227
 
-41:                                               ; preds = %38, %35, %31
-  %42 = phi double [ %32, %31 ], [ -1.000000e+00, %38 ], [ %36, %35 ]
-  %43 = getelementptr inbounds i8, ptr %18, i64 16
-  %44 = load i64, ptr %43, align 8
-  %45 = icmp eq i64 %44, 4
-  br i1 %45, label %46, label %48
+43:                                               ; preds = %40, %37, %33
+  %44 = phi double [ %34, %33 ], [ -1.000000e+00, %40 ], [ %38, %37 ]
+  %45 = getelementptr inbounds i8, ptr %20, i64 16
+  %46 = load i64, ptr %45, align 8
+  %47 = icmp eq i64 %46, 4
+  br i1 %47, label %48, label %50
 
-46:                                               ; preds = %41
-  %47 = fptrunc double %42 to float
-  store float %47, ptr %23, align 4
-  br label %127
+48:                                               ; preds = %43
+  %49 = fptrunc double %44 to float
+  store float %49, ptr %25, align 4
+  br label %129
 
-48:                                               ; preds = %41
-  store double %42, ptr %23, align 8
-  br label %127
+50:                                               ; preds = %43
+  store double %44, ptr %25, align 8
+  br label %129
 
-49:                                               ; preds = %16
-  %50 = load i64, ptr @host.2, align 8
-  %51 = getelementptr inbounds i8, ptr %20, i64 %50
-  %52 = getelementptr inbounds i8, ptr %51, i64 -8
-  %53 = load ptr, ptr %52, align 8
-  %54 = icmp eq ptr %53, @PyLong_Type
-  br i1 %54, label %55, label %238
+51:                                               ; preds = %18
+  %52 = load i64, ptr @host.2, align 8
+  %53 = getelementptr inbounds i8, ptr %22, i64 %52
+  %54 = getelementptr inbounds i8, ptr %53, i64 -8
+  %55 = load ptr, ptr %54, align 8
+  %56 = icmp eq ptr %55, @PyLong_Type
+  br i1 %56, label %57, label %228
 
-55:                                               ; preds = %49
-  %56 = tail call i64 @PyLong_AsLongLong(ptr %20)
-  %57 = icmp eq i64 %56, -1
-  br i1 %57, label %58, label %61
+57:                                               ; preds = %51
+  %58 = tail call i64 @PyLong_AsLongLong(ptr %22)
+  %59 = icmp eq i64 %58, -1
+  br i1 %59, label %60, label %63
 
-58:                                               ; preds = %55
-  %59 = tail call ptr @PyErr_Occurred()
-  %60 = icmp eq ptr %59, null
-  br i1 %60, label %61, label %237
+60:                                               ; preds = %57
+  %61 = tail call ptr @PyErr_Occurred()
+  %62 = icmp eq ptr %61, null
+  br i1 %62, label %63, label %227
 
-61:                                               ; preds = %58, %55
-  %62 = getelementptr inbounds i8, ptr %18, i64 16
-  %63 = load i64, ptr %62, align 8
-  %64 = icmp slt i64 %56, %63
-  br i1 %64, label %238, label %65
+63:                                               ; preds = %60, %57
+  %64 = getelementptr inbounds i8, ptr %20, i64 16
+  %65 = load i64, ptr %64, align 8
+  %66 = icmp slt i64 %58, %65
+  br i1 %66, label %228, label %67
 
-65:                                               ; preds = %61
-  %66 = getelementptr inbounds i8, ptr %18, i64 24
-  %67 = load i64, ptr %66, align 8
-  %68 = icmp sgt i64 %56, %67
-  br i1 %68, label %238, label %69
+67:                                               ; preds = %63
+  %68 = getelementptr inbounds i8, ptr %20, i64 24
+  %69 = load i64, ptr %68, align 8
+  %70 = icmp sgt i64 %58, %69
+  br i1 %70, label %228, label %71
 
-69:                                               ; preds = %65
-  store i64 %56, ptr %23, align 8
-  br label %127
+71:                                               ; preds = %67
+  store i64 %58, ptr %25, align 8
+  br label %129
 
-70:                                               ; preds = %16
-  %71 = icmp eq ptr %20, @_Py_TrueStruct
-  %72 = zext i1 %71 to i64
-  store i64 %72, ptr %23, align 8
-  %73 = load i64, ptr @host.2, align 8
-  %74 = getelementptr inbounds i8, ptr %20, i64 %73
-  %75 = getelementptr inbounds i8, ptr %74, i64 -8
-  %76 = load ptr, ptr %75, align 8
-  %77 = icmp eq ptr %76, @PyBool_Type
-  br label %127
+72:                                               ; preds = %18
+  %73 = icmp eq ptr %22, @_Py_TrueStruct
+  %74 = zext i1 %73 to i64
+  store i64 %74, ptr %25, align 8
+  %75 = load i64, ptr @host.2, align 8
+  %76 = getelementptr inbounds i8, ptr %22, i64 %75
+  %77 = getelementptr inbounds i8, ptr %76, i64 -8
+  %78 = load ptr, ptr %77, align 8
+  %79 = icmp eq ptr %78, @PyBool_Type
+  br label %129
 
-78:                                               ; preds = %16
-  %79 = getelementptr inbounds i8, ptr %18, i64 16
-  %80 = getelementptr inbounds i8, ptr %18, i64 40
-  %81 = load ptr, ptr %80, align 8
-  %82 = load i64, ptr @host.2, align 8
-  %83 = getelementptr inbounds i8, ptr %20, i64 %82
-  %84 = getelementptr inbounds i8, ptr %83, i64 -8
-  %85 = load ptr, ptr %84, align 8
-  %86 = icmp eq ptr %85, %81
-  br i1 %86, label %87, label %238
+80:                                               ; preds = %18
+  %81 = getelementptr inbounds i8, ptr %20, i64 16
+  %82 = getelementptr inbounds i8, ptr %20, i64 40
+  %83 = load ptr, ptr %82, align 8
+  %84 = load i64, ptr @host.2, align 8
+  %85 = getelementptr inbounds i8, ptr %22, i64 %84
+  %86 = getelementptr inbounds i8, ptr %85, i64 -8
+  %87 = load ptr, ptr %86, align 8
+  %88 = icmp eq ptr %87, %83
+  br i1 %88, label %89, label %228
 
-87:                                               ; preds = %78
-  %88 = getelementptr inbounds i8, ptr %83, i64 40
-  %89 = load ptr, ptr %88, align 8
-  %90 = getelementptr inbounds i8, ptr %18, i64 32
+89:                                               ; preds = %80
+  %90 = getelementptr inbounds i8, ptr %85, i64 40
   %91 = load ptr, ptr %90, align 8
-  %92 = icmp eq ptr %89, %91
-  br i1 %92, label %93, label %238
+  %92 = getelementptr inbounds i8, ptr %20, i64 32
+  %93 = load ptr, ptr %92, align 8
+  %94 = icmp eq ptr %91, %93
+  br i1 %94, label %95, label %228
 
-93:                                               ; preds = %87
-  %94 = getelementptr inbounds i8, ptr %83, i64 8
-  %95 = load i32, ptr %94, align 8
-  %96 = load i32, ptr %79, align 8
-  %97 = icmp eq i32 %95, %96
-  br i1 %97, label %98, label %238
+95:                                               ; preds = %89
+  %96 = getelementptr inbounds i8, ptr %85, i64 8
+  %97 = load i32, ptr %96, align 8
+  %98 = load i32, ptr %81, align 8
+  %99 = icmp eq i32 %97, %98
+  br i1 %99, label %100, label %228
 
-98:                                               ; preds = %93
-  %99 = getelementptr inbounds i8, ptr %18, i64 24
-  %100 = load i64, ptr %99, align 8
-  %101 = getelementptr inbounds i8, ptr %83, i64 48
-  %102 = load i32, ptr %101, align 8
-  %103 = xor i32 %102, -1
-  %104 = sext i32 %103 to i64
-  %105 = and i64 %100, %104
-  %106 = icmp eq i64 %105, 0
-  br i1 %106, label %107, label %238
+100:                                              ; preds = %95
+  %101 = getelementptr inbounds i8, ptr %20, i64 24
+  %102 = load i64, ptr %101, align 8
+  %103 = getelementptr inbounds i8, ptr %85, i64 48
+  %104 = load i32, ptr %103, align 8
+  %105 = xor i32 %104, -1
+  %106 = sext i32 %105 to i64
+  %107 = and i64 %102, %106
+  %108 = icmp eq i64 %107, 0
+  br i1 %108, label %109, label %228
 
-107:                                              ; preds = %98
-  %108 = load ptr, ptr %83, align 8
-  store ptr %108, ptr %23, align 8
-  %109 = getelementptr inbounds i8, ptr %18, i64 48
-  %110 = load i64, ptr %109, align 8
-  %111 = getelementptr inbounds i8, ptr %6, i64 %110
-  %112 = getelementptr inbounds i8, ptr %83, i64 16
-  %113 = load i32, ptr %79, align 8
-  %114 = icmp sgt i32 %113, 0
-  br i1 %114, label %115, label %127
+109:                                              ; preds = %100
+  %110 = load ptr, ptr %85, align 8
+  store ptr %110, ptr %25, align 8
+  %111 = getelementptr inbounds i8, ptr %20, i64 48
+  %112 = load i64, ptr %111, align 8
+  %113 = getelementptr inbounds i8, ptr %8, i64 %112
+  %114 = getelementptr inbounds i8, ptr %85, i64 16
+  %115 = load i32, ptr %81, align 8
+  %116 = icmp sgt i32 %115, 0
+  br i1 %116, label %117, label %129
 
-115:                                              ; preds = %107, %121
-  %116 = phi i64 [ %123, %121 ], [ 0, %107 ]
-  %117 = load ptr, ptr %112, align 8
-  %118 = getelementptr inbounds i64, ptr %117, i64 %116
-  %119 = load i64, ptr %118, align 8
-  %120 = icmp ult i64 %119, 2147483648
-  br i1 %120, label %121, label %238
+117:                                              ; preds = %109, %123
+  %118 = phi i64 [ %125, %123 ], [ 0, %109 ]
+  %119 = load ptr, ptr %114, align 8
+  %120 = getelementptr inbounds i64, ptr %119, i64 %118
+  %121 = load i64, ptr %120, align 8
+  %122 = icmp ult i64 %121, 2147483648
+  br i1 %122, label %123, label %228
 
-121:                                              ; preds = %115
-  %122 = getelementptr inbounds i64, ptr %111, i64 %116
-  store i64 %119, ptr %122, align 8
-  %123 = add nuw nsw i64 %116, 1
-  %124 = load i32, ptr %79, align 8
-  %125 = sext i32 %124 to i64
-  %126 = icmp slt i64 %123, %125
-  br i1 %126, label %115, label %127
+123:                                              ; preds = %117
+  %124 = getelementptr inbounds i64, ptr %113, i64 %118
+  store i64 %121, ptr %124, align 8
+  %125 = add nuw nsw i64 %118, 1
+  %126 = load i32, ptr %81, align 8
+  %127 = sext i32 %126 to i64
+  %128 = icmp slt i64 %125, %127
+  br i1 %128, label %117, label %129
 
-127:                                              ; preds = %121, %16, %46, %48, %69, %70, %107
-  %128 = phi i1 [ %77, %70 ], [ true, %16 ], [ true, %48 ], [ true, %46 ], [ true, %69 ], [ true, %107 ], [ true, %121 ]
-  %129 = add nuw nsw i64 %17, 1
-  %130 = icmp slt i64 %129, %2
-  %131 = select i1 %128, i1 %130, i1 false
-  br i1 %131, label %16, label %14
+129:                                              ; preds = %123, %18, %48, %50, %71, %72, %109
+  %130 = phi i1 [ %79, %72 ], [ true, %18 ], [ true, %50 ], [ true, %48 ], [ true, %71 ], [ true, %109 ], [ true, %123 ]
+  %131 = add nuw nsw i64 %19, 1
+  %132 = icmp slt i64 %131, %2
+  %133 = select i1 %130, i1 %132, i1 false
+  br i1 %133, label %18, label %16
 
-132:                                              ; preds = %14
-  %133 = getelementptr inbounds i8, ptr %5, i64 40
-  %134 = load i64, ptr %7, align 8
-  %135 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %134
-  %136 = getelementptr inbounds i8, ptr %5, i64 32
-  %137 = load i64, ptr %136, align 8
-  %138 = icmp sgt i64 %137, 1
-  br i1 %138, label %139, label %144
+134:                                              ; preds = %16
+  %135 = getelementptr inbounds i8, ptr %7, i64 16
+  %136 = load i64, ptr %135, align 8
+  %137 = icmp sgt i64 %136, 1
+  br i1 %137, label %138, label %229
 
-139:                                              ; preds = %132, %149
-  %140 = phi i64 [ %150, %149 ], [ %137, %132 ]
-  %141 = phi i64 [ %142, %149 ], [ %137, %132 ]
-  %142 = lshr i64 %141, 1
-  %143 = icmp slt i64 %142, %140
-  br i1 %143, label %152, label %149
+138:                                              ; preds = %134
+  %139 = getelementptr inbounds i8, ptr %7, i64 40
+  %140 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %2
+  call void @llvm.lifetime.start.p0(i64 8, ptr %4)
+  store ptr null, ptr %4, align 8
+  call void @llvm.lifetime.start.p0(i64 8, ptr %5)
+  store ptr null, ptr %5, align 8
+  br label %144
 
-144:                                              ; preds = %149, %132
-  %145 = phi i64 [ %137, %132 ], [ %150, %149 ]
-  %146 = icmp sgt i64 %145, 0
-  br i1 %146, label %147, label %239
+141:                                              ; preds = %167
+  %142 = icmp sgt i64 %171, 0
+  br i1 %142, label %173, label %143
 
-147:                                              ; preds = %144
-  %148 = load ptr, ptr %5, align 8
-  br label %182
-
-149:                                              ; preds = %176, %139
-  %150 = phi i64 [ %140, %139 ], [ %180, %176 ]
-  %151 = icmp ult i64 %141, 4
-  br i1 %151, label %144, label %139
-
-152:                                              ; preds = %139, %176
-  %153 = phi i64 [ %179, %176 ], [ %142, %139 ]
-  %154 = getelementptr inbounds i64, ptr %135, i64 %153
-  %155 = load i64, ptr %154, align 8
-  %156 = icmp ult i64 %153, %142
-  br i1 %156, label %176, label %157
-
-157:                                              ; preds = %152
-  %158 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %155, i32 1
-  br label %159
-
-159:                                              ; preds = %173, %157
-  %160 = phi i64 [ %153, %157 ], [ %161, %173 ]
-  %161 = sub nsw i64 %160, %142
-  %162 = getelementptr inbounds i64, ptr %135, i64 %161
-  %163 = load i64, ptr %162, align 8
-  %164 = load ptr, ptr %5, align 8
-  %165 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %163, i32 1
-  %166 = load i64, ptr %165, align 8
-  %167 = getelementptr inbounds i8, ptr %164, i64 %166
-  %168 = load ptr, ptr %167, align 8
-  %169 = load i64, ptr %158, align 8
-  %170 = getelementptr inbounds i8, ptr %164, i64 %169
-  %171 = load ptr, ptr %170, align 8
-  %172 = icmp ugt ptr %168, %171
-  br i1 %172, label %173, label %176
-
-173:                                              ; preds = %159
-  %174 = getelementptr inbounds i64, ptr %135, i64 %160
-  store i64 %163, ptr %174, align 8
-  %175 = icmp slt i64 %161, %142
-  br i1 %175, label %176, label %159
-
-176:                                              ; preds = %173, %159, %152
-  %177 = phi i64 [ %153, %152 ], [ %160, %159 ], [ %161, %173 ]
-  %178 = getelementptr inbounds i64, ptr %135, i64 %177
-  store i64 %155, ptr %178, align 8
-  %179 = add nuw nsw i64 %153, 1
-  %180 = load i64, ptr %136, align 8
-  %181 = icmp slt i64 %179, %180
-  br i1 %181, label %152, label %149
-
-182:                                              ; preds = %229, %147
-  %183 = phi i1 [ true, %147 ], [ %233, %229 ]
-  %184 = phi i64 [ 0, %147 ], [ %232, %229 ]
-  %185 = phi ptr [ null, %147 ], [ %231, %229 ]
-  %186 = phi ptr [ null, %147 ], [ %230, %229 ]
-  %187 = getelementptr inbounds i64, ptr %135, i64 %184
-  %188 = load i64, ptr %187, align 8
-  %189 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %188, i32 1
-  %190 = load i64, ptr %189, align 8
-  %191 = getelementptr inbounds i8, ptr %148, i64 %190
-  %192 = load ptr, ptr %191, align 8
-  %193 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %188, i32 2
-  %194 = getelementptr inbounds i8, ptr %193, i64 32
-  %195 = load i64, ptr %194, align 8
-  %196 = getelementptr inbounds i8, ptr %148, i64 %195
-  %197 = getelementptr inbounds i8, ptr %193, i64 4
-  %198 = load i32, ptr %197, align 4
-  %199 = sext i32 %198 to i64
-  %200 = load i32, ptr %193, align 8
-  %201 = icmp sgt i32 %200, 0
-  br i1 %201, label %202, label %212
-
-202:                                              ; preds = %182
-  %203 = zext nneg i32 %200 to i64
-  br label %204
-
-204:                                              ; preds = %204, %202
-  %205 = phi i64 [ 0, %202 ], [ %210, %204 ]
-  %206 = phi i64 [ %199, %202 ], [ %209, %204 ]
-  %207 = getelementptr inbounds i64, ptr %196, i64 %205
-  %208 = load i64, ptr %207, align 8
-  %209 = mul nsw i64 %208, %206
-  %210 = add nuw nsw i64 %205, 1
-  %211 = icmp eq i64 %210, %203
-  br i1 %211, label %212, label %204
-
-212:                                              ; preds = %204, %182
-  %213 = phi i64 [ %199, %182 ], [ %209, %204 ]
-  %214 = getelementptr inbounds i8, ptr %192, i64 %213
-  %215 = getelementptr inbounds [0 x %struct.Param], ptr %133, i64 0, i64 %188, i32 2, i32 0, i32 2
-  %216 = load i64, ptr %215, align 8
-  %217 = and i64 %216, 1024
-  %218 = icmp ne i64 %217, 0
-  %219 = icmp eq i64 %213, 0
-  br i1 %219, label %229, label %220
-
-220:                                              ; preds = %212
-  %221 = select i1 %218, ptr %186, ptr %185
-  %222 = icmp ult ptr %192, %221
-  br i1 %222, label %235, label %223
-
-223:                                              ; preds = %220
-  %224 = icmp ugt ptr %214, %186
-  %225 = select i1 %224, ptr %214, ptr %186
-  %226 = icmp ugt ptr %214, %185
-  %227 = select i1 %218, i1 %226, i1 false
-  %228 = select i1 %227, ptr %214, ptr %185
+143:                                              ; preds = %141
+  call void @llvm.lifetime.end.p0(i64 8, ptr %5)
+  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
   br label %229
 
-229:                                              ; preds = %223, %212
-  %230 = phi ptr [ %186, %212 ], [ %225, %223 ]
-  %231 = phi ptr [ %185, %212 ], [ %228, %223 ]
-  %232 = add nuw nsw i64 %184, 1
-  %233 = icmp slt i64 %232, %145
-  %234 = icmp eq i64 %232, %145
-  br i1 %234, label %235, label %182
+144:                                              ; preds = %167, %138
+  %145 = phi i64 [ 0, %138 ], [ %170, %167 ]
+  %146 = getelementptr inbounds i64, ptr %140, i64 %145
+  %147 = load i64, ptr %146, align 8
+  %148 = icmp eq i64 %145, 0
+  br i1 %148, label %167, label %149
 
-235:                                              ; preds = %220, %229
-  %236 = phi i1 [ %183, %220 ], [ %233, %229 ]
-  br i1 %236, label %238, label %239
+149:                                              ; preds = %144
+  %150 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %147, i32 1
+  br label %151
 
-237:                                              ; preds = %58, %38
+151:                                              ; preds = %164, %149
+  %152 = phi i64 [ %145, %149 ], [ %165, %164 ]
+  %153 = getelementptr i64, ptr %140, i64 %152
+  %154 = getelementptr i8, ptr %153, i64 -8
+  %155 = load i64, ptr %154, align 8
+  %156 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %155, i32 1
+  %157 = load i64, ptr %156, align 8
+  %158 = getelementptr inbounds i8, ptr %8, i64 %157
+  %159 = load ptr, ptr %158, align 8
+  %160 = load i64, ptr %150, align 8
+  %161 = getelementptr inbounds i8, ptr %8, i64 %160
+  %162 = load ptr, ptr %161, align 8
+  %163 = icmp ugt ptr %159, %162
+  br i1 %163, label %164, label %167
+
+164:                                              ; preds = %151
+  store i64 %155, ptr %153, align 8
+  %165 = add nsw i64 %152, -1
+  %166 = icmp sgt i64 %152, 1
+  br i1 %166, label %151, label %167
+
+167:                                              ; preds = %164, %151, %144
+  %168 = phi i64 [ 0, %144 ], [ %152, %151 ], [ 0, %164 ]
+  %169 = getelementptr inbounds i64, ptr %140, i64 %168
+  store i64 %147, ptr %169, align 8
+  %170 = add nuw nsw i64 %145, 1
+  %171 = load i64, ptr %135, align 8
+  %172 = icmp slt i64 %170, %171
+  br i1 %172, label %144, label %141
+
+173:                                              ; preds = %141, %221
+  %174 = phi i1 [ %223, %221 ], [ true, %141 ]
+  %175 = phi i64 [ %222, %221 ], [ 0, %141 ]
+  %176 = getelementptr inbounds i64, ptr %140, i64 %175
+  %177 = load i64, ptr %176, align 8
+  %178 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %177, i32 2
+  %179 = getelementptr inbounds i8, ptr %178, i64 32
+  %180 = load i64, ptr %179, align 8
+  %181 = getelementptr inbounds i8, ptr %8, i64 %180
+  %182 = getelementptr inbounds [0 x %struct.Param], ptr %139, i64 0, i64 %177, i32 1
+  %183 = load i64, ptr %182, align 8
+  %184 = getelementptr inbounds i8, ptr %8, i64 %183
+  %185 = load ptr, ptr %184, align 8
+  %186 = getelementptr inbounds i8, ptr %178, i64 4
+  %187 = load i32, ptr %186, align 4
+  %188 = sext i32 %187 to i64
+  %189 = load i32, ptr %178, align 8
+  %190 = icmp sgt i32 %189, 0
+  br i1 %190, label %191, label %193
+
+191:                                              ; preds = %173
+  %192 = zext nneg i32 %189 to i64
+  br label %196
+
+193:                                              ; preds = %196, %173
+  %194 = phi i64 [ %188, %173 ], [ %201, %196 ]
+  %195 = icmp eq i64 %194, 0
+  br i1 %195, label %221, label %204
+
+196:                                              ; preds = %196, %191
+  %197 = phi i64 [ 0, %191 ], [ %202, %196 ]
+  %198 = phi i64 [ %188, %191 ], [ %201, %196 ]
+  %199 = getelementptr inbounds i64, ptr %181, i64 %197
+  %200 = load i64, ptr %199, align 8
+  %201 = mul nsw i64 %200, %198
+  %202 = add nuw nsw i64 %197, 1
+  %203 = icmp eq i64 %202, %192
+  br i1 %203, label %193, label %196
+
+204:                                              ; preds = %193
+  %205 = load ptr, ptr %5, align 8
+  %206 = icmp ult ptr %185, %205
+  br i1 %206, label %225, label %207
+
+207:                                              ; preds = %204
+  %208 = getelementptr inbounds i8, ptr %178, i64 8
+  %209 = load i64, ptr %208, align 8
+  %210 = and i64 %209, 1024
+  %211 = icmp eq i64 %210, 0
+  br i1 %211, label %215, label %212
+
+212:                                              ; preds = %207
+  %213 = load ptr, ptr %4, align 8
+  %214 = icmp ult ptr %185, %213
+  br i1 %214, label %225, label %215
+
+215:                                              ; preds = %212, %207
+  %216 = phi ptr [ %5, %212 ], [ %4, %207 ]
+  %217 = getelementptr inbounds i8, ptr %185, i64 %194
+  %218 = load ptr, ptr %216, align 8
+  %219 = icmp ugt ptr %217, %218
+  br i1 %219, label %220, label %221
+
+220:                                              ; preds = %215
+  store ptr %217, ptr %216, align 8
+  br label %221
+
+221:                                              ; preds = %220, %215, %193
+  %222 = add nuw nsw i64 %175, 1
+  %223 = icmp slt i64 %222, %171
+  %224 = icmp eq i64 %222, %171
+  br i1 %224, label %225, label %173
+
+225:                                              ; preds = %221, %212, %204
+  %226 = phi i1 [ %174, %204 ], [ %174, %212 ], [ %223, %221 ]
+  call void @llvm.lifetime.end.p0(i64 8, ptr %5)
+  call void @llvm.lifetime.end.p0(i64 8, ptr %4)
+  br i1 %226, label %228, label %229
+
+227:                                              ; preds = %60, %40
   tail call void @PyErr_Clear()
-  br label %238
+  br label %228
 
-238:                                              ; preds = %33, %49, %65, %61, %78, %98, %93, %87, %16, %115, %237, %235, %14
+228:                                              ; preds = %35, %51, %67, %63, %80, %100, %95, %89, %18, %117, %227, %16, %225
   tail call void @Py_IncRef(ptr @_Py_NotImplementedStruct)
-  br label %285
+  br label %275
 
-239:                                              ; preds = %144, %235
-  %240 = tail call i64 @qd_launch(ptr %6)
-  %241 = icmp eq i64 %240, 0
-  br i1 %241, label %242, label %278
+229:                                              ; preds = %134, %143, %225
+  %230 = tail call i64 @qd_launch(ptr %8)
+  %231 = icmp eq i64 %230, 0
+  br i1 %231, label %232, label %268
 
-242:                                              ; preds = %239
-  %243 = getelementptr inbounds i8, ptr %5, i64 16
-  %244 = load i64, ptr %243, align 8
-  %245 = getelementptr inbounds i8, ptr %5, i64 24
-  %246 = load i64, ptr %245, align 8
-  %247 = getelementptr inbounds i8, ptr %6, i64 %246
-  switch i64 %244, label %277 [
-    i64 1, label %248
-    i64 2, label %252
-    i64 3, label %255
-    i64 4, label %259
-    i64 5, label %263
-    i64 6, label %267
-    i64 7, label %270
-    i64 8, label %273
+232:                                              ; preds = %229
+  %233 = getelementptr inbounds i8, ptr %7, i64 24
+  %234 = load i64, ptr %233, align 8
+  %235 = getelementptr inbounds i8, ptr %7, i64 32
+  %236 = load i64, ptr %235, align 8
+  %237 = getelementptr inbounds i8, ptr %8, i64 %236
+  switch i64 %234, label %267 [
+    i64 1, label %238
+    i64 2, label %242
+    i64 3, label %245
+    i64 4, label %249
+    i64 5, label %253
+    i64 6, label %257
+    i64 7, label %260
+    i64 8, label %263
   ]
 
-248:                                              ; preds = %242
-  %249 = load float, ptr %247, align 4
-  %250 = fpext float %249 to double
-  %251 = tail call ptr @PyFloat_FromDouble(double %250)
-  br label %285
+238:                                              ; preds = %232
+  %239 = load float, ptr %237, align 4
+  %240 = fpext float %239 to double
+  %241 = tail call ptr @PyFloat_FromDouble(double %240)
+  br label %275
 
-252:                                              ; preds = %242
-  %253 = load double, ptr %247, align 8
-  %254 = tail call ptr @PyFloat_FromDouble(double %253)
-  br label %285
+242:                                              ; preds = %232
+  %243 = load double, ptr %237, align 8
+  %244 = tail call ptr @PyFloat_FromDouble(double %243)
+  br label %275
 
-255:                                              ; preds = %242
-  %256 = load i8, ptr %247, align 1
-  %257 = sext i8 %256 to i64
-  %258 = tail call ptr @PyLong_FromLongLong(i64 %257)
-  br label %285
+245:                                              ; preds = %232
+  %246 = load i8, ptr %237, align 1
+  %247 = sext i8 %246 to i64
+  %248 = tail call ptr @PyLong_FromLongLong(i64 %247)
+  br label %275
 
-259:                                              ; preds = %242
-  %260 = load i16, ptr %247, align 2
-  %261 = sext i16 %260 to i64
-  %262 = tail call ptr @PyLong_FromLongLong(i64 %261)
-  br label %285
+249:                                              ; preds = %232
+  %250 = load i16, ptr %237, align 2
+  %251 = sext i16 %250 to i64
+  %252 = tail call ptr @PyLong_FromLongLong(i64 %251)
+  br label %275
 
-263:                                              ; preds = %242
-  %264 = load i32, ptr %247, align 4
-  %265 = sext i32 %264 to i64
-  %266 = tail call ptr @PyLong_FromLongLong(i64 %265)
-  br label %285
+253:                                              ; preds = %232
+  %254 = load i32, ptr %237, align 4
+  %255 = sext i32 %254 to i64
+  %256 = tail call ptr @PyLong_FromLongLong(i64 %255)
+  br label %275
 
-267:                                              ; preds = %242
-  %268 = load i64, ptr %247, align 8
-  %269 = tail call ptr @PyLong_FromLongLong(i64 %268)
-  br label %285
+257:                                              ; preds = %232
+  %258 = load i64, ptr %237, align 8
+  %259 = tail call ptr @PyLong_FromLongLong(i64 %258)
+  br label %275
 
-270:                                              ; preds = %242
-  %271 = load i64, ptr %247, align 8
-  %272 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %271)
-  br label %285
+260:                                              ; preds = %232
+  %261 = load i64, ptr %237, align 8
+  %262 = tail call ptr @PyLong_FromUnsignedLongLong(i64 %261)
+  br label %275
 
-273:                                              ; preds = %242
-  %274 = load i8, ptr %247, align 1
-  %275 = zext i8 %274 to i64
-  %276 = tail call ptr @PyBool_FromLong(i64 %275)
-  br label %285
+263:                                              ; preds = %232
+  %264 = load i8, ptr %237, align 1
+  %265 = zext i8 %264 to i64
+  %266 = tail call ptr @PyBool_FromLong(i64 %265)
+  br label %275
 
-277:                                              ; preds = %242
+267:                                              ; preds = %232
   tail call void @Py_IncRef(ptr @_Py_NoneStruct)
-  br label %285
+  br label %275
 
-278:                                              ; preds = %239
-  %279 = and i64 %240, 4
-  %280 = icmp eq i64 %279, 0
-  br i1 %280, label %284, label %281
+268:                                              ; preds = %229
+  %269 = and i64 %230, 4
+  %270 = icmp eq i64 %269, 0
+  br i1 %270, label %274, label %271
 
-281:                                              ; preds = %278
-  %282 = tail call ptr @PyErr_Occurred()
-  %283 = icmp eq ptr %282, null
-  br i1 %283, label %284, label %285
+271:                                              ; preds = %268
+  %272 = tail call ptr @PyErr_Occurred()
+  %273 = icmp eq ptr %272, null
+  br i1 %273, label %274, label %275
 
-284:                                              ; preds = %281, %278
+274:                                              ; preds = %271, %268
   tail call void @Py_IncRef(ptr @_Py_EllipsisObject)
-  br label %285
+  br label %275
 
-285:                                              ; preds = %277, %273, %270, %267, %263, %259, %255, %252, %248, %284, %281, %238
-  %286 = phi ptr [ @_Py_NotImplementedStruct, %238 ], [ @_Py_EllipsisObject, %284 ], [ null, %281 ], [ @_Py_NoneStruct, %277 ], [ %276, %273 ], [ %272, %270 ], [ %269, %267 ], [ %266, %263 ], [ %262, %259 ], [ %258, %255 ], [ %254, %252 ], [ %251, %248 ]
-  ret ptr %286
+275:                                              ; preds = %267, %263, %260, %257, %253, %249, %245, %242, %238, %274, %271, %228
+  %276 = phi ptr [ @_Py_NotImplementedStruct, %228 ], [ @_Py_EllipsisObject, %274 ], [ null, %271 ], [ @_Py_NoneStruct, %267 ], [ %266, %263 ], [ %262, %260 ], [ %259, %257 ], [ %256, %253 ], [ %252, %249 ], [ %248, %245 ], [ %244, %242 ], [ %241, %238 ]
+  ret ptr %276
 }
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyTuple_GetItem(ptr, i64)

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources ea408bba35fc0ec8
+; made by scripts/cpu_runtime.py from the sources b79994b41e68e9ea
 
 define i64 @qd_fp_flush() nounwind {
   %1 = alloca i32, align 4

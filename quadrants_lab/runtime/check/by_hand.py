@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.regions import overlap
 from quadrants_lab.errors import Label
+from quadrants_lab.runtime.call.signature import footprint
 from quadrants_lab.runtime.check.cause import Cause
 from quadrants_lab.runtime.check.differences import Differentiable, gradients
-from quadrants_lab.runtime.launch.regions import footprint, overlap
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.check.recording import Forward

@@ -1,6 +1,7 @@
 """Plans of gradient launches, which size the adstacks for the current data before they launch."""
 
-from collections import ChainMap
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -10,29 +11,27 @@ from weakref import ref
 from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
 from quadrants_lab.adstack.report import StackRow, report, stack_allocas
 from quadrants_lab.analysis.effects import touched
+from quadrants_lab.analysis.facts import draws, statements
+from quadrants_lab.analysis.regions import overlap
 from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.backends.launch import Frame
+from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import Distinct, Spans
+from quadrants_lab.runtime.arguments.aliases import Distinct, overlapping, same_memory
 from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
+from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
-from quadrants_lab.runtime.gradient.device_sizes import device_sizes
-from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch
+from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch, device_sizes
+from quadrants_lab.runtime.gradient.warnings import SeedCheck, Suspect, suspects
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
-from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.frames import field_memories
-from quadrants_lab.runtime.launch.launch_guard import LaunchGuard, dependencies_of
+from quadrants_lab.runtime.launch.frames import failure, field_memories
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.launch.read_versions import Versions
-from quadrants_lab.runtime.launch.regions import overlap
 from quadrants_lab.runtime.launch.scratch import KeptBuffers
-from quadrants_lab.runtime.lint.stale import Suspect, suspects
-from quadrants_lab.runtime.lint.zero_seed import SeedCheck
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 
@@ -83,9 +82,9 @@ class GradientPlan(Plan):
         self.must_differ = self._what_must_differ()
         self.suspected: tuple[Any, Sequence[Suspect]] = None, ()  # for `compare_reads`: when looked for, and which
         self.seeds = SeedCheck(self)
-        draws = any(isinstance(s, N.Random) for s in walk(self.kernel.body))
-        self.replay_number: Callable[[], int] | None = self.launch_number if draws else None
-        self.guard = LaunchGuard(self)
+        repeats = self.facts.of(draws)
+        self.replay_number: Callable[[], int] | None = self.launch_number if repeats else None
+        self.guard = Guard(self)
         forced = self.compiled.options.ad_stack_size
         if forced:
             self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
@@ -100,7 +99,7 @@ class GradientPlan(Plan):
         self.depths = fixed
         if self.depths:
             self.reserve()
-        return self.prepare_draws if draws else self.set_gradients
+        return self.prepare_draws if repeats else self.set_gradients
 
     @property
     def repeatable(self) -> bool:
@@ -136,7 +135,7 @@ class GradientPlan(Plan):
         plan = self.forward.plan
         return 0 if plan is None else plan.frame.launch_number
 
-    def compare_reads(self, forward: Plan, now: Versions, args: Sequence[Any]) -> None:
+    def compare_reads(self, forward: Plan, now: Stamp, args: Sequence[Any]) -> None:
         """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
         gradients these writes are the same each time, and are looked for once."""
         if PUT_BACK.get():  # a custom gradient launches this one under a Tape
@@ -185,23 +184,27 @@ class GradientPlan(Plan):
         places |= field_memories(self.compiled, primal, self.session)
         return Distinct(places, written, self.session) or None
 
-    def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """The code assumes that gradients do not share memory (`shared_arrays`). Where that of an argument is another
-        one's or a field's, it is bound to zeros, and the launch adds the result to the gradient afterwards."""
-        if not self.bound:  # the first of a launch
-            self.taken = Spans(ChainMap(self.bound, self.fields))
-            for name in self.fields if self.session.exported else ():
-                self.taken.add(name)
-        shared = self.taken.find(memory)
-        if shared and not self.owner.constant:
-            if any(not isinstance(s, N.Atomic) for name in (shared, grad) for s in self.accesses_of[name]):
-                raise self.aliased(shared, grad)
-            sums = allocate(self.session, memory.dtype, memory.operand.shape)
-            self.unbind.append(partial(_add, memory, sums))
+    def keep_apart(self) -> list[Callable[[], None]]:
+        """The code assumes that gradients do not share memory (`shared_arrays`). Where an argument's gradient is the
+        memory of another one or of a field, zeros are bound for it, and the launch adds the result to the gradient
+        afterwards."""
+        if self.owner.constant:
+            return []
+        grads, memories = list(self.bound), list(self.bound.values())
+        shared = {later: grads[first] for first, later in overlapping(memories, [WRITTEN] * len(grads))}
+        if self.session.exported:
+            for n, memory in enumerate(memories):
+                met = next((name for name, of in self.fields.items() if same_memory(memory, of)), "")
+                shared |= {n: met} if met else {}
+        added: list[Callable[[], None]] = []
+        for n, other in sorted(shared.items()):
+            if any(not isinstance(s, N.Atomic) for name in (other, grads[n]) for s in self.facts.of(statements)[name]):
+                raise self.aliased(other, grads[n])
+            sums = allocate(self.session, memories[n].dtype, memories[n].operand.shape)
+            added.append(partial(_add, memories[n], sums))
             self.summed = True
-            memory = sums
-        super().bind_gradient(grad, memory)
-        self.taken.add(grad)
+            self.bound[grads[n]] = sums
+        return added
 
     def aliased(self, a: str, b: str) -> QuadrantsRuntimeError:
         return QuadrantsRuntimeError(
@@ -222,7 +225,8 @@ class GradientPlan(Plan):
         return self.set_gradients(*args)
 
     def _find_dependencies(self) -> None:
-        """Finds what the depths depend on; ``depends_on_args`` as for `dependencies_of`."""
+        """Finds what the depths depend on; ``depends_on_args``: (position, whether it is a scalar,
+        whether its data matters)."""
         found = [reads(size) for size in self.sizes]
         args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
         self.data_read = frozenset(data)
@@ -234,9 +238,18 @@ class GradientPlan(Plan):
         self.depends_on_args = tuple(
             (n, isinstance(slot, ScalarSlot), slot.name in data)
             for n, slot in enumerate(self.slots)
-            if slot.name in args | shapes | data
+            if isinstance(slot, (ScalarSlot, ArraySlot)) and slot.name in args | shapes | data
         )
-        self.dependencies_of = dependencies_of(len(self.slots), self.depends_on_fields, self.depends_on_args)
+        self.dependencies_of = self.signature.stamp(self._dependencies(self.depends_on_fields))
+
+    def _dependencies(self, fields: Sequence[Memory]) -> list[str]:
+        """The parts of the signature that the depths depend on, and the versions of the fields; None for each that may
+        change without being noticed."""
+        parts = [self.signature.field_version(memory, "None") for memory in fields]
+        for n, is_scalar, by_data in self.depends_on_args:
+            part = self.signature.parts[n]
+            parts.append(part.value() if is_scalar else part.known_version() if by_data else part.shape())
+        return parts
 
     def prepare_stacks(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
@@ -251,10 +264,10 @@ class GradientPlan(Plan):
         if self.replay_number is not None:
             number = self.replay_number()
             self.frame.replay(number)
-            dependencies = None if dependencies is None else (*dependencies, number)
+            dependencies = *dependencies, number
         if self.scratch and self.counting is not None:
-            dependencies = None  # the counting slice may read buffers that were kept
-        if dependencies is None or dependencies != self.last_dependencies:
+            dependencies = (None,)  # the counting slice may read buffers that were kept
+        if None in dependencies or dependencies != self.last_dependencies:
             self.last_dependencies = None  # in case of an interrupt before the depths are set
             if not self.resize(args):
                 return False
@@ -366,6 +379,33 @@ class GradientPlan(Plan):
     def report(self) -> list[StackRow]:
         """A row for each stack, with the depths of the last launch."""
         return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+
+
+class Guard:
+    """The fast path of a gradient's launches: ``now`` of the arguments is compared with ``then``, its result at the
+    last launch; None where it does not tell of everything that a launch depends on. ``possible``: whether it can for
+    this kernel: no argument brings gradient memory that a launch has to set, and no random draws are repeated."""
+
+    def __init__(self, plan: GradientPlan) -> None:
+        self.plan = plan
+        self.possible = not (plan.gradient_args or plan.must_differ or plan.replay_number)
+        self.now: Callable[..., Stamp] = lambda *args: ()
+        self.then: Stamp | None = None
+        self._made_for: tuple[Any, ...] = ()
+
+    def keep(self, args: Sequence[Any]) -> None:
+        """To be called when a launch has been prepared."""
+        plan = self.plan
+        forward, seed = plan.forward.plan, plan.seeds.seed
+        if forward is None or forward.read_versions.of_arguments or (seed is None and plan.seeds.looks):
+            self.then = None
+            return
+        if self._made_for != (seed, plan.dependencies_of, forward):
+            self._made_for = seed, plan.dependencies_of, forward
+            fields = [*plan.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
+            self.now = plan.signature.stamp([*plan._dependencies(fields), "last.plan.launched"], last=plan.forward)
+        now = self.now(*args)
+        self.then = None if None in now else now
 
 
 def _add(memory: Memory, sums: Memory) -> None:

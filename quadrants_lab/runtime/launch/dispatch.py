@@ -1,5 +1,6 @@
 """Dispatchers: they find or make the launch plan for a call of a kernel."""
 
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -15,13 +16,15 @@ from quadrants_lab.frontend.names import Names, recalling
 from quadrants_lab.frontend.source import FunctionSource
 from quadrants_lab.ir.importing import importing
 from quadrants_lab.ir.record import dataclass
+from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.arguments.compound import AnySlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
+from quadrants_lab.runtime.arguments.signature import AnySlot, TemplateSlot, flatten, leaves, spec_of
+from quadrants_lab.runtime.call.signature import by_templates
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch import tape_numbers
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, watching
+from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, open_recording, watching
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber
 from quadrants_lab.runtime.memory.memory import TIMES
 
@@ -346,18 +349,8 @@ class Dispatcher:
             return
         key = tuple([template_key(args[n], named) for n in templates])
         self._paths.add(key, named, reads, plan.fast)
-        self.call = self._by_template(templates)
-
-    def _by_template(self, templates: Sequence[int]) -> Callable[..., Any]:
-        """A generated function of the arguments that looks up the plan's closure by the template arguments."""
-        names = [f"a{n}" for n in range(len(self.slots))]
-        keys = "".join(f"a{n}.number if a{n}.__class__ is field else key(a{n}), " for n in templates)
-        given = ", ".join(names)
         find = self._paths.find if self._paths.others else self._paths.plain.get
-        space: dict[str, Any] = {"field": self.field_class, "key": template_key, "find": find, "resolve": self.resolve}
-        exec(f"def call({given}): return (find(({keys})) or resolve)({given})", space)
-        call: Callable[..., Any] = space["call"]
-        return call
+        self.call = by_templates(self.slots, self.field_class, find, self.resolve)
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies
@@ -411,3 +404,63 @@ def arity_error(name: str, names: Sequence[str], got: int) -> QuadrantsSyntaxErr
         code="QL2049",
         help=f"missing: {missing}" if missing else f"it takes ({', '.join(names)})",
     )
+
+
+class ValueAndGrad(Dispatcher):
+    """Launches a kernel and its gradient as one kernel. It launches them one after the other where one kernel is not
+    possible, while launches are observed or recorded, and in checked modes. ``forward``: the kernel's own
+    dispatcher."""
+
+    __slots__ = ("two_launches",)
+
+    def enter(self, now: S.Session) -> None:
+        if self._session is not now:
+            self.two_launches: Table[Any, bool] = Table()  # specialisations for which one kernel is not possible
+        super().enter(now)
+
+    def resolve(self, *args: Any) -> Any:
+        now = S.current()
+        with now.lock:
+            now.must_live()
+            options = S.compile_options(now)
+            watched = bool(OBSERVERS.get()) or watching() or (MODE.get(), CONSTANT.get()) != ("forward", False)
+            if not (watched or options.debug or options.check_races):
+                self.enter(now)
+                args = self.checked(args)
+                plan = self.combined_plan(now, args) if open_recording() is None else None
+                if plan is not None:
+                    self.last_plan = plan.weak
+                    self._install(now, plan, args)
+                    return self.launch(plan, args)
+                if not any(isinstance(slot, TemplateSlot) for slot in self.slots):
+                    now.fast_paths.add(self)
+                    self.call = self.launch_both
+        return self.launch_both(*args)
+
+    def launch_both(self, *args: Any) -> Any:
+        """Launches the kernel, then its gradient."""
+        assert self.forward is not None
+        assert self.forward.gradient is not None
+        value = self.forward.call(*args)
+        self.forward.gradient.call(*args)
+        return value
+
+    def combined_plan(self, now: S.Session, args: tuple[Any, ...]) -> Plan | None:
+        """The plan for checked arguments; None where one kernel is not possible."""
+        with forks.deferred():
+            from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+        try:
+            return self.plan(now, args)
+        except TwoLaunchesError:
+            return None
+
+    def _made(self, now: S.Session, key: Any, named: Named, specs: Any) -> Plan:
+        from quadrants_lab.runtime.compile.compiled import TwoLaunchesError
+
+        if key in self.two_launches:
+            raise TwoLaunchesError
+        try:
+            return super()._made(now, key, named, specs)
+        except TwoLaunchesError:
+            self.two_launches.put(key, True, named)
+            raise

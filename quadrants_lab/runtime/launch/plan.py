@@ -15,35 +15,44 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.analysis.facts import Facts, draws, touched
 from quadrants_lab.backends import forks
-from quadrants_lab.backends.launch import Status
+from quadrants_lab.backends.launch import Frame, Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
-from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.aliases import Distinct
-from quadrants_lab.runtime.arguments.compound import rebuilt
+from quadrants_lab.runtime.call.signature import (
+    NAMES,
+    Footprint,
+    Launch,
+    Noted,
+    ReadVersions,
+    Signature,
+    Stamp,
+    launch_function,
+    noted,
+)  # fmt: skip
 from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
-from quadrants_lab.runtime.launch.closure import NAMES, Launch, Noted, closure, noted
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
-from quadrants_lab.runtime.launch.foreign import ForeignArguments
-from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
+from quadrants_lab.runtime.launch.frames import (
+    ForeignArguments,
+    entry_params,
+    failure,
+    field_memories,
+    launch_slowly,
+    make_frame,
+)  # fmt: skip
 from quadrants_lab.runtime.launch.observe import open_recording
-from quadrants_lab.runtime.launch.read_versions import ReadVersions, Versions
 from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
-    from quadrants_lab.analysis.accesses import Accesses
-    from quadrants_lab.autodiff.dead_paths import Cuts, Flows
-    from quadrants_lab.backends.launch import Frame
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.observe import Recording
-    from quadrants_lab.runtime.launch.regions import Footprint
 
 
 class Live:
@@ -94,8 +103,9 @@ class Plan:
         self.session = session
         self.compiled = compiled
         self.kernel = compiled.kernel
+        self.facts = Facts(compiled.kernel)
         self.reads, self.writes = self.touched()
-        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `runtime.launch.regions`
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `analysis.regions`
         self.fields = field_memories(compiled, self.kernel, session)
         self.field_places: dict[str, A.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
         self.slots: Sequence[A.Slot] = owner.slots
@@ -106,6 +116,8 @@ class Plan:
             for of in A.DERIVATIVES
             if isinstance(slot, A.ArraySlot) and f"{slot.name}.{of}" in self.kernel.buffers
         )
+        classes = owner.ndarray_classes
+        self.signature = Signature(self.slots, compiled.specs, classes, self.writes, self.gradient_args)
         self.foreign = ForeignArguments(self)
         self.frame = make_frame(compiled.executable, self.fields, session)
         if owner.graph:
@@ -113,19 +125,22 @@ class Plan:
         self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
         self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
+        self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
         self.read_versions = ReadVersions(self)
-        self.launched: Versions = ()  # `read_versions` at the last launch
+        self.launched: Stamp = ()  # `read_versions` at the last launch
         self.scratch = Scratch(self)
         self.distinct = self.taken_for_distinct()
         self.prepare = self.preparation()
         noted = compiled.mode == FORWARD and self.takes_arrays and self.differentiable
-        if self.scratch or (noted and any(isinstance(s, N.Random) for s in walk(self.kernel.body))):
+        if self.scratch or (noted and self.facts.of(draws)):
             self.prepare = self.scratch.before(self.prepare)
         session.plans.add(self)
         if any(b.wide for b in self.kernel.buffers.values()):  # wide arrays need no fast path
             self.closures: tuple[Launch, Launch] = refuse, owner.retry(self)
         else:
-            self.closures = closure(self, self.prepare, refuse), closure(self, self.prepare, owner.retry(self))
+            self.closures = (
+                launch_function(self, self.prepare, refuse), launch_function(self, self.prepare, owner.retry(self))
+            )
         self.noting: dict[tuple[str, bool], Any] = {}  # closures in place of these that also note launches
         self.record(open_recording())
 
@@ -146,12 +161,12 @@ class Plan:
         return self.call(*args)
 
     def note(self, way: str, timed: bool, **names: Any) -> Noted:
-        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `closure`); returns
-        the head of its notes."""
+        """Installs a closure that notes launches, as ``call`` or ``fast``, with these names (see `launch_function`);
+        returns the head of its notes."""
         function = self.noting.get((way, timed))
         if function is None:
             miss = refuse if way == "call" else self.owner.retry(self)
-            function = closure(self, self.prepare, miss, noted(self, under_tape=way == "call"), timed)
+            function = launch_function(self, self.prepare, miss, noted(self, under_tape=way == "call"), timed)
             self.noting[way, timed] = function
         function.__globals__.update(names)
         if getattr(self, way) is not function:
@@ -188,33 +203,42 @@ class Plan:
             return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
-        for n, of, grad in self.gradient_args:
-            memory, buffer = A.memory_of(A.derivative(args[n], of)), self.kernel.buffers[grad]
-            if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
-                return False
-            if A.is_wide(memory.operand.shape) is not buffer.wide:
-                return False
-            self.bind_gradient(grad, memory)
-            if grad in self.writes:
-                memory.version += 1
+        found = [A.memory_of(A.derivative(args[n], of)) for n, of, _ in self.gradient_args]
+        place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
+        known = place == self.placed and not self.session.exported
+        if not (known or all(map(self._takes_gradient, self.gradient_args, found))):
+            return False
+        self.bound.update((grad, m) for (_, _, grad), m in zip(self.gradient_args, found, strict=True) if m)
+        for grad in self.writes & self.bound.keys():
+            self.bound[grad].version += 1
+        if known:
+            return True
+        sums = self.keep_apart()
+        for grad, memory in self.bound.items():
+            if memory.foreign:
+                unbind = self.frame.bind_temp(grad, memory.operand)
+                if unbind is not None:
+                    self.unbind.append(unbind)
+            else:
+                self.frame.set_buffer(grad, memory.address)
+                self.frame.set_extents(grad, memory.operand.shape)
+        self.unbind += sums
+        self.placed = None if None in place[1] or self.unbind else place
         return True
 
-    def bind_gradient(self, grad: str, memory: Memory) -> None:
-        """Binds the memory to a gradient buffer for the next launch."""
-        self.bound[grad] = memory
-        if memory.foreign:
-            unbind = self.frame.bind_temp(grad, memory.operand)
-            if unbind is not None:
-                self.unbind.append(unbind)
-        else:
-            self.frame.set_buffer(grad, memory.address)
-            self.frame.set_extents(grad, memory.operand.shape)
+    def _takes_gradient(self, of: tuple[int, str, str], memory: Memory | None) -> bool:
+        buffer = self.kernel.buffers[of[2]]
+        if memory is None or (memory.dtype, memory.operand.ndim) != (buffer.dtype, buffer.ndim):
+            return False
+        return A.is_wide(memory.operand.shape) is buffer.wide
+
+    def keep_apart(self) -> list[Callable[[], None]]:
+        """Replaces memory of ``bound`` that must not be another's; what is to be called after the launch."""
+        return []
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """The buffers that a launch reads, and those that it changes."""
-        scratch = {b.name for b in self.kernel.buffers.values() if b.kind == "scratch"}
-        reads, writes = accesses(self.kernel)
-        return reads - scratch, writes - scratch
+        return self.facts.of(touched)
 
     def frames(self) -> list[Frame]:
         """All frames that a launch may use."""
@@ -250,8 +274,6 @@ class Plan:
             sys.stdout.write("".join(self.frame.take_prints()))
         if status & ~Status.PRINTED:
             self.scratch.put_back(args)
-            from quadrants_lab.runtime.launch.faults import failure
-
             raise failure(self.frame, self.kernel.name, self.compiled.options.ad_stack_size)
         return self.returned()
 
@@ -262,7 +284,7 @@ class Plan:
             return None
         values = tuple(self.frame.ret(name) for name in names)
         if self.compiled.lowered.returns_as is not None:
-            return rebuilt(self.compiled.lowered.returns_as, iter(values))
+            return A.rebuilt(self.compiled.lowered.returns_as, iter(values))
         return values if self.compiled.lowered.returns_tuple else values[0]
 
     def places(self, args: Sequence[Any]) -> dict[str, A.Place]:
@@ -353,43 +375,6 @@ class Plan:
         compiled = with_checked_bounds(self.compiled, self.session)
         return self if compiled is self.compiled else Plan(self.owner, self.session, compiled, self.last_launched)
 
-    @forks.lazy
-    def value_flows(self) -> Flows:
-        """See `autodiff.dead_paths.value_flows`."""
-        from quadrants_lab.autodiff.dead_paths import value_flows
-
-        return value_flows(self.kernel)
-
-    @forks.lazy
-    def integer_flows(self) -> Cuts:
-        """See `autodiff.dead_paths.integer_flows`."""
-        from quadrants_lab.autodiff.dead_paths import integer_flows
-
-        return integer_flows(self.kernel)
-
-    @forks.lazy
-    def overwritten(self) -> frozenset[str]:
-        """The buffers of which a launch stores every element, whatever was there."""
-        from quadrants_lab.analysis.overwritten import overwritten
-
-        return frozenset(overwritten(self.known_accesses))
-
-    @forks.lazy
-    def accesses_of(self) -> dict[str, list[N.Stmt]]:
-        """The loads, stores and atomics of each buffer, in program order."""
-        found: dict[str, list[N.Stmt]] = {}
-        for s in walk(self.kernel.body):
-            if isinstance(s, N.Access):
-                found.setdefault(s.buffer, []).append(s)
-        return found
-
-    @forks.lazy
-    def known_accesses(self) -> Accesses:
-        """Which elements loads, stores and atomics access, as far as their indices tell."""
-        from quadrants_lab.analysis.accesses import Accesses
-
-        return Accesses(self.kernel)
-
     @property
     def sized_by(self) -> frozenset[str]:
         """The buffers whose data the stack sizes of a gradient depend on."""
@@ -399,20 +384,6 @@ class Plan:
     def differentiable(self) -> bool:
         """Whether the kernel touches anything that has a gradient."""
         return any(b.grad and not b.passing for b in self.compiled.lowered.kernel.buffers.values())
-
-    @forks.lazy
-    def derivatives_read(self) -> frozenset[str]:
-        """Which derivatives, "grad" or "dual", anything has that the kernel reads."""
-        return self._derivatives_of(self.reads)
-
-    @forks.lazy
-    def derivatives_written(self) -> frozenset[str]:
-        """Which derivatives anything has that the kernel writes."""
-        return self._derivatives_of(self.writes)
-
-    def _derivatives_of(self, names: frozenset[str]) -> frozenset[str]:
-        buffers = [b for b in self.compiled.lowered.kernel.buffers.values() if b.name in names]
-        return frozenset(which for which in ("grad", "dual") if any(getattr(b, which) for b in buffers))
 
     @property
     def primal_reads(self) -> frozenset[str]:

@@ -12,10 +12,10 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.call.signature import array_memory
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.interop.tensors import Tensor
 from quadrants_lab.runtime.launch.frames import launch_slowly
-from quadrants_lab.runtime.launch.read_versions import array_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:

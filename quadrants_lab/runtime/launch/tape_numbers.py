@@ -12,6 +12,7 @@ from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from quadrants_lab.analysis.facts import derivatives
 from quadrants_lab.errors import render, warn
 from quadrants_lab.runtime.launch.observe import differentiating
 
@@ -141,7 +142,7 @@ def read(value: Any, of: Any) -> Any:
 def returned(value: Any, plan: Plan | None) -> Any:
     """What a launch returned, as Python gets it."""
     now = RECORDING.get()
-    if now is None or plan is None or now.which not in plan.derivatives_read:
+    if now is None or plan is None or now.which not in derivatives(plan.compiled.lowered.kernel, plan.reads):
         return value
     return _from(value, plan.kernel.name, now)
 
@@ -153,7 +154,7 @@ def plain(args: Iterable[Any]) -> tuple[Any, ...]:
 def check(args: Sequence[Any], plan: Plan) -> None:
     """Warns of the arguments of a launch that have lost their derivative."""
     now = RECORDING.get()
-    if now is None or now.which not in plan.derivatives_written:
+    if now is None or now.which not in derivatives(plan.compiled.lowered.kernel, plan.writes):
         return
     for slot, x in zip(plan.slots, args, strict=True):
         if x.__class__ is TapeNumber:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from quadrants_lab.runtime.memory.memory import Head
 
 if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.closure import Noted
+    from quadrants_lab.runtime.call.signature import Noted
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.memory.memory import Memory

@@ -20,8 +20,7 @@ from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.compile.compiled import load_cached
 from quadrants_lab.runtime.gradient.plan import GradientPlan
-from quadrants_lab.runtime.launch.faults import failure
-from quadrants_lab.runtime.launch.frames import make_frame
+from quadrants_lab.runtime.launch.frames import failure, make_frame
 from quadrants_lab.runtime.launch.plan import Live
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session

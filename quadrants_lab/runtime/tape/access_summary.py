@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.analysis.facts import overwritten
+from quadrants_lab.analysis.regions import whole
+from quadrants_lab.autodiff.dead_paths import integer_flows, value_flows
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
+from quadrants_lab.runtime.call.signature import Elements, Footprint, footprint
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
-from quadrants_lab.runtime.launch.regions import Footprint, Region, footprint, whole
 from quadrants_lab.runtime.session import CHECKS, current
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.plan import Plan
-
-Elements = Callable[[Sequence[Any]], Region]  # arguments of a launch -> the elements that it touches
 
 
 class AccessSummary:
@@ -54,8 +55,8 @@ class AccessSummary:
         buffers = plan.compiled.lowered.kernel.buffers
         touched = (plan.reads | plan.writes) & places.keys()
         self.derivatives = [(n, places[n]) for n, b in buffers.items() if b.grad and n in touched]
-        passing = ({source.buffer for source, _ in plan.value_flows} | plan.overwritten) & places.keys()
-        self.constants = [places[name] for name in passing if not buffers[name].grad]
+        passing = {source.buffer for source, _ in plan.facts.of(value_flows)} | plan.facts.of(overwritten)
+        self.constants = [places[name] for name in passing & places.keys() if not buffers[name].grad]
         self.prints = any(isinstance(s, N.Print) for s in stmts)
         self.keeps = False
         self.reverse: Plan | None = None
@@ -87,7 +88,7 @@ class AccessSummary:
 
     def _depend(self, plan: Plan) -> None:
         """Adds the scalars on which footprints of the plan depend."""
-        names = set().union(*(known.scalars() for known in plan.footprints.values() if known is not None))
+        names = set().union(*(known.scalars for known in plan.footprints.values() if known is not None))
         self.scalars = sorted({*self.scalars, *(n for n, slot in enumerate(plan.slots) if slot.name in names)})
 
     def holds(self) -> bool:
@@ -148,8 +149,9 @@ def context() -> tuple[Any, ...]:
 
 
 def _is_fast(plan: Plan) -> bool:
-    """Whether launches end no derivative (see `lint.cross_kernel`) and take no array with 64-bit extents."""
+    """Whether launches end no derivative (see `tape.dead_paths`) and take no array with 64-bit extents."""
     buffers = plan.compiled.lowered.kernel.buffers
-    targets = [buffers[to.buffer] for _, to in plan.value_flows if buffers[to.buffer].kind in ("field", "ndarray")]
+    into = [buffers[to.buffer] for _, to in plan.facts.of(value_flows)]
+    targets = [b for b in into if b.kind in ("field", "ndarray")]
     wide = any(b.wide for b in plan.kernel.buffers.values())
-    return not wide and all(b.grad for b in targets) and not plan.integer_flows
+    return not wide and all(b.grad for b in targets) and not plan.facts.of(integer_flows)

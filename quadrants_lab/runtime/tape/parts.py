@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.analysis.regions import Region, volume, whole
 from quadrants_lab.backends.host import empty
-from quadrants_lab.runtime.launch.regions import Region, volume, whole
 from quadrants_lab.runtime.memory.memory import PUT, HostMirrored, Imported, Memory
 
 

@@ -22,10 +22,10 @@ from quadrants_lab.runtime.arguments.keys import Named, Reads, state, template_k
 from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot, memory_of
 from quadrants_lab.runtime.interop.arrays import is_foreign
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.launch.observe import OBSERVERS, Observer, watch
 from quadrants_lab.runtime.tape.access_summary import context
 from quadrants_lab.runtime.tape.environment import environment_key
+from quadrants_lab.runtime.tape.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape.recorder import Launches
 
 if TYPE_CHECKING:

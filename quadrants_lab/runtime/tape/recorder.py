@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.analysis.regions import add, common, whole
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.arguments.signature import memory_at
 from quadrants_lab.runtime.compile.compiled import REVERSE
-from quadrants_lab.runtime.launch.regions import add, common, whole
-from quadrants_lab.runtime.lint.cross_kernel import DeadPaths
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import checking
 from quadrants_lab.runtime.tape import backward, recomputation
 from quadrants_lab.runtime.tape.access_summary import AccessSummaries, AccessSummary
+from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.keeper import Keeper
 from quadrants_lab.runtime.tape.parts import Account, Hold, Part, bytes_of
 from quadrants_lab.runtime.tape.python_writes import record_python_writes, write_elements

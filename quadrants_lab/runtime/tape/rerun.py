@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
+from quadrants_lab.runtime.tape.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked

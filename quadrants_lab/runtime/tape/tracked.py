@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quadrants_lab.analysis.regions import Region
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir.source import Span
 from quadrants_lab.runtime.interop.tensors import Tensor, TensorCopy
-from quadrants_lab.runtime.launch.regions import Region
 from quadrants_lab.runtime.memory.memory import SHARED, Imported, Memory
 from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, index_bytes, part_at
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from quadrants_lab.analysis.facts import statements
 from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
@@ -87,4 +88,4 @@ def gradient_warning(plan: Plan, which: str) -> GradientWarning:
 
 def span_of(plan: Plan, buffer: str, kind: type[N.Stmt]) -> Span | None:
     """Where the kernel first touches the buffer by a statement of the kind."""
-    return next((s.span for s in plan.accesses_of.get(buffer, ()) if isinstance(s, kind)), None)
+    return next((s.span for s in plan.facts.of(statements).get(buffer, ()) if isinstance(s, kind)), None)

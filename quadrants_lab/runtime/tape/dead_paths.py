@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quadrants_lab.autodiff.dead_paths import gets_nothing, missing
+from quadrants_lab.analysis.facts import overwritten
+from quadrants_lab.autodiff.dead_paths import gets_nothing, integer_flows, missing, value_flows
 from quadrants_lab.autodiff.warned import GradientWarning, warn
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
@@ -51,7 +52,7 @@ class DeadPaths:
         }  # fmt: skip
         keys |= {name: ("array", array.ctypes.data) for name, array in arrays.items()}
         opened: dict[Hashable, tuple[Span | None, int]] = {}
-        for (source, target), (read, write) in plan.value_flows.items():
+        for (source, target), (read, write) in plan.facts.of(value_flows).items():
             if source.buffer not in keys or target.buffer not in keys:
                 continue
             m, to = keys[source.buffer], keys[target.buffer]
@@ -65,9 +66,9 @@ class DeadPaths:
             elif goes_on and not has_one and comes_in and (m, target.buffer) not in self.warned:
                 self.warned.add((m, target.buffer))
                 warn([missing(buffers[source.buffer], read, self.open[m][0], self.which)])
-        gone = {keys[name] for name in plan.overwritten if name in keys}
+        gone = {keys[name] for name in plan.facts.of(overwritten) if name in keys}
         self.open = opened | {m: where for m, where in self.open.items() if m not in gone}
-        if self.which == "grad" and (self.cut or plan.integer_flows):
+        if self.which == "grad" and (self.cut or plan.facts.of(integer_flows)):
             self._through_integers(plan, args, gone)
 
     def _filled_by_python(self, memories: Iterable[Memory]) -> None:
@@ -82,7 +83,7 @@ class DeadPaths:
         memories, buffers = plan.memories(args), plan.compiled.lowered.kernel.buffers
         own = [plan.gradient_of(name, args) for name in plan.reads]  # compile time has warned of paths in one kernel
         cuts: dict[int, tuple[Memory, str, N.Load, N.Op]] = {}
-        for (source, target), (read, cut) in plan.integer_flows.items():
+        for (source, target), (read, cut) in plan.facts.of(integer_flows).items():
             if source.buffer not in memories or target.buffer not in memories:
                 continue
             to, grad = memories[target.buffer], plan.gradient_of(source.buffer, args)

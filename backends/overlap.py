@@ -1,0 +1,35 @@
+"""Which arrays of a launch share memory. The cost of a search grows with n log n for n arrays."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+READ, WRITTEN, READ_FIELD, WRITTEN_FIELD = range(4)  # what a kernel does with an array, or a field
+# by such a kind, the kinds of memory that must be apart from it; two fields always are
+_MUST_DIFFER = (WRITTEN, WRITTEN_FIELD), (READ, WRITTEN, READ_FIELD, WRITTEN_FIELD), (WRITTEN,), (READ, WRITTEN)
+Span = tuple[int, int, int, int]  # the space of an array's addresses, where it begins and ends, and its number
+
+
+def spans(arrays: Sequence[Any]) -> Iterator[Span]:
+    """Those of arrays of the host and memory of a device, in C order; none for what is empty, or neither of them."""
+    for n, x in enumerate(arrays):
+        of_host = isinstance(x, np.ndarray)
+        begin = x.__array_interface__["data"][0] if of_host else getattr(x, "address", None)
+        if begin is not None and x.nbytes:
+            yield int(of_host), begin, begin + x.nbytes, n
+
+
+def overlapping(spans: Iterator[Span], kinds: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The numbers of two arrays that overlap and must not; the first one does not begin later. What overlaps several
+    arrays is the second one at least once."""
+    last = [(-1, 0, 0)] * 4  # by kind: the space, the end and the number of the array that reaches furthest
+    for space, begin, end, n in sorted(spans):
+        kind = kinds[n]
+        for k in _MUST_DIFFER[kind]:
+            other, reaches, m = last[k]
+            if other == space and begin < reaches:
+                yield m, n
+                break
+        if last[kind][:2] < (space, end):
+            last[kind] = space, end, n

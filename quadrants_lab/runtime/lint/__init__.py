@@ -1,1 +1,0 @@
-"""Warnings about gradients that more than one launch takes part in."""
