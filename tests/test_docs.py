@@ -3,12 +3,17 @@
 import json
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 from child import run
 from document import cells, shown_again
+
+from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.forms import FORMS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")], key=str)
@@ -29,11 +34,27 @@ def test_paths_exist(document: str) -> None:
             assert (ROOT / path).exists() or (ROOT / "docs" / path).exists() or "NAME" in path, path
 
 
-def test_the_page_of_codes_has_every_code_and_a_row_of_a_table_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     pytest.importorskip("sphinx.application")
     monkeypatch.syspath_prepend(ROOT / "docs")
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    import tables
+    return import_module("tables")
+
+
+def test_the_grammar_has_every_word_and_field_of_every_statement(tables: ModuleType) -> None:
+    rules = dict(zip(N.STATEMENTS, tables.rules()[1:], strict=False))
+    for cls, form in FORMS.items():
+        for piece in form:
+            words = [piece] if isinstance(piece, str) else [piece.word] if piece.word else piece.fields[:1]
+            shown = piece if isinstance(piece, str) else piece.kind
+            assert shown in ("DType", "str", "Number", "Pieces") or all(w in rules[cls] for w in words), cls
+    assert all(cls.__doc__ != cls.__name__ for cls in (*N.STATEMENTS, *tables.grammar.TRAITS))
+    bases = {b for cls in N.STATEMENTS for b in cls.__mro__[1:] if issubclass(b, N.Stmt)}
+    assert bases - {N.Stmt, *N.STATEMENTS} == set(tables.grammar.TRAITS)
+
+
+def test_the_page_of_codes_has_every_code_and_a_row_of_a_table_has_its_own(tables: ModuleType) -> None:
     files = [f for folder in ("quadrants_lab", "backends") for f in (ROOT / folder).rglob("*.py")]
     shown = set(tables.messages())
     assert {m.code for m in shown} == {code for f in files for code in re.findall(r'"(QL\d{4})"', f.read_text())}
