@@ -16,7 +16,7 @@ help:
 	@echo "make docs     the documentation as HTML in out/docs; a warning is an error"
 	@echo "make bench    race the pip package quadrants on the same kernels   (ARGS='--quick --only launch')"
 	@echo "make workbench  measure the notebook: seconds, bytes, and which are over their limits   (ARGS='--only graphs')"
-	@echo "make figures  size and shape of the project beside their aims"
+	@echo "make figures  size and shape of the project beside their aims, into docs/architecture.md"
 	@echo "make peer-gradients  every program's gradient beside the pip package's, into docs/peer_gradients.md"
 	@echo "make names    compare every public name of the pip package with ours"
 	@echo "make cpu-runtime  compile the CPU runtime from C to the LLVM text that is checked in (needs clang 19)"
@@ -65,7 +65,7 @@ workbench:
 	@$(PY) scripts/workbench.py $(ARGS)
 
 figures:
-	@python3 scripts/figures.py $(ARGS)
+	@python3 scripts/figures.py --write $(ARGS)
 
 peer-gradients: $(PEER)
 	@scripts/setup.sh test

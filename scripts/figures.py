@@ -1,7 +1,9 @@
-"""The size and the shape of the project, as a table: `make figures`, or python3 scripts/figures.py.
+"""The size and the shape of the project, as a table: `make figures`, or python3 scripts/figures.py --write, prints it
+and writes it into docs/architecture.md.
 
 It reads the files that git lists, as text, and needs nothing beside Python and git. "Code proper" leaves out blank
-lines, comments, docstrings and imports. A circle is a largest group of modules that all import each other.
+lines, comments, docstrings and imports. A circle is a largest group in which each module imports each
+other one, directly or through others.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
 PRODUCT = ("quadrants_lab", "backends", "widgets", "kernels")
 LAUNCH = ("launch", "call", "gradient", "arguments")  # of quadrants_lab/runtime
 CRUMB = 60  # lines
@@ -103,7 +106,7 @@ def _edges() -> dict[str, set[str]]:
 
 
 def _groups(edges: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that all reach each other, by Tarjan's algorithm."""
+    """The largest groups in which each module imports each other one, also through others: Tarjan's algorithm."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -147,38 +150,65 @@ def _orders() -> int:
     return sum(bool(placed.search(p.read_text())) for p in product(".py") if p.is_relative_to(ROOT / "backends"))
 
 
-def rows() -> list[tuple[str, str, str]]:
-    """What is counted, the figure now, the aim."""
+def _launch() -> str:
     runtime = ROOT / "quadrants_lab" / "runtime"
-    launch = [p for p in product(".py") if p.parent in [runtime / name for name in LAUNCH] and code_proper(p)]
-    sources = product(".py", ".js", ".c", ".h")
-    read = f"{len(launch)} ({lines(launch):,} lines)"
-    small = [p for p in product(".py") if len(p.read_text().splitlines()) < CRUMB]
+    found = [p for p in product(".py") if p.parent in [runtime / name for name in LAUNCH] and code_proper(p)]
+    return f"{len(found)} ({lines(found):,} lines)"
+
+
+def _small() -> str:
+    python = product(".py")
+    return f"{sum(len(p.read_text().splitlines()) < CRUMB for p in python)} of {len(python)}"
+
+
+def _tables() -> int:
+    """How many files have a table of handlers from which LLVM IR is made."""
     tables = [p for p in product(".py") if re.search(r"^HANDLERS\b.*=", p.read_text(), re.MULTILINE)]
-    llvm = [p for p in tables if not {"_spirv", "_msl", "_clike"} & set(p.parts)]
-    return [
-        ("code proper, product", f"{sum(map(code_proper, sources)):,}", "42,000"),
-        ("files to read to understand a launch and its gradient", read, "8 (2,600 lines)"),
-        ("calls of exec and eval in the product", str(_calls("exec", "eval")), "4"),
-        ("import circles, type imports counted", str(len(circles())), "0"),
-        ("`isinstance` in the product", f"{_calls('isinstance'):,}", "1,200"),
-        (f"files under {CRUMB} lines", f"{len(small)} of {len(product('.py'))}", "60"),
-        ("places where the order of a device's passes stands", str(_orders()), "1"),
-        ("tables of handlers that make LLVM IR of statements", str(len(llvm)), "1"),
-        ("lines of tests", f"{lines([p for p in files('tests') if p.suffix == '.py']):,}", "48,000"),
-    ]  # fmt: skip
+    return sum(not {"_spirv", "_msl", "_clike"} & set(p.parts) for p in tables)
+
+
+# what is counted, the function that counts it, the aim
+FIGURES: tuple[tuple[str, Callable[[], int | str], str], ...] = (
+    ("code proper, product", lambda: sum(map(code_proper, product(".py", ".js", ".c", ".h"))), "42,000"),
+    ("files to read to understand a launch and its gradient", _launch, "8 (2,600 lines)"),
+    ("calls of exec and eval in the product", lambda: _calls("exec", "eval"), "4"),
+    ("import circles, type imports counted", lambda: len(circles()), "0"),
+    ("`isinstance` in the product", lambda: _calls("isinstance"), "1,200"),
+    (f"files under {CRUMB} lines", _small, "60"),
+    ("places where the order of a device's passes stands", _orders, "1"),
+    ("tables of handlers that make LLVM IR of statements", _tables, "1"),
+    ("lines of tests", lambda: lines([p for p in files("tests") if p.suffix == ".py"]), "48,000"),
+)
+_HEAD = "| figure | now | aim |\n| --- | ---: | ---: |\n"
+_TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)*")
+
+
+def table() -> str:
+    counted = ((name, count(), aim) for name, count, aim in FIGURES)
+    shown = ((name, n if isinstance(n, str) else f"{n:,}", aim) for name, n, aim in counted)
+    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in shown)
+
+
+def rows_of(page: str) -> list[tuple[str, str]]:
+    """What is counted, and the aim, of each row of the table on a page."""
+    (found,) = _TABLE.findall(page)
+    cells = (line.strip("| ").split(" | ") for line in found.splitlines()[2:])
+    return [(name, aim) for name, _, aim in cells]
 
 
 def main() -> int:
     p = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     p.add_argument("--circles", action="store_true", help="the modules of each circle")
-    if p.parse_args().circles:
+    p.add_argument("--write", action="store_true", help="also write the table into docs/architecture.md")
+    args = p.parse_args()
+    if args.circles:
         for group in circles():
             print(" ".join(group))
         return 0
-    print("| figure | now | aim |\n| --- | ---: | ---: |")
-    for row in rows():
-        print("| " + " | ".join(row) + " |")
+    made = table()
+    print(made, end="")
+    if args.write:
+        PAGE.write_text(_TABLE.sub(lambda _: made, PAGE.read_text()))
     return 0
 
 

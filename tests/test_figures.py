@@ -23,3 +23,7 @@ def test_code_proper_is_neither_blank_nor_comment_nor_docstring_nor_import(figur
 def test_a_circle_is_a_group_that_reaches_itself(figures) -> None:
     edges = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"d", "f"}, "f": {"e"}}
     assert sorted(figures._groups(edges)) == [["a", "b", "c"], ["e", "f"]]
+
+
+def test_the_page_has_the_rows_of_the_script(figures) -> None:
+    assert figures.rows_of(figures.PAGE.read_text()) == [(name, aim) for name, _, aim in figures.FIGURES]

@@ -52,10 +52,8 @@ def report(view: KernelView) -> str:
     ]  # fmt: skip
     total = sum(s.bytes or 0 for s in view.stacks)
     links = [Line("", s.line, s.primal if s.primal >= 0 else s.stack) for s in view.stacks]
-    count = f"{len(view.stacks)} stack{'s' * (len(view.stacks) != 1)}, {size(total)} for each iteration in flight"
-    before = ""
-    if view.bytes_before:
-        before = f"; {size(view.bytes_before)} if everything that the reverse needs were kept as it is"
+    count = f"{len(view.stacks)} stack{'s' * (len(view.stacks) != 1)}, {size(total)} for each iteration that runs"
+    before = f"; without recomputation: {size(view.bytes_before)}" if view.bytes_before else ""
     return table(head, rows, right=(1, 3, 4), links=links) + f'<p class="foot">{count}{before}</p>'
 
 

@@ -1,1 +1,1 @@
-"""Adstacks: how deep each must be, in SizeExpr, from the control flow graph of the forward slice."""
+"""Adstacks: how deep each of them must be, as a SizeExpr, from the control flow of the forward slice."""

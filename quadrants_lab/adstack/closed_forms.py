@@ -1,8 +1,8 @@
-"""Sums and maxima of size expressions over ranges that need not look at every point.
+"""Sums and maxima of size expressions over ranges, computed without looking at every point.
 
-`linear_reduction` serves bodies that are linear in the range's variable, vectorised over outer variables. `greatest`
-pushes a maximum through max, through min, sums and products with constants, down to arrays, where it is the maximum of
-one slice.
+`linear_reduction` is for bodies that are linear in the range's variable; it is vectorised over outer variables.
+`greatest` moves a maximum inwards, through max, and through min, sums and products with constants, down to arrays:
+there it is the maximum of one slice.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from quadrants_lab.ir import sizeexpr as S
 Number = int | npt.NDArray[np.int64]
 Apply = Callable[[str, Number, Number], Number]  # applies an operation, saturating
 _FOLD: Any = fold  # takes and returns integers
-Box = Mapping[S.SizeVar, tuple[int, int]]  # of each variable begin and end; no range is empty
+Box = Mapping[S.SizeVar, tuple[int, int]]  # begin and end of each variable; no range is empty
 
 
 def linear_reduction(

@@ -10,16 +10,16 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import i64
 from quadrants_lab.ir.walk import map_blocks, types_of, walk
 
-DEPTH = "depth"  # followed by the id of a stack: names the "ret" buffer that gets its depth
+DEPTH = "depth"  # followed by the id of a stack: the name of the "ret" buffer for the depth of the stack
 
 
 def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kernel | None:
-    """For a sized reverse kernel: the kernel (mode "count") that returns the greatest depth of each stack that has to
-    be counted, in an i64 "ret" buffer named `DEPTH` and the stack's id; None where no stack has to be.
+    """For a sized reverse kernel: the kernel (mode "count") that returns the greatest depth of each stack that must be
+    counted, in an i64 "ret" buffer named `DEPTH` and the stack's id; None if no stack must be counted.
 
-    ``slices``: the forward slices to count in place of the kernel's own. In these an empty guard follows each segment
-    of a checkpointed loop; the depth of a stack that a segment fills is what the segment adds. The caller runs
-    dead-code elimination: pushed values are replaced by zeros, so only what steers control flow survives."""
+    ``slices``: the forward slices to count instead of the kernel's own slices. In these an empty guard follows each
+    segment of a checkpointed loop; the depth of a stack that a segment fills is what the segment adds. The caller runs
+    dead-code elimination: pushed values become zeros, so only what decides control flow remains."""
     counted = counted_stacks(kernel)
     if not counted:
         return None
@@ -40,16 +40,17 @@ def counting_kernel(kernel: N.Kernel, slices: N.Kernel | None = None) -> N.Kerne
 
 def computes_temporaries(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
     """Whether a task of a reverse kernel may recompute launch temporaries of the forward kernel: it writes nothing else
-    and has no stacks. A task that accumulates adjoints of temporaries passes too, which does no harm: nothing in the
-    counting kernel reads them."""
+    and has no stacks. This is also true of a task that only adds to adjoints of temporaries. That does no harm, because
+    nothing in the counting kernel reads these adjoints."""
     written = [s.buffer for s in walk((task,)) if isinstance(s, N.Write)]
     stacks = any(isinstance(s, N.AdStackAlloca) for s in task.body)
     return bool(written) and not stacks and all(buffers[b].kind == "temp" for b in written)
 
 
 def _moves_kept(buffers: dict[str, N.Buffer], task: N.Offload) -> bool:
-    """Whether the task saves or restores values in scratch buffers, for the counting slices behind it. The adjoint of a
-    task may use scratch buffers too (winners of an atomic min or max), but would add to gradients a second time."""
+    """Whether the task saves values in scratch buffers, or restores them, for later counting slices. The adjoint of a
+    task may use scratch buffers, too (for the winners of an atomic min or max), but it must not run here: it would
+    add to gradients a second time."""
     gradients = {b.grad for b in buffers.values()}
     used = [s.buffer for s in walk((task,)) if isinstance(s, N.Access)]
     scratch = any(buffers[name].kind == "scratch" for name in used)
@@ -113,7 +114,7 @@ class _Counter:
 
 
 def _own_segments(block: N.Block) -> list[N.For]:
-    """The loops of the block that run a segment: an empty guard follows each."""
+    """The loops of the block that run a segment: an empty guard follows each of them."""
     return [
         a for a, b in pairwise(block) if isinstance(a, N.For) and isinstance(b, N.AdStackGuard) and len(b.body) == 1
     ]

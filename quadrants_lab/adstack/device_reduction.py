@@ -1,7 +1,7 @@
 """A kernel that evaluates sizes on the device: each maximum or sum over elements of arrays becomes a parallel
-reduction, so that one number is copied to the host and not the arrays.
+reduction, so that one number is copied to the host instead of the arrays.
 
-The host evaluates what does not vary over a range, and passes it to the kernel as an argument.
+The host evaluates the parts that do not vary over a range, and passes them to the kernel as arguments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,9 @@ _ROUND = 9e18  # results beyond this may not fit into i64 and saturate, as they 
 
 @dataclass(slots=True)
 class DeviceReduction:
-    """``ranges``: what the device evaluates. ``sizes``: the sizes with `SizeCounted` in place of the ranges: -1 for the
-    first, -2 for the second. ``given``: for each added argument of the kernel, what the host evaluates."""
+    """``ranges``: what the device evaluates. ``sizes``: the sizes with a `SizeCounted` for each range: of stack -1
+    for the first range, -2 for the second. ``given``: for each added argument of the kernel, the expression that the
+    host evaluates."""
 
     ranges: list[S.SizeRange]
     sizes: list[S.SizeExpr]
@@ -60,8 +61,9 @@ def _reads_elements(e: S.SizeRange) -> bool:
 
 
 def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
-    """The kernel (mode "count") that returns the value of range number k in the "ret" buffer ``size<k>``, and for a sum
-    also an f64 estimate in ``rough<k>``, to notice overflow. Added arguments are put into ``work.given``."""
+    """The kernel (mode "count") that returns the value of range number k in the "ret" buffer ``size<k>``. For a sum
+    it also returns an f64 estimate in ``rough<k>``, which shows an overflow. Added arguments are put into
+    ``work.given``."""
     b = Builder(kernel.next_id)
     wanted = {n for n, x in kernel.buffers.items() if x.kind == "ndarray" or (x.kind == "field" and n in work.data)}
     buffers = {name: kernel.buffers[name] for name in kernel.buffers if name in wanted}
@@ -91,7 +93,7 @@ def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
 
 @dataclass(slots=True)
 class _Maker:
-    """Builds statements that compute an expression in i64, saturating like `evaluate`; ``t``: the dtype of indices."""
+    """Builds statements that compute an expression in i64 and saturate like `evaluate`. ``t``: the dtype of indices."""
 
     b: Builder
     buffers: Mapping[str, N.Buffer]
@@ -123,7 +125,7 @@ class _Maker:
         raise TypeError(f"not a SizeExpr: {e!r}")
 
     def load(self, buffer: N.Buffer, index: list[int]) -> int:
-        """The element, 0 outside of the buffer, where no memory is touched."""
+        """The element. Outside the buffer it is 0, and no memory is read."""
         b = self.b
         inside = b.const(True, u1)
         for axis, i in enumerate(index):

@@ -1,8 +1,8 @@
 """Evaluates a SizeExpr against the live data of one launch.
 
 Scalars are Python integers. Under a range the variable is a numpy vector, so a maximum over a field is one vector
-operation. Arithmetic saturates at 64 bits. A load outside of its buffer gives 0 and touches no memory: a condition
-keeps such an iteration from running the loop, so it needs no slots.
+operation. Arithmetic saturates at 64 bits. A load outside its buffer gives 0 and reads no memory: in the program a
+condition keeps such an iteration from running the loop, so the iteration needs no slots.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ def reads(e: S.SizeExpr) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 
 
 def values_of_parts(e: S.SizeExpr, live: Live, counted: Mapping[int, int] | None = None) -> dict[int, int]:
-    """For the notebook's view: the value of each part that reads no free loop variable, by position in
+    """For the notebook: the value of each part of the expression that reads no free loop variable, by its position in
     `algebra.subexpressions`."""
     ev = _Evaluator(live, counted or {})
     return {n: int(ev.value(part, {})) for n, part in enumerate(subexpressions(e)) if not is_open(part)}
@@ -63,8 +63,8 @@ class _Evaluator:
         return _VALUES[type(e)](self, e, env)
 
     def over_range(self, e: S.SizeRange, env: Mapping[int, Number]) -> Number:
-        """Reduces over a new last axis, in chunks. Where the bounds vary with outer variables, the range covers all of
-        them and points outside of their own bounds count as 0."""
+        """Reduces over a new last axis, in chunks. If the bounds vary with outer variables, the axis covers all of
+        these ranges, and a point outside its own range counts as 0."""
         begin, end = self.value(e.begin, env), self.value(e.end, env)
         low, high = int(np.min(begin)), int(np.max(end))
         if low >= high:
@@ -131,7 +131,7 @@ _VECTOR = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "min": np.mini
 
 
 def _roots(x: Ints) -> Ints:
-    """Square roots rounded up; a float's estimate is off by at most one."""
+    """Square roots, rounded up. The estimate in floats is off by at most one."""
     r: Ints = np.ceil(np.sqrt(np.maximum(x, 0).astype(np.float64))).astype(np.int64)
     r = np.where(r * r < x, r + 1, r)
     return np.where((r > 0) & ((r - 1) * (r - 1) >= x), r - 1, r)

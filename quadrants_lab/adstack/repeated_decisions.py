@@ -1,6 +1,7 @@
-"""Control flow that is decided twice: a gradient's forward slice pushes along the arms and trips that it takes, and the
-reverse pops along those that it computes again. Contraction and the like round one computation in two ways, and then
-a condition at its edge is true in one place and false in the other: the pops belong to other pushes, or to none."""
+"""Control flow that is decided twice. A gradient's forward slice pushes along the arms and trips that it takes. The
+reverse computes the conditions again, and pops along the arms and trips that these say. If the compiler contracts or
+reorders floating-point operations, the two computations may be rounded differently. A condition at its edge can then
+be true in one and false in the other, so that a pop takes the value of another push, or finds an empty stack."""
 
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, walk
@@ -9,12 +10,13 @@ _NEVER_ROUNDED = ("neg", "abs", "min", "max", "select")
 
 
 def decides_again(kernel: N.Kernel) -> bool:
-    """Whether the reverse of a task with stacks decides by arithmetic what the forward slice has decided."""
+    """Whether the task has stacks, and its reverse computes a condition of the forward slice again by float
+    arithmetic."""
     return any(decides_by_arithmetic(s.body) for s in walk(kernel.body) if isinstance(s, N.AdStackGuard))
 
 
 def decides_by_arithmetic(block: N.Block) -> bool:
-    """Whether the block computes a condition or a loop bound of its own from results of float arithmetic."""
+    """Whether a condition or a loop bound in the block is computed from results of float arithmetic."""
     ops = {s.id: s for s in walk(block) if isinstance(s, N.Op)}
     decisions = [s.cond for s in walk(block) if isinstance(s, N.If)]
     decisions += [v for s in walk(block) if isinstance(s, N.For) for v in (s.begin, s.end)]

@@ -14,8 +14,9 @@ from quadrants_lab.ir.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class StackRow:
-    """``depth``: slots per iteration in this launch; ``how``: how the depth was determined; ``bytes_per_lane``: memory
-    per iteration in flight; ``reason``: the use that made the stack necessary; ``cure``: what avoids it."""
+    """``depth``: slots per iteration in this launch; ``how``: how the depth was determined; ``bytes_per_lane``:
+    memory for one running iteration; ``reason``: the use that made the stack necessary; ``cure``: what avoids the
+    stack."""
 
     stack: int
     name: str
@@ -31,8 +32,9 @@ class StackRow:
 
 @dataclass(frozen=True, slots=True)
 class KeptRow:
-    """Values that a launch keeps for its gradient before it overwrites them. ``elements``: how many in this launch;
-    ``size``: the formula for that; ``line``, ``span``: where they are overwritten; ``slot``: the scratch buffer."""
+    """Values that a launch keeps for its gradient before it overwrites them. ``elements``: their number in this
+    launch; ``size``: the formula for the number; ``line``, ``span``: where they are overwritten; ``slot``: the
+    scratch buffer."""
 
     slot: str
     name: str
@@ -46,7 +48,7 @@ class KeptRow:
 
 
 def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[KeptRow]:
-    """The rows of a reverse kernel; ``shapes``: those of its scratch buffers in a launch."""
+    """The rows of a reverse kernel. ``shapes``: the shapes of its scratch buffers in a launch."""
     rows: dict[str, KeptRow] = {}
     for task in kernel.body:
         loaded = {s.id: s.buffer for s in walk((task,)) if isinstance(s, N.Load)}
@@ -64,7 +66,7 @@ def kept_rows(kernel: N.Kernel, shapes: Mapping[str, tuple[int, ...]]) -> list[K
 
 
 def stack_allocas(kernel: N.Kernel) -> list[N.AdStackAlloca]:
-    """The kernel's stacks in task order, which is the order in which a device takes their capacities."""
+    """The kernel's stacks in the order of tasks, in which a device gets their capacities."""
     return [
         s for task in kernel.body if isinstance(task, N.Offload) for s in task.body if isinstance(s, N.AdStackAlloca)
     ]
@@ -101,12 +103,12 @@ _LINEAR = "a value that is used only in sums, and in products whose other factor
 
 
 def cure(reason: str) -> str:
-    """What a user can change so that a stack with this reason is not needed."""
+    """What a user can change so that a stack with this reason becomes unnecessary."""
     return next((text for start, text in _CURES.items() if reason.startswith(start)), _LINEAR)
 
 
 def stack_bytes(dtype: DType, slots: int) -> int:
-    """The bytes of a stack per iteration in flight; truth values are packed 32 to a word."""
+    """The bytes of a stack for one running iteration; truth values are packed 32 to a word."""
     return (slots + 31) // 32 * 4 if dtype.kind == "b" else slots * dtype.nbytes
 
 

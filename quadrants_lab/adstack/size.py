@@ -1,9 +1,9 @@
 """`determine_ad_stack_size`: the greatest depth of every adstack as a SizeExpr.
 
-A recursion over the task's blocks: depths of statements in sequence add up, a branch takes the maximum of its arms, a
-For multiplies by its trip count (or sums over its range, where the body's depth varies with the index), and a While
-leaves the stack to the counting slice. A loop of the reverse slice that pushes and pops a stack runs a segment of a
-checkpointed loop in each iteration: its depth is the maximum over the segments.
+It is a recursion over the task's blocks. Depths of statements in sequence add up. A branch takes the maximum of its
+arms. A For multiplies by its trip count, or sums over its range if the body's depth varies with the index. A stack
+that is pushed in a While is left to the counting slice. If a loop of the reverse slice pushes and pops a stack, each
+of its iterations runs a segment of a checkpointed loop, and the depth is the maximum over the segments.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from quadrants_lab.ir.walk import map_offloads, walk
 
 
 def determine_ad_stack_size(kernel: N.Kernel) -> N.Kernel:
-    """Gives every AdStackAlloca its ``size``: at least the depth that any iteration of the task reaches, and equal to
-    it where no push is under a condition that depends on data."""
+    """Gives every AdStackAlloca its ``size``. No iteration of the task needs more slots, and some iteration needs as
+    many if no push is under a condition that depends on data."""
     written = touched(kernel.body, N.Write)
     return map_offloads(kernel, lambda task: _size_task(kernel, task, written))
 
@@ -40,7 +40,7 @@ def pushed_in_reverse(task: N.Stmt) -> set[int]:
 
 
 def _depth(task: N.Offload, symbols: Symbols, stack: int, inside: bool) -> S.SizeExpr:
-    """The size of one stack; ``inside``: the reverse slice pushes it, too."""
+    """The size of one stack. ``inside``: the reverse slice also pushes to the stack."""
     depth = _greatest(task.body, symbols, stack, inside)
     for p, first, last in reversed(task.box()):
         if depth is None or not A.reads_variable(depth, symbols.vars[p.id]):

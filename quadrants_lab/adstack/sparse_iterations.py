@@ -1,8 +1,8 @@
 """Compaction of tasks in which a condition keeps most iterations from ever pushing to a stack.
 
-The kernel of a gradient becomes two. The first lists the iterations that push. The second splits each such task in two:
-the iterations that do not push, without any stack, and then those of the list, densely packed. So the heap needs lanes
-for the iterations that push only, and all lanes of a group are busy.
+The kernel of a gradient becomes two kernels. The first one lists the iterations that push. The second one splits each
+such task in two: the iterations that do not push, without any stack, and then the listed iterations, densely packed. So
+only iterations that push need memory for stacks, and all lanes of a group are busy.
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ ROWS = "rows"  # followed by a list's number: the list itself, of row-major iter
 @dataclass(slots=True)
 class SparseIterations:
     """``lists``: the kernel (mode "count") that fills i32 "ndarray" buffers `ROWS` and i32 "ret" buffers
-    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: for each
-    list's number, the number of iterations of its task."""
+    `ACTIVE_COUNT`; ``split``: the kernel that reads `ROWS`, whose extent is the list's length. ``boxes``: the number of
+    iterations of the task of each list, by the list's number."""
 
     lists: N.Kernel
     split: N.Kernel
@@ -39,8 +39,8 @@ class SparseIterations:
 
 
 def sparse_iterations(kernel: N.Kernel) -> SparseIterations | None:
-    """The two kernels for a sized reverse kernel; None where no task has a condition around everything that it pushes.
-    The caller simplifies both kernels and then asks `is_cheap`."""
+    """The two kernels for a sized reverse kernel; None if no task has a condition around all of its pushes. The caller
+    simplifies both kernels and then asks `is_cheap`."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
     lists: list[N.Stmt] = []
@@ -68,8 +68,8 @@ def sparse_iterations(kernel: N.Kernel) -> SparseIterations | None:
 
 
 def may_be_sparse(kernel: N.Kernel) -> bool:
-    """A quick check whether `sparse_iterations` may find any. Kernels with scratch buffers are excluded: their gradient
-    restores overwritten values, which the kernel that lists iterations would not see."""
+    """A quick check whether `sparse_iterations` may find a task. Kernels with scratch buffers are excluded: their
+    gradient restores overwritten values, but the kernel that lists iterations runs before that."""
     if any(b.kind == "scratch" for b in kernel.buffers.values()):
         return False
     tasks = [s for s in kernel.body if isinstance(s, N.Offload)]
@@ -82,8 +82,9 @@ def is_cheap(lists: N.Kernel) -> bool:
 
 
 def _box(task: N.Offload, buffers: Mapping[str, N.Buffer]) -> S.SizeExpr | None:
-    """How many iterations a task has; None where that is not known or the task cannot be split: random draws depend on
-    an iteration's position, and lists hold i32 numbers."""
+    """The number of iterations of a task; None if it is not known, or if the task cannot be split. A task with random
+    draws cannot, because draws depend on an iteration's position, nor can one with more iterations than an i32 can
+    number."""
     symbols = Symbols(task, buffers)
     if task.kind == "serial" or any(isinstance(s, N.Random) for s in walk((task,))):
         return None
@@ -121,7 +122,7 @@ def _forward_slice(task: N.Offload) -> N.Block:
 
 
 def _flagged(b: Builder, block: N.Block) -> tuple[list[N.Stmt], int | None]:
-    """The block without its pushes, and a flag (u1) that is true where it would push; None: it always pushes."""
+    """The block without its pushes, and a flag (u1) that is true if the block would push; None if it always pushes."""
     out: list[N.Stmt] = []
     flags: list[int] = []
     for s in block:

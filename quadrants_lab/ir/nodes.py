@@ -2,8 +2,8 @@
 
 A block is a tuple of statements; `For`, `While`, `If` and `Offload` own blocks. Every statement has an id of its own,
 which is also the id of the value that it defines, if it defines one. Parameters and results of structured statements
-are `Param`s with ids of their own. Operands are ids. Ids are stable across passes: a pass that replaces one statement
-by another of the same meaning keeps its id, so users need no rewriting.
+are `Param`s, and each has an id, too. Operands are ids. Ids are stable across passes: a pass that replaces one
+statement by another of the same meaning keeps the id, so the statements that read the value stay as they are.
 
 Statements are treated as immutable: a pass makes new ones (`dataclasses.replace`), and an unchanged block stays the
 same object.
@@ -19,7 +19,7 @@ from typing import Any
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.sizeexpr import SizeExpr
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.traits import *  # N is where all classes are found
+from quadrants_lab.ir.traits import *  # other modules find all classes here, as N.Name
 from quadrants_lab.ir.types import DType, i32, i64
 
 
@@ -31,15 +31,15 @@ def buffer_name(text: str) -> str:
 
 @dataclass(slots=True)
 class Const(Uniform):
+    """A constant of dtype ``type``."""
     form = "const {value:Number}"
     value: Any  # bool, int or float of Python; floats are exact in `type`
 
 
 @dataclass(slots=True)
 class Op(Pure):
-    """A scalar primitive (a row of `prims.PRIMS`) applied to values. ``range`` has the least and the greatest value of
-    an integer result, where the pass that made the statement knew them."""
-
+    """A scalar primitive, which is a row of `prims.PRIMS`, applied to values. ``range`` is the least and the greatest
+    value of an integer result, where the pass that made the statement knew them."""
     form = "{prim} {args}{range?in}"
     prim: Word
     args: Ids
@@ -48,8 +48,7 @@ class Op(Pure):
 
 @dataclass(slots=True)
 class Call(Pure):
-    """A call of the kernel's `Function` of that name. Only lowered kernels have calls."""
-
+    """A call of one of the kernel's `Function`s. Only lowered kernels have calls."""
     form = "call {function} ({args})"
     function: BufferName
     args: Ids
@@ -58,7 +57,6 @@ class Call(Pure):
 @dataclass(slots=True)
 class ArgLoad(Uniform):
     """The scalar kernel argument named ``arg``."""
-
     form = "arg {arg}"
     arg: ArgName
 
@@ -66,7 +64,6 @@ class ArgLoad(Uniform):
 @dataclass(slots=True)
 class ShapeOf(Uniform):
     """The extent of an ndarray buffer along ``axis``: an i32, or an i64 for a wide buffer."""
-
     form = "shape {buffer} {axis}"
     buffer: BufferName
     axis: int
@@ -74,45 +71,46 @@ class ShapeOf(Uniform):
 
 @dataclass(slots=True)
 class Random(Value):
-    """A counter-based draw for call site ``site``; dtype f32/f64: uniform in [0, 1), integers: all bits."""
-
+    """A random draw at call site ``site``. An f32 or f64 is uniform in [0, 1), and an integer has random bits."""
     form = "random {site}"
     site: int
 
 
 @dataclass(slots=True)
 class Builtin(Value):
-    """A value that the device provides. In lowered kernels: the u64 "seed" (of random draws), "launch" (the number of
-    the launch) and "iteration" (the row-major number of the parallel iteration within its task, 0 in a serial task);
-    the u32 "lanes" (the number of threads that run the task); the u1 "elected" (true in one of the threads of a
-    `GroupReduce` here). In a task of blocks, as i32: "thread" (the number of the iteration within its block), "number"
-    (that within the task) and "threads" (the number of iterations of this block)."""
-
+    """A value that the device provides. Lowered kernels have these. As u64: "seed" (of random draws), "launch" (the
+    number of the launch), and "iteration" (the row-major number of the parallel iteration within its task, 0 in a
+    serial task). As u32: "lanes" (the number of threads that run the task). As u1: "elected" (true in one of the
+    threads that run a `GroupReduce` together). Tasks of blocks have these, as i32: "thread" (the number of the
+    iteration within its block), "number" (the number of the iteration within the task), and "threads" (the number of
+    iterations of this block)."""
     form = "builtin {what}"
     what: Word
 
 
 @dataclass(slots=True)
 class Load(Read, Value):
+    """The value is the element."""
     form = "load {buffer}[{index}]"
 
 
 @dataclass(slots=True)
 class Store(Write):
+    """The element becomes ``value``."""
     form = "store {buffer}[{index}], {value}"
 
 
 @dataclass(slots=True)
 class Atomic(Read, Write, Value):
-    """``buffer[index] op= value``, atomically; defines the old value.
+    """``buffer[index] op= value``, atomically. The value of the statement is the old element.
 
-    ``op``: add, sub, mul, min, max, and, or, xor, exchange; or cas, which exchanges only if the element is
-    ``expected``. ``private``: no other iteration of the task touches this element, so a plain read-modify-write is
-    enough. ``reach``: only iterations whose first index is at most so far from this one's touch it; -1 where that is
-    not known. ``sweep``, if it is not 0: the iterations may make this atomic in a loop of its own before all else,
-    since its operands can be computed again, and atomics of the same number in one row go to different elements.
-    ``together``: threads of a warp or subgroup that are at one element combine their values first."""
-
+    ``op``: add, sub, mul, min, max, and, or, xor, exchange, or cas, which exchanges only if the element is
+    ``expected``. ``private``: no other iteration of the task touches this element at the same time, so reading and
+    then writing it is enough. ``reach``: how far apart, along the first index, two iterations that touch the same
+    element can be; -1 where that is not known. ``sweep``: a number other than 0 says that a loop of its own may do
+    this atomic for all iterations of a row before anything else; its operands can be computed again, and atomics of
+    the same number touch different elements in one row. ``together``: threads of a warp or subgroup that add to the
+    same element combine their values first."""
     form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}{together?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)
@@ -124,9 +122,9 @@ class Atomic(Read, Write, Value):
 
 @dataclass(slots=True)
 class Assert(Effect):
-    """An error at the next synchronisation if ``cond`` (u1) is false. ``args`` fill the ``{}`` and ``{:spec}`` of
-    ``message``. ``kind`` is "assert" for the user's asserts, or "bounds", "division" or "race" for checks."""
-
+    """If ``cond`` (u1) is false, the next synchronisation raises an error. ``args`` fill the ``{}`` and ``{:spec}`` of
+    ``message``. ``kind`` is "assert" for an assert of the program, and "bounds", "division" or "race" for a check that
+    the compiler adds."""
     form = "assert {kind} {cond}, {message} ({args})"
     cond: Id
     message: Text
@@ -136,18 +134,17 @@ class Assert(Effect):
 
 @dataclass(slots=True)
 class Barrier(Effect):
-    """No iteration of a block continues before all of them have come here. `split_blocks` removes barriers."""
-
+    """No iteration of a block continues before all iterations of the block have reached the barrier. `split_blocks`
+    removes barriers."""
     form = "barrier"
 
 
 @dataclass(slots=True)
 class Print(Effect):
-    """Prints ``parts`` in order: a text as it is, an id as its value. A newline is part of the text.
+    """Prints ``parts`` in order, texts and values. A newline is printed only where a text has one.
 
-    ``specs`` has Python's format specification of each value ("" for none), or is () where no value has one.
+    ``specs`` has Python's format specification for each value ("" for none), or is () where no value has one.
     """
-
     form = "print {parts+specs:Pieces}"
     lane_safe = False
     parts: tuple[str | int, ...]
@@ -167,18 +164,18 @@ class Print(Effect):
         return replace(self, parts=tuple(next(it) if isinstance(p, int) else p for p in self.parts))
 
 
-# --- adstacks: typed stacks of primal values; each running parallel iteration has its own -----------------------
+# --- adstacks: stacks of forward values, of one dtype each; every running parallel iteration has its own ---------
 
 
 @dataclass(slots=True)
 class AdStackAlloca(Effect):
-    """An adstack of ``type``, empty at the start of every parallel iteration. It stands at the top of a task's body.
+    """An adstack of ``type``, empty at the start of every parallel iteration. The statement stands at the top of a
+    task's body.
 
-    ``primal`` is the id of the forward value that is pushed, ``name`` its variable, and ``reason`` says in words which
-    use made the stack necessary. ``size`` is its capacity in slots, after `determine_ad_stack_size`. With
-    ``count_only`` pushes only count (in the counting slice).
+    ``primal`` is the id of the forward value that is pushed, ``name`` is the variable that has it, and ``reason``
+    says in words which use made the stack necessary. ``size``, which the pass `determine_ad_stack_size` computes, is
+    the capacity in slots. In the counting slice, whose stacks are ``count_only``, a push only counts.
     """
-
     form = "adstack_alloca {id:StackId}: {type}{name} primal {primal}{count_only?}{size?} reason {reason}"
     type: DType
     name: str = field(default="", kw_only=True)
@@ -190,33 +187,34 @@ class AdStackAlloca(Effect):
 
 @dataclass(slots=True)
 class AdStackPush(StackUse, Effect):
+    """Puts ``value`` on top of the stack."""
     form = "adstack_push {stack}, {value}"
     value: Id
 
 
 @dataclass(slots=True)
 class AdStackPop(TopUse, Effect):
+    """Removes the top of the stack."""
     form = "adstack_pop {stack}"
 
 
 @dataclass(slots=True)
 class AdStackLoadTop(TopUse, Value):
+    """The value on top of the stack, which stays there."""
     form = "adstack_load_top {stack}"
 
 
 @dataclass(slots=True)
 class AdStackDepth(StackUse, Value):
-    """The current number of slots of the stack (i64), for the reports of the counting slice."""
-
+    """The number of values on the stack now (i64), which the counting slice reports."""
     form = "adstack_depth {stack}"
 
 
 @dataclass(slots=True)
 class AdStackGuard(Stmt):
-    """Stands between the forward slice and the reverse, which is its ``body``. If any stack of the task is over its
-    capacity, it sets the overflow flag and skips the body. An empty guard stands in the reverse behind each segment of
-    a checkpointed loop, which pushes there; it only sets the flag."""
-
+    """Stands between the forward slice and the reverse sweep, which is its ``body``. If any stack of the task is over
+    its capacity, the guard sets the overflow flag and skips the body. In a checkpointed loop the reverse sweep
+    pushes, too: an empty guard, which only sets the flag, stands after each segment."""
     form = "adstack_guard {body}"
     body: Block
 
@@ -226,17 +224,15 @@ class AdStackGuard(Stmt):
 
 @dataclass(slots=True)
 class Lane(Value):
-    """The number of the thread or vector lane that runs this iteration, among all that run at the same time."""
-
+    """The number of the thread or vector lane that runs this iteration; no other one that runs now has it."""
     form = "lane"
 
 
 @dataclass(slots=True)
 class GroupReduce(Value):
-    """The reduction by ``op`` of the values of those threads of a group or subgroup that are here at the same time; the
-    elected thread has the result. With ``threads``: the reduction over that many neighbouring threads, all of which
-    come here; the first of them has the result."""
-
+    """Reduces by ``op`` the values of the threads of a group or subgroup that run this statement at the same time; the
+    elected thread gets the result. With ``threads``: reduces the values of that many neighbouring threads, which all
+    run the statement; the first of them gets the result."""
     form = "group_reduce {op} {value}{threads?}"
     op: Word
     value: Id
@@ -245,9 +241,8 @@ class GroupReduce(Value):
 
 @dataclass(slots=True)
 class Overflow(Effect):
-    """Reports an adstack that is too small, and continues: ``stack`` is its number among the kernel's AdStackAllocas, a
-    u32, and ``depth`` the number of slots that it would have needed."""
-
+    """Reports an adstack that is too small, and continues. ``stack`` is the number of the stack among the kernel's
+    AdStackAllocas, a u32, and ``depth`` is the number of slots that the stack would have needed."""
     form = "overflow {stack}, {depth}"
     stack: Id
     depth: Id
@@ -255,8 +250,7 @@ class Overflow(Effect):
 
 @dataclass(slots=True)
 class ThreadExit(Effect):
-    """Ends a GPU's thread after a failed assert. Stands last in an If's block, in front of the terminator."""
-
+    """Ends a GPU's thread after a failed assert. Stands in a block of an If, just before the terminator."""
     form = "thread_exit"
     lane_safe = False
 
@@ -266,8 +260,7 @@ class ThreadExit(Effect):
 
 @dataclass(slots=True)
 class Yield(Stmt):
-    """Ends a block and hands ``values`` to the statement that owns it."""
-
+    """Ends a block and hands ``values`` to the statement that owns the block."""
     form = "yield {values}"
     values: Ids
 
@@ -281,14 +274,12 @@ class Exit(Yield):
 @dataclass(slots=True)
 class Break(Exit):
     """Leaves the innermost loop with ``values`` as its results."""
-
     form = "break {values}"
 
 
 @dataclass(slots=True)
 class Continue(Exit):
     """Ends this iteration of the innermost loop, carrying ``values``."""
-
     form = "continue {values}"
 
 
@@ -297,8 +288,7 @@ class Continue(Exit):
 
 @dataclass(slots=True)
 class If(Control):
-    """Both arms end in a Yield with one value for each result, or in an exit."""
-
+    """Runs ``then`` or ``orelse``. Each of them ends in a Yield with one value for each result, or in an exit."""
     form = "if {cond} {then} else {orelse}{results:Results}"
     cond: Id
     then: Block
@@ -308,11 +298,10 @@ class If(Control):
 
 @dataclass(slots=True)
 class For(Loop):
-    """A serial counted loop: index = begin, begin+1, ..., end-1, or downwards with ``reverse``. It has no iteration if
-    end <= begin. ``threads``: the iterations are the threads of a block, in any order. ``step``: each iteration adds it
-    to the index instead of 1. Only `LowerTasks` makes such loops: the step is positive, and the index begins at 0 or
-    above and does not overflow."""
-
+    """A serial counted loop: index = begin, begin+1, ..., end-1, or downwards with ``reverse``. It has no iteration
+    if end <= begin. ``threads``: the iterations are the threads of a block, in any order. ``step``: what each
+    iteration adds to the index instead of 1. Only `LowerTasks` makes loops with a step; it is positive, and the index
+    begins at 0 or above and does not overflow."""
     form = (
         "for{reverse?reversed}{checkpoint?}{threads?} {index} in {begin}..{end}{step?}{carried+inits:Carry} {body}"
         "{results:Results}"
@@ -332,10 +321,9 @@ class For(Loop):
 
 @dataclass(slots=True)
 class While(Loop):
-    """A loop that runs while the u1 that ``cond`` computes from the carried values and yields is true. ``body`` yields
-    their next values, and does not see values of ``cond``. ``results`` are the carried values when cond was false, or
-    those of a Break."""
-
+    """A loop with a condition. ``cond`` computes a u1 from the carried values and yields it; the loop ends when it is
+    false. ``body`` yields the next carried values, and does not see the values that ``cond`` computes. ``results`` are
+    the carried values when the loop ends, or the values of the Break that ends it."""
     form = "while{checkpoint?}{carried+inits:Carry} {cond} do {body}{results:Results}"
     carried: Params
     inits: Ids
@@ -347,20 +335,20 @@ class While(Loop):
 
 @dataclass(slots=True)
 class Offload(Scheduled):
-    """A task. Tasks stand at the top level of a kernel only, and run one after the other.
+    """A task. Tasks stand only at the top level of a kernel, and run one after the other.
 
     ``kind``: "serial" (no indices, runs once), or "range_for" or "struct_for" (parallel over the box of ``indices``).
-    ``bounds`` runs once before the task and yields begin_0..begin_k, end_0..end_k, of the dtypes of the indices, each
-    i32 or i64. ``body`` ends in an empty Yield, and does not see values of ``bounds``. After the pass `offload` neither
-    block reads a value from outside.
+    ``bounds`` runs once before the task and yields begin_0..begin_k, end_0..end_k, each with the dtype of its index,
+    i32 or i64. ``body`` ends in an empty Yield, and does not see values of ``bounds``. After the pass `offload`
+    neither block reads a value from outside.
 
-    ``block_dim``: so many iterations, in row-major order, are a block. They wait for each other at `Barrier`s and share
-    buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
+    ``block_dim``: the number of iterations in a block, in row-major order. The iterations of a block wait for each
+    other at `Barrier`s and share buffers of kind "shared". The number is 0 where there are no blocks, and after
+    `split_blocks`.
 
-    `LowerTasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
-    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
+    `LowerTasks` turns parallel tasks into tasks of kind "threads": each thread of the device runs ``body`` once, and
+    the ``indices`` are the values that ``bounds`` yields, the begin and the extent of each axis.
     """
-
     form = "offload {kind}{block_dim?}" + SCHEDULE + " bounds {bounds} do ({indices}) {body}"
     kind: Word
     bounds: Block
@@ -394,28 +382,31 @@ UNSHAPED = ("ndarray", "scratch", "heap", "words")  # kinds of buffers whose ext
 class Buffer:
     """Memory that a kernel reads or writes, dense and row-major. Indices count from 0 in the IR. ``kind``:
 
-    - "field" (static ``shape``)
-    - "ndarray" (a kernel argument; ``ndim`` is known, and the extents of its last axes, those of an ``element``)
-    - "temp" (a 0-d launch temporary, zero at the start of a launch)
-    - "ret" (the 0-d slot of a returned scalar)
-    - "scratch" (memory that the runtime provides; ``extents`` has the size of each axis, a negative one standing for 0)
-    - "heap" (the slots of an adstack, as many as a launch finds that it needs)
-    - "local" (0-d: an unsigned count of the running iteration, below half of what its dtype holds; or, with ``role``
-      "share", the running thread's part of a reduction)
-    - "private" (an array of static ``shape`` of the running iteration, which writes before it reads)
-    - "shared" (memory of each block of a task, of static ``shape``, zero when the block begins)
-    - "frame" (words of the head of a GPU's launch frame, or, with ``role`` "prints", the print block that it points to)
-    - "words" (the memory of the buffer ``of`` as words of ``dtype``, with one axis)
+    - "field": a field, of static ``shape``
+    - "ndarray": an argument of the kernel. ``ndim`` is known; extents are known only for the axes of an ``element``,
+      which are the last ones
+    - "temp": a 0-d temporary of the launch, zero when the launch starts
+    - "ret": the 0-d slot of a returned scalar
+    - "scratch": memory that the runtime provides. ``extents`` has the size of each axis; a negative size counts as 0
+    - "heap": the slots of an adstack, as many as the launch needs
+    - "local": 0-d. An unsigned count of the running iteration, below half of what its dtype holds; or, with ``role``
+      "share", the running thread's part of a reduction
+    - "private": an array of the running iteration, of static ``shape``. The iteration writes each element before it
+      reads it
+    - "shared": memory of each block of a task, of static ``shape``, zero when the block begins
+    - "frame": words of the head of a GPU's launch frame, or, with ``role`` "prints", the print block to which the frame
+      points
+    - "words": the memory of the buffer ``of`` as words of ``dtype``, with one axis
 
-    ``grad`` and ``dual`` name the buffers of its adjoint and tangent, "" where there is none. ``first`` has the first
-    index of each axis in the program, or is () where all are 0. ``wide``: an axis of the ndarray has 2**31 elements or
-    more. ``beside``: for a "heap", the name of another one whose slots these ones follow in memory; of such buffers the
-    ``role`` "flags" says that a word has 32 slots.
+    ``grad`` and ``dual`` name the buffers of the adjoint and the tangent, "" where there is none. ``first`` has the
+    index at which each axis begins in the program, or is () where all axes begin at 0. ``wide``: an axis of the
+    ndarray has 2**31 elements or more. ``beside``: for a "heap", the name of another heap; the slots of this one
+    follow the slots of that one in memory. A heap of ``role`` "flags" has 32 slots in a word.
 
-    ``role`` of scratch memory: "kept" (a forward launch fills it for its gradient), "work" (zero when it is made, then
-    as the last launch left it), "marks" (the same, but all kernels that use the same array share it), or "block" (a
-    part for each block along the first axis, which writes before it reads). A field with ``role`` "activity" has the
-    activity of the cells of a sparse layout.
+    ``role`` of scratch memory: "kept" (a forward launch fills the memory for its gradient), "work" (zero when it is
+    made, then as the last launch left it), "marks" (like "work", but all kernels that use the same array share it),
+    or "block" (a part for each block along the first axis; a block writes each element before it reads it). A field
+    with ``role`` "activity" says which cells of a sparse layout are active.
     """
 
     name: str
@@ -434,7 +425,7 @@ class Buffer:
     element: tuple[int, ...] = ()
 
     def known_extent(self, axis: int) -> int | None:
-        """The extent along an axis, if it is the same in every launch."""
+        """The extent along an axis, or None if it can change from launch to launch."""
         known = self.shape if self.shape is not None else (*[None] * (self.ndim - len(self.element)), *self.element)
         return known[axis]
 
@@ -445,7 +436,7 @@ class Buffer:
 
     @property
     def passing(self) -> bool:
-        """Whether its contents end with the launch: it is neither input nor output."""
+        """Whether nobody needs the contents after the launch: the buffer is neither input nor output."""
         return self.kind == "temp" or self.role == "block"
 
     @property
@@ -464,8 +455,8 @@ class Arg:
 
 @dataclass(slots=True)
 class Function:
-    """A pure function that `Call`s share. ``body`` yields one value of dtype ``type``, and sees the ``params`` only.
-    Its ids are its own."""
+    """A pure function, which any number of `Call`s name. ``body`` yields one value of dtype ``type``, and sees only the
+    ``params``. The ids in it have nothing to do with the ids of the kernel."""
 
     name: str
     params: Params
@@ -478,7 +469,7 @@ class Kernel:
     """A kernel. ``body`` has plain statements and `Offload`s in program order, and only `Offload`s after `offload`.
 
     ``next_id`` is larger than every id in use. ``mode``: "forward", "reverse", "both" (a launch and its gradient),
-    "count" (of pushes), or "dual" (values and their tangents). ``aliased``: array arguments may be the same memory.
+    "count" (only counts pushes), or "dual" (values and their tangents). ``aliased``: array arguments may share memory.
     """
 
     name: str
@@ -493,7 +484,7 @@ class Kernel:
 
     @property
     def tasks(self) -> tuple[Offload, ...]:
-        """The body of a kernel after `offload`."""
+        """The tasks of a kernel: after the pass `offload` its body has nothing else."""
         return self.body  # type: ignore[return-value]  # the verifier checks that
 
 

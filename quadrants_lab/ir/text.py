@@ -89,7 +89,7 @@ def _carry(_: N.Stmt, carried: tuple[N.Param, ...], inits: tuple[int, ...]) -> s
 
 
 # kind of a field -> what prints it, given the statement and the value
-_SHOW: dict[str, Callable[..., str]] = {
+SHOW: dict[str, Callable[..., str]] = {
     "Id": lambda s, v: f"%{v}",
     "MaybeId": lambda s, v: f"%{v}",
     "PrimalId": lambda s, v: f"%{v}",
@@ -118,7 +118,7 @@ _SHOW: dict[str, Callable[..., str]] = {
 
 def _printer(piece: Piece) -> Callable[[N.Stmt], str]:
     """The function that prints this piece of a statement."""
-    show, get = _SHOW[piece.kind], attrgetter(*piece.fields)
+    show, get = SHOW[piece.kind], attrgetter(*piece.fields)
     if piece.word:
         return lambda s: "" if get(s) == piece.default else f" {piece.word} {show(s, get(s))}".rstrip()
     if len(piece.fields) > 1:

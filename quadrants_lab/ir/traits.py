@@ -1,8 +1,8 @@
 """The base class of statements, the kinds of their fields, their traits, and the methods that are derived from these.
 
-The annotation of a field says what it holds: an `Id` or `Ids` is an operand, a `Block` a region, `Params` are values
-that regions see, or, if they are named ``results``, values that are visible behind the statement. ``form`` is the text
-of the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes.
+The annotation of a field says what the field holds: `Id` and `Ids` are operands, a `Block` is a region, and `Params`
+are values that only the regions see, except that ``results`` are visible after the statement. ``form`` is the text of
+the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ BufferName = str
 BufferNames = tuple[str, ...]
 Reduced = tuple[tuple[str, str], ...]  # buffers, each with the operation that reduces into it
 ArgName = str
-Word = str  # one of a few words
+Word = str  # an operation or another word that the class of statements knows
 Text = str
 PrimalId = int  # the id of a forward value, which is no operand
 Range = tuple[int, int]  # both ends included
 
 NO_ID = -1
-MINMAX = ("min", "max")  # the atomics of which some iterations win
+MINMAX = ("min", "max")  # atomics whose result is the value of one iteration, or of several that tie
 
 S = TypeVar("S", bound="Stmt")
 
@@ -46,21 +46,21 @@ class Param:
 class Stmt:
     """Base of all statements.
 
-    ``span`` is the source that it comes from, also if a pass made it. In reverse code ``adjoint_of`` is the id of the
-    forward statement of which this is the adjoint, or which it repeats.
+    ``span`` is the place in the source that the statement comes from, also if a pass made the statement. In reverse
+    code ``adjoint_of`` is the id of a forward statement: this statement computes its adjoint, or repeats it.
     """
 
     id: int
     span: Span | None = field(default=None, kw_only=True)
     adjoint_of: int = field(default=NO_ID, kw_only=True)
     form: ClassVar[str] = ""
-    nests: ClassVar[bool] = False  # whether it has blocks
-    lane_safe: ClassVar[bool] = True  # iterations in the lanes of a vector can do this at the same time
+    nests: ClassVar[bool] = False  # whether the statement has blocks
+    lane_safe: ClassVar[bool] = True  # whether iterations in the lanes of a vector can run it at the same time
 
     # `derive` overrides the methods below
 
     def operands(self) -> Ids:
-        """Ids that this statement itself reads, without those that its blocks read."""
+        """Ids that this statement itself reads. What its blocks read is not among them."""
         return ()
 
     def with_operands(self: S, ids: Ids) -> S:
@@ -73,7 +73,7 @@ class Stmt:
         return self
 
     def defs(self) -> tuple[tuple[int, DType], ...]:
-        """Values that are visible behind this statement, with their dtypes."""
+        """Values that are visible after this statement, with their dtypes."""
         return ()
 
     def params(self) -> tuple[Param, ...]:
@@ -87,7 +87,7 @@ Params = tuple[Param, ...]
 
 @dataclass(slots=True)
 class Value(Stmt):
-    """A statement that defines exactly one value, of dtype ``type``; ``name`` is the user's variable, if any."""
+    """The statement defines exactly one value, of dtype ``type``; ``name`` is the user's variable, if any."""
 
     type: DType
     name: str = field(default="", kw_only=True)
@@ -106,13 +106,13 @@ class Effect(Stmt):
 
 
 class Pure(Value):
-    """The value depends on the operands alone, and may be computed speculatively and repeatedly."""
+    """The value depends only on the operands. A pass may compute it earlier, again, or where nobody needs it."""
 
     __slots__ = ()
 
 
 class Uniform(Pure):
-    """The value is the same in a whole launch."""
+    """The value is the same for every iteration of a launch."""
 
     __slots__ = ()
 
@@ -127,11 +127,15 @@ class Access(Stmt):
 
 
 class Read(Access):
+    """The statement reads the element."""
+
     __slots__ = ()
 
 
 @dataclass
 class Write(Access, Effect):
+    """The statement changes the element, with ``value``."""
+
     __slots__ = ()
     value: Id
 
@@ -145,7 +149,7 @@ class StackUse(Stmt):
 
 
 class TopUse(StackUse):
-    """The statement needs a value on its stack."""
+    """The statement uses the newest value of its stack, which must not be empty."""
 
     __slots__ = ()
 
@@ -158,9 +162,10 @@ class Control(Stmt):
 
 
 class Loop(Control):
-    """``carried`` values start as ``inits``; the body's Yield has their next values, ``results`` are their last ones.
-    ``checkpoint``: the user asks for recursive checkpointing, in which reverse mode stashes the values of one segment
-    of about sqrt(trips) iterations at a time and runs each segment again. It changes no value."""
+    """The ``carried`` values are ``inits`` in the first iteration. The Yield at the end of the body has their values
+    for the next iteration, and ``results`` are the values after the last one. ``checkpoint``: the user asks for
+    recursive checkpointing. Then reverse mode keeps the values of one segment of about sqrt(trips) iterations at a
+    time, and runs each segment again; no result changes."""
 
     __slots__ = ()
     carried: Params
@@ -171,21 +176,23 @@ class Loop(Control):
 
 @dataclass(slots=True)
 class Scheduled(Stmt):
-    """A task's schedule: what a device does with it. One pass of its family of devices decides that
-    (`backends.cpu.schedule`, `backends._gpu.schedule`), and lowerings and emitters read it.
+    """A task's schedule: what a device does with the task. For each family of devices one pass decides it
+    (`backends.cpu.schedule`, `backends._gpu.schedule`), and the emitters read it.
 
-    ``lanes``: so many iterations run side by side in vectors. ``colour_rows``: blocks of at least so many rows run in
-    two colours, one colour after the other. ``steps``: each row runs so many parts of the body one after the other.
-    ``shares``: the buffers that each thread reduces into for itself first, with the operation. ``copies``: the buffers
-    that each thread may add to in a copy of its own. ``sums``: of additions to these, whether one thread runs the task
-    and they are plain ("alone"), whether functions of their own have plain and atomic additions ("apart"), or whether
-    each addition asks. ``one_place``: groups of so many iterations are looked at for additions to one element.
-    ``grain``: the fewest iterations that are worth waking a thread for; ``timed``: only timing tells their cost.
-    ``vectorise``, ``unroll``: LLVM's passes that do this to loops run, since the task may gain. ``brief``: a launch
-    takes a few microseconds at most. ``in_step``: a thread of a GPU runs so many iterations in step. ``long_sum``: so
-    many neighbouring threads share an iteration's long loop, which only adds up. ``near_sines``: loops that keep the
-    arguments of sines near zero do not reduce them.
-    ``why``: the reasons in words.
+    ``lanes``: the number of iterations that run side by side in vectors. ``colour_rows``: the task runs in blocks of
+    at least this many rows, first every other block, then the rest, so that neighbouring blocks never run at the same
+    time. ``steps``: the number of parts of the body, each of which runs for a whole row before the next part begins.
+    ``shares``: the buffers, each with its operation, into which every thread first reduces what it computed itself.
+    ``copies``: the buffers for which every thread may have a copy of its own to add to. ``sums``: how an addition to
+    one of ``copies`` is made: "alone" is a plain addition, since one thread runs the whole task; "apart" stands for
+    two functions, one with plain and one with atomic additions, of which a launch calls one; otherwise each addition
+    tests whether it may be a plain one. ``one_place``: the number of iterations in a group that first tests whether
+    all of them add to the same element, and if so adds their sum once. ``grain``: the fewest iterations for which
+    waking a thread pays. ``timed``: how long an iteration takes is known only from timing it. ``vectorise``,
+    ``unroll``: LLVM runs these passes over the task's loops. ``brief``: a launch takes a few microseconds at most.
+    ``in_step``: the number of iterations that a thread of a GPU runs side by side. ``long_sum``: the number of
+    neighbouring threads that share an iteration's long loop, which only adds up. ``near_sines``: loops that keep the
+    arguments of sines near zero do not reduce them. ``why``: the reasons in words.
     """
 
     lanes: int = field(default=0, kw_only=True)
@@ -206,7 +213,7 @@ class Scheduled(Stmt):
     why: Text = field(default="", kw_only=True)
 
 
-# what of the schedule is not the default, in the text of a task
+# the text of a task has each field of the schedule that is not the default
 SCHEDULE = "".join(f"{{{f.name}?}}" for f in fields(Scheduled) if f.name not in ("id", "span", "adjoint_of"))
 
 
@@ -217,8 +224,8 @@ _TAKE = {"Id": "next(it)", "Ids": "tuple([next(it) for _ in s.{0}])", "MaybeId":
 
 
 def derive(cls: type[Any]) -> None:
-    """Gives the class those methods of `Stmt` that its fields need. As every pass calls them for every statement, they
-    are compiled from source, at their first call."""
+    """Gives the class its own `operands`, `blocks` and the other methods of `Stmt` that depend on fields. They are made
+    as source text and compiled at their first call, because every pass calls them for every statement."""
     holds = {f.name: str(f.type) for f in fields(cls)}
     operands = {name: kind for name, kind in holds.items() if kind in _READ}
     blocks = [name for name, kind in holds.items() if kind == "Block"]

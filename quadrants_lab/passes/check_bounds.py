@@ -10,10 +10,10 @@ from quadrants_lab.ir.walk import rewritten, types_of
 
 
 def check_bounds(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no access is out of bounds. Asserts of kind "bounds" stand in front of each access whose
-    indices are not surely in bounds; they name buffer, axis, index, extent and iteration. Where one of them fails, a
-    load from a field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store
-    or atomic does nothing. An index of a loop over the buffer's own extent needs no check."""
+    """Guarantees that no access is out of bounds. An assert of kind "bounds" stands before each access for each index
+    that may be out of bounds; it names buffer, axis, index, extent and iteration. If an assert fails, a load from a
+    field reads element 0 of that axis, a load from an ndarray (which may be empty) gives 0, and a store or atomic
+    does nothing. An index of a loop over the buffer's own extent needs no check."""
     c = _Checker(kernel)
     return rewritten(kernel, c.access, c.b)
 
@@ -68,12 +68,12 @@ class _Checker:
         b.add(N.If(b.fresh(), all_ok, tuple(then), tuple(orelse), results))
 
     def inside(self, s: N.Access, axis: int) -> int:
-        """Appends the assert for one axis; the id of its condition."""
+        """Appends the assert for one axis, and returns the id of its condition."""
         b = self.b
         index = s.index[axis]
         buffer = self.buffers[s.buffer]
         shape = buffer.shape
-        # other indices than i32, and larger extents, are compared in i64, where a huge u64 becomes negative
+        # indices other than i32, and larger extents, are compared as i64, in which a huge u64 is negative
         narrow = not buffer.wide if shape is None else shape[axis] <= i32.limits[1]
         wide = i32 if b.types[index] is i32 and narrow else i64
         at = b.cast(index, wide)
@@ -99,14 +99,14 @@ def begin(buffer: N.Buffer, axis: int) -> int:
 
 
 def no_element(buffer: N.Buffer, axis: int) -> str:
-    """What is wrong with an index, with ``{}`` for the index and for the extent."""
+    """The message about an index, with ``{}`` for the index and for the extent."""
     begins = f" from {begin(buffer, axis)}" if begin(buffer, axis) else ""
     return f"index {{}} is out of bounds for axis {axis} of {buffer.name} with extent {{}}{begins}"
 
 
 def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
-    """For each statement the end of a message that names its iteration, and the indices that fill it: those of the
-    loops around the statement, outermost first."""
+    """For each statement the end of a message that names the iteration, and the indices that fill the message: the
+    indices of the loops around the statement, the outermost first."""
     found: dict[int, tuple[str, tuple[int, ...]]] = {}
 
     def visit(block: N.Block, around: tuple[tuple[str, int], ...]) -> None:
@@ -127,7 +127,8 @@ def iterations(kernel: N.Kernel) -> dict[int, tuple[str, tuple[int, ...]]]:
 
 
 def _variable(p: N.Param, body: N.Block) -> tuple[str, int] | None:
-    """The name and the id of the loop variable: the index, or what the loop computes of it, begin + index * step."""
+    """The name and the id of the loop variable: the index, or begin + index * step if the loop computes that from
+    it."""
     if p.name:
         return None if p.name == "_" else (p.name, p.id)
     made = {p.id}
@@ -143,7 +144,7 @@ _DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
 
 
 def check_division(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees an Assert of kind "division" in front of every integer division whose divisor may be zero."""
+    """Guarantees an Assert of kind "division" before every integer division whose divisor may be zero."""
     b = Builder(kernel.next_id, types_of(kernel.body))
     ranges, iteration = Ranges(kernel), iterations(kernel)
 

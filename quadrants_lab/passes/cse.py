@@ -10,9 +10,9 @@ from quadrants_lab.passes.fold_rules import COMMUTATIVE
 
 
 def cse(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no two Ops, constants, arguments or shapes of a task are equal where the first is visible to
-    the second; the same for loads with no write to memory that may be theirs on any way from one to the other, and
-    for asserts. Tasks share nothing with each other or with what stands around them."""
+    """Guarantees for each task that no Op, constant, argument, shape or assert repeats an equal one that is visible
+    to it. The same holds for a load, if no path from the first load to the second writes to memory that may be the
+    same. A task does not use values of other tasks or of the statements around it."""
     c = _Cse(kernel)
     body = c.block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
@@ -64,7 +64,7 @@ class _Cse:
         return None
 
     def block(self, block: N.Block) -> N.Block:
-        """The block without repetitions. What is first seen in it is not visible behind it."""
+        """The block without repetitions. Values that it defines are not visible after it."""
         out: list[N.Stmt] = []
         new: list[Hashable] = []
         changed = False
@@ -94,9 +94,10 @@ class _Cse:
         return tuple(out) if changed else block
 
     def inside(self, s: N.Stmt) -> list[N.Block]:
-        """The blocks of the statement. An arm of an If sees the memory before the If; what a loop writes is
-        unknown in it; a task sees no value from outside. Behind each of them what it writes is unknown. The body
-        of a guard runs once, after what stands in front of it, so it goes on from there."""
+        """The blocks of the statement. An arm of an If sees the memory before the If. In a loop, memory that the loop
+        writes is unknown. A task sees no value from outside. After each of them, the memory that it writes is
+        unknown. The body of a guard runs once, after the statements before the guard, so everything that was known is
+        still known there."""
         if isinstance(s, N.AdStackGuard):
             return [self.block(s.body)]
         seen, state, memories = self.seen, self.state, self.written(s)

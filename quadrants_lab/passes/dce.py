@@ -11,9 +11,9 @@ _OUTSIDE = -1
 
 
 def dce(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that every statement has an effect or defines something that an effect needs, directly or by way of
-    control: no unused value, result or carried value, no If, loop (terminating or not) or task without effect, no
-    write to a launch temporary whose contents nothing uses, no temporary that nothing names."""
+    """Guarantees that every statement has an effect, or defines something that an effect needs, directly or for its
+    control flow. So there is no unused value, result or carried value; no If, loop (endless or not) or task without
+    effect; no write to a launch temporary that nothing reads; and no temporary that no statement names."""
     temps = {name for name, b in kernel.buffers.items() if b.kind == "temp"}
     unread = temps and temps - touched(kernel.body, N.Load)
     if unread and (atomics := [s for s in walk(kernel.body) if isinstance(s, N.Atomic) and s.buffer in unread]):

@@ -17,11 +17,11 @@ from quadrants_lab.passes.fold_rules import COMMUTATIVE, RULES, Rewritten
 
 
 def fold(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no Op has only constant operands, and that no rule of `fold_rules` applies to it; that no If
-    has a condition that is constant or decided by the Ifs around it, or only constants in its arms; that no loop
-    is known to run not at all or just once; that no carried value is known to keep its first value. Values stay
-    the same bit for bit, except that small integer powers become products. Statements left without a use stay: see
-    `dce`."""
+    """Guarantees that no Op has only constant operands, and that no rule of `fold_rules` applies to an Op; that no If
+    has a condition that is constant or decided by the Ifs around it, nor only constants in its arms; that no loop is
+    known to run never or just once; and that no carried value is known to keep its first value. Values stay the same
+    bit for bit, except that small integer powers become products. Statements that nothing uses any more stay: `dce`
+    removes them."""
     f = _Folder(kernel)
     body = f.block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body, next_id=f.b.next_id)
@@ -70,7 +70,7 @@ class _Folder:
         return new
 
     def stmts(self, block: N.Block) -> bool:
-        """Appends the folded statements. True when one of them was replaced by a block that ends in an exit."""
+        """Appends the folded statements. Returns whether one of them was replaced by a block that ends in an exit."""
         ids = self.ids
         for s in block:
             if ids and not ids.keys().isdisjoint(s.operands()):
@@ -158,8 +158,8 @@ class _Folder:
         return block
 
     def assume(self, cond: int, holds: bool) -> None:
-        """Notes the value of a condition: of not a, that of a; of a true (a and b) or a false (a or b), those of
-        both."""
+        """Notes the value of a condition. ``not a`` also decides ``a``; a true ``a and b``, or a false ``a or b``,
+        decides both operands."""
         self.assumed[cond] = holds
         if (inner := self.op(cond, "not")) is not None:
             self.assume(inner.args[0], not holds)
@@ -168,7 +168,8 @@ class _Folder:
                 self.assume(a, holds)
 
     def splice(self, block: N.Block, results: tuple[N.Param, ...]) -> bool:
-        """Puts the block's statements in the place of its owner, whose results become the values that it yields."""
+        """Replaces the owner of the block by the block's statements. Its results become the values that the block
+        yields."""
         self.changed = True
         if type(block[-1]) is not N.Yield:
             return self.stmts(block) or True
@@ -190,7 +191,7 @@ class _Folder:
             )
 
     def merged(self, s: N.If) -> N.If:
-        """The If without those results to which both arms give the same value, or which equal the condition."""
+        """The If without results that get the same value from both arms, or that equal the condition."""
         keep = []
         for n, (r, x, y) in enumerate(
             zip(s.results, s.then[-1].operands(), s.orelse[-1].operands(), strict=True)
@@ -240,7 +241,7 @@ class _Folder:
         return False
 
     def never(self, s: N.Loop) -> bool:
-        """Drops a loop that never runs: its results become its inits."""
+        """Removes a loop that never runs: its inits take the place of its results."""
         self.changed = True
         for r, init in zip(s.results, s.inits, strict=True):
             self.becomes(r.id, init)

@@ -1,4 +1,4 @@
-"""The algebra of `fold`: rewrite rules for one primitive applied to values of which something is known.
+"""The algebra of `fold`: rewrite rules for a primitive that is applied to values about which something is known.
 
 A rule takes the facts and an Op. It returns the id of a value that equals the Op, a statement of the same id to
 take its place, or None where it does not apply. Most rules are texts (`pattern`). All hold for every value of the
@@ -20,7 +20,7 @@ from quadrants_lab.ir.types import DType, u1, wrapped
 
 
 class Facts(Protocol):
-    """What is known of values at the place of the Op. ``emit`` and ``emit_const`` put a statement in front of it."""
+    """What is known about values at the place of the Op. ``emit`` and ``emit_const`` put a statement before the Op."""
 
     types: dict[int, DType]
 
@@ -57,9 +57,9 @@ _OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "
 
 def pattern(text: str) -> Rule:
     """The rule that a text ``p(...) = ...`` states. ``if`` and a word of `_KINDS` may follow: the rule then holds
-    for results (for comparisons: operands) of that kind. A name stands for one value wherever it occurs, ``_`` for
-    any value. Primitives whose name Python reserves end in ``_``. Numbers are those of the dtype: -1 has all bits
-    set, and -0.0 is not 0."""
+    for results (for comparisons: operands) of that kind. A name stands for the same value wherever it occurs, ``_`` for
+    any value. The name of a primitive that Python reserves ends in ``_``. Numbers are numbers of the dtype: -1 has all
+    bits set, and -0.0 is not 0."""
     sides, _, kind = text.partition(" if ")
     kinds = _KINDS[kind] if kind else ""
     left, right = (syntax_tree(side, "eval").body for side in sides.split(" = "))
@@ -153,7 +153,7 @@ def integer_product(f: Facts, s: Op) -> Rewritten:
 
 
 def div_power_of_two(f: Facts, s: Op) -> Rewritten:
-    """x / c = x * (1/c) where c and 1/c are powers of two and normal: both sides round the same number."""
+    """x / c = x * (1/c) if c and 1/c are powers of two and normal numbers: both sides then round the same number."""
     c = f.const(s.args[1])
     if c is None or not s.type.is_float or c == 0 or not math.isfinite(c):
         return None
@@ -193,13 +193,15 @@ def pow_small(f: Facts, s: Op) -> Rewritten:
 
 
 def holds(outer: DType, inner: DType) -> bool:
-    """Whether every value of ``inner`` is one of ``outer``. (numpy takes f64 for one that holds 64-bit integers.)"""
+    """Whether the dtype ``outer`` can hold every value of ``inner``. (numpy says that f64 holds all 64-bit
+    integers.)"""
     return np.can_cast(inner.numpy, outer.numpy) and not (outer.is_float and inner.is_int and inner.bits == 64)
 
 
 def cast_cast(f: Facts, s: Op) -> Rewritten:
-    """C(B(x)) = C(x) where B holds every value of x's dtype, except from integer through float to a narrower integer
-    (floats saturate, integers wrap); for integers also where C is no wider than B (both wrap)."""
+    """For casts to the dtypes B and C: C(B(x)) = C(x) if B can hold every value of x's dtype. The exception is a cast
+    of an integer through a float to a narrower integer, since floats saturate and integers wrap. Between integers the
+    rule also holds if C is no wider than B, because both casts wrap."""
     inner = f.op(s.args[0], "cast")
     if inner is None:
         return None

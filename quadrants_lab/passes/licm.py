@@ -12,10 +12,11 @@ from quadrants_lab.ir.walk import map_blocks, same_or
 
 
 def licm(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no constant, argument, shape or Op whose operands come from outside stands at the top level of
-    a For or While; nor such a load from memory that the kernel does not write, provided that reading it early is safe:
-    from a 0-d buffer, at an index that is surely in bounds, or in a block that surely runs, as the condition of a While
-    does. Of the arms of Ifs there, the same holds for loads that are safe in any case and what their indices need."""
+    """Guarantees that no constant, argument, shape or Op whose operands come from outside the loop stands at the top
+    level of a For or While. The same holds for such a load from memory that the kernel does not write, if it is safe
+    to read early: from a 0-d buffer, at an index that is surely in bounds, or in a block that surely runs, such as
+    the condition of a While. From an arm of an If at the top level of the loop, only loads that are safe in any case
+    move out, with what their indices need."""
     body = _Licm(kernel).block(kernel.body)
     return kernel if body is kernel.body else replace(kernel, body=body)
 
@@ -45,7 +46,8 @@ class _Licm:
         return s if len(out) == moved else s.with_blocks(tuple(new))
 
     def rest(self, b: N.Block, inside: set[int], out: list[N.Stmt], moves: Callable[[N.Stmt], bool]) -> N.Block:
-        """The block without the statements that move, and whose operands are not of ``inside``, the loop's values."""
+        """The block without the statements that move out. Their operands are not among ``inside``, the loop's
+        values."""
         stay: list[N.Stmt] = []
         for i in b:
             if moves(i) and inside.isdisjoint(i.operands()):
@@ -58,7 +60,7 @@ class _Licm:
         return tuple(stay)
 
     def moves_from_arm(self, s: N.Stmt) -> bool:
-        """Not what may take long, since the arm may never run."""
+        """Whether a statement moves out of an arm of an If. A slow one does not, since the arm may never run."""
         return not (isinstance(s, N.Op) and s.type.is_float) and self.same_everywhere(s, runs=False)
 
     def surely_runs(self, s: N.For) -> bool:

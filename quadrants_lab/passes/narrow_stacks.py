@@ -12,8 +12,9 @@ _BY_SIZE = (u8, i8, u16, i16, u32, i32)
 
 
 def narrow_stacks(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, where
-    `analysis.ranges` knows the range of all of them. Values are cast when pushed, and back when read."""
+    """Guarantees that a stack of integers has the first dtype of `_BY_SIZE` that holds every value pushed on it, if
+    `analysis.ranges` knows the range of each of these values. A value is cast when it is pushed, and back when it is
+    read."""
     stacks = [s for s in walk(kernel.body) if isinstance(s, N.AdStackAlloca) and s.type.is_int]
     if not stacks:
         return kernel

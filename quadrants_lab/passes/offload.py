@@ -16,11 +16,11 @@ _MAX_COST = 64  # most cycles for computing a value again in each iteration of a
 def offload(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the kernel holds only `Offload`s and that none reads a value from outside.
 
-    Runs of plain statements become "serial" tasks. A value of theirs that a later task reads is computed again in
-    that task if it is cheap and is sure to be the same, also in a gradient that runs after the kernel: constants,
-    arguments, shapes, loads from memory that the kernel does not write later, and Ops on these. Any other value is
-    stored to a launch temporary (with an adjoint if it is a float) where it is defined, and loaded at the top of
-    the block that reads it.
+    Each row of plain statements becomes a "serial" task. If a later task reads a value of such a task, it computes
+    the value again, provided that this is cheap and surely gives the same value, also in a gradient that runs after
+    the kernel. That is so for constants, arguments, shapes, loads from memory that the kernel does not write later,
+    and Ops on these. Any other value is stored to a launch temporary (with an adjoint if it is a float) where it is
+    defined, and loaded at the top of the block that reads it.
     """
     if all(isinstance(s, N.Offload) and not _reads(s) for s in kernel.body):
         return kernel
@@ -95,7 +95,8 @@ class _Offloader:
         return (*top, *substitute(block, ids))
 
     def bring(self, i: int, ids: dict[int, int]) -> int:
-        """The id of a value equal to ``i`` in the block being built. ``ids`` has those that are there already."""
+        """The id of a value equal to ``i`` in the block that is being built. ``ids`` has the values that are already
+        there."""
         if i not in ids:
             s = self.defs[i]
             if self.remake_cost(i) is not None:

@@ -79,8 +79,8 @@ def _extents(task: N.Offload) -> list[int] | None:
 def _test(
     cond: int, made: dict[int, N.Const | N.Op | N.Load], indices: set[int]
 ) -> tuple[set[int], dict[int, tuple[int, tuple[int, ...]]]]:
-    """Ids of the statements that compute the condition; and for each index that it reads only as ``index // n``,
-    for one constant n, that n and the ids of these divisions."""
+    """The ids of the statements that compute the condition. If the condition reads an index only as ``index // n``,
+    with one constant n, also that n and the ids of these divisions, for each such index."""
     test, direct, divided = set[int](), set[int](), dict[int, tuple[int, tuple[int, ...]]]()
     todo = [cond]
     while todo:

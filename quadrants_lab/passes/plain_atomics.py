@@ -1,4 +1,4 @@
-"""`plain_atomics`: an atomic on an element of its iteration's own becomes a load, an operation and a store."""
+"""`plain_atomics`: an atomic on an element that no other iteration touches becomes a load, an operation and a store."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +12,10 @@ _SUMS = ("add", "sub")
 
 
 def plain_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for a kernel to be differentiated that a private Atomic (`privatize_atomics`) is a sum whose old
-    value nothing reads, or a minimum or maximum of a buffer that its task accesses in no other way. The result or
-    derivative of any other one depends on the order of accesses, which is known where one iteration makes all of
-    them."""
+    """Guarantees, for a kernel that will be differentiated, that a private Atomic (`privatize_atomics`) is a sum
+    whose old value nothing reads, or a minimum or maximum of a buffer that its task accesses in no other way. The
+    result or derivative of any other atomic depends on the order of accesses. A private atomic has one, since a
+    single iteration makes all accesses to the element, so a load, an operation and a store can say it."""
     if not any(b.grad or b.dual for b in kernel.buffers.values()):
         return kernel
     marked = privatize_atomics(kernel)

@@ -9,9 +9,10 @@ from quadrants_lab.ir.walk import map_offloads, rewrite_in
 
 
 def privatize_atomics(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an Atomic is ``private`` only where each of the task's own indices is the index along one
-    axis in every access of the task to that buffer, so that two iterations never meet. Arrays that may be the same
-    memory (`aliased_atomic_buffers`) have no private atomics. In serial tasks all are private."""
+    """Guarantees that an Atomic is ``private`` only if two iterations never touch the same element: for each of the
+    task's indices there is an axis along which every access of the task to that buffer uses just this index. Arrays
+    that may share memory (`aliased_atomic_buffers`) have no private atomics. In serial tasks all atomics are
+    private."""
     return map_offloads(kernel, lambda task: _task(kernel, task))
 
 

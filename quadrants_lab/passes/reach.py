@@ -1,4 +1,5 @@
-"""`mark_reach`: finds how far apart the iterations are that add to one element, for instance in a stencil's adjoint."""
+"""`mark_reach`: finds how far apart two iterations can be that add to the same element, as in the adjoint of a
+stencil."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -9,13 +10,14 @@ from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
 
-_MOST = 64  # a larger reach is of no use to a backend
+_MOST = 64  # a backend cannot use a larger reach
 
 
 def mark_reach(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees for the ``reach`` of an Atomic that it is not private, that its old value is not read, and that all
-    atomics of its task on that buffer have the same. Two iterations of one first index, or of one row of the box, add
-    either to one element or to different ones for all of their other indices. For its ``sweep`` see `_sweeps`."""
+    """Guarantees that an Atomic with a ``reach`` is not private, that nothing reads its old value, and that all
+    atomics of its task on that buffer have the same reach. Iterations that have the same first index, or that differ
+    only in the last index, either all add to the same element or all add to different elements. `_sweeps` sets
+    ``sweep``."""
     body: list[N.Stmt] = []
     for task in kernel.tasks:
         found = _reaches(kernel, task)
@@ -33,8 +35,8 @@ def mark_reach(kernel: N.Kernel) -> N.Kernel:
 
 
 def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
-    """For each buffer the largest distance, in the first index, of two iterations of the task that add to one
-    element."""
+    """For each buffer: the largest distance, along the first index, between two iterations of the task that add to
+    the same element."""
     if task.kind == "serial":
         return {}
     sums = [s for s in walk(task.body) if isinstance(s, N.Atomic) and not s.private and s.index]
@@ -52,8 +54,8 @@ def _reaches(kernel: N.Kernel, task: N.Offload) -> dict[str, int]:
 
 
 def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
-    """The largest distance of the places along the axis, where each is the task's first index plus a constant plus the
-    same uniform terms; None where one is anything else."""
+    """The largest distance between the indices along the axis, if each of them is the task's first index plus a
+    constant plus the same uniform terms; otherwise None."""
     forms = [a.at[axis] for a in places]
     if any(f.terms != forms[0].terms for f in forms):
         return None
@@ -65,16 +67,16 @@ def _along(places: list[Access], axis: int, own: list[str]) -> int | None:
 
 
 def _apart(info: Accesses, place: Access, own: list[str]) -> bool:
-    """Whether the iterations of one row (those that differ in the last index only) go to different elements, or
-    all to the same one. Vector lanes may then add at once."""
+    """Whether the iterations of a row, which differ only in the last index, all go to different elements, or all to the
+    same element. Vector lanes may then add at once."""
     if not all(_simple(f, own) for f in place.at):
         return False
     return any(own[-1] in f.terms for f in place.at) or _same(info, list(place.stmt.index), own[:-1])
 
 
 def _same(info: Accesses, values: list[int], outer: list[str]) -> bool:
-    """Whether the values are computed from outer indices and uniform values alone. The form does not tell: that of
-    ``(i + j) - j`` has no j."""
+    """Whether the values are computed only from outer indices and uniform values. The affine form does not show this:
+    the form of ``(i + j) - j`` has no j."""
 
     def operands(value: int) -> tuple[int, ...]:
         s = info.defs.get(value)
@@ -91,9 +93,10 @@ def _simple(form: Form, own: list[str]) -> bool:
 
 # --- loop distribution --------------------------------------------------------------------------------------------
 #
-# The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to one element. In
-# separate loops they do not, and each becomes vectors: first all sums into x[j - 1], then all into x[j + 1], then those
-# into x[j] and the rest (R. Allen and K. Kennedy, Optimizing Compilers for Modern Architectures, 2001, chapters 2, 5).
+# The adjoint of a stencil adds to x[j - 1], x[j] and x[j + 1], so neighbouring iterations add to the same element. If
+# each of these sums has a loop of its own, they do not, and each loop can be vectorised: first all sums into x[j -
+# 1], then all into x[j + 1], then the sums into x[j] with everything else (R. Allen and K. Kennedy, Optimizing
+# Compilers for Modern Architectures, 2001, chapters 2 and 5).
 
 
 # statements that each of the loops may repeat
@@ -101,8 +104,8 @@ _PLAIN = (N.Pure, N.Access, N.If, N.Yield)
 
 
 def _sweeps(info: Accesses, task: N.Offload, buffers: Container[str]) -> dict[int, int]:
-    """The ``sweep`` of each atomic on one of ``buffers`` (those with a reach) that may have a loop of its own, by
-    its id. Atomics with the same index along the rows as the first one stay with the rest."""
+    """The ``sweep`` of each atomic that may have a loop of its own, by its id, for atomics on ``buffers``, which have a
+    reach. Atomics with the same index along the row as the first atomic stay with the rest of the body."""
     last = symbol(task.indices[-1].id)
     own = [a for a in info.of.values() if a.task is task and a.in_body]
     sums = [a for a in own if a.stmt.buffer in buffers and _adds(a)]
@@ -135,8 +138,8 @@ def _adds(a: Access) -> bool:
 
 
 def _row_at(info: Accesses, a: Access, last: str) -> str:
-    """The index along the one axis that the row's index appears in, if neighbouring iterations go to neighbouring
-    elements there, and all further indices (components of a vector) are constants; else ""."""
+    """The index along the only axis in which the row's index appears, if neighbouring iterations go to neighbouring
+    elements along it, and all further indices (components of a vector) are constants; otherwise ""."""
     axes = [n for n, form in enumerate(a.at) if last in form.terms]
     if len(axes) != 1 or abs(a.at[axes[0]].terms[last]) != 1:
         return ""

@@ -27,7 +27,7 @@ from quadrants_lab.ir.types import DType, i32, i64
 from quadrants_lab.ir.walk import end_of, free_values, rename, rewrite, substitute, types_of, walk
 from quadrants_lab.passes.structure_exits import structure_exits
 
-_MOST = 12  # most operations that are done again rather than spilling their result
+_MOST = 12  # most operations that are computed again instead of spilling their result
 _OF_THREADS = ("thread", "number", "threads")  # builtins that this pass replaces
 _FEW = 1 << 30  # iterations below which an i32 counts them, with room for a block
 
@@ -41,7 +41,7 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
 
     def plain(s: N.Stmt) -> N.Stmt:
         if not isinstance(s, N.While) or not any(isinstance(i, (N.Effect, N.Loop)) for i in walk(s.cond)):
-            return s  # a test of values and ifs only may run once for all threads of a block
+            return s  # the test has only values and ifs, so it may run once for all threads of a block
         return tested_inside(b, s)
 
     kernel = structure_exits(replace(kernel, body=rewrite(kernel.body, plain), next_id=b.next_id))
@@ -63,8 +63,8 @@ def _has_barrier(s: N.Stmt) -> bool:
 
 
 def _narrowed(b: Builder, loop: N.For) -> None:
-    """Emits the loop over threads t. Where all that it does is under ``t < n`` or ``t == 2``, it runs over these
-    threads only."""
+    """Emits the loop over threads t. If everything in it is under ``t < n`` or ``t == 2``, it runs only over these
+    threads."""
     before, guard, last = loop.body[:-2], loop.body[-2], loop.body[-1]
     made = {s.id: s for s in before if isinstance(s, (N.Const, N.Op, N.Load))}
     test = made.get(guard.cond) if isinstance(guard, N.If) and not guard.results and len(guard.orelse) == 1 else None
@@ -93,8 +93,8 @@ def _narrowed(b: Builder, loop: N.For) -> None:
 
 class _Task:
     """Splits one task. ``uniform`` has the values that are the same in all threads of a block and can be computed
-    outside of the loops over threads; ``uniform_loads`` has those that are the same if no thread changes memory
-    meanwhile."""
+    outside the loops over threads; ``uniform_loads`` also has the values that are the same as long as no thread changes
+    memory."""
 
     def __init__(self, b: Builder, buffers: dict[str, N.Buffer], task: N.Offload) -> None:
         self.b, self.buffers, self.task = b, buffers, task
@@ -179,8 +179,8 @@ class _Task:
         return size
 
     def memory(self, name: str, dtype: DType, shape: tuple[int, ...]) -> N.Buffer:
-        """Memory with a part for each block, and with an adjoint if the kernel has any. The adjoint is 0 in front
-        of each gradient: every element is stored to, and the adjoint of a store leaves 0."""
+        """Memory with a part for each block, and with an adjoint if the kernel has adjoints. The adjoint is 0 before
+        each gradient: every element is stored to, and the adjoint of a store leaves 0."""
         sizes = (self.block_count, *map(SizeConst, shape))
         made = N.Buffer(name, "scratch", dtype, len(sizes), None, role="block", extents=sizes)
         if not dtype.is_float or not self.differentiable:
@@ -208,9 +208,9 @@ class _Task:
     # --- uniform values -----------------------------------------------------------------------------------------
 
     def uniform_values(self, loads: bool) -> set[int]:
-        """Values that are the same in all threads of a block and visible where a barrier may stand. This is the
-        greatest fixed point: a carried value is uniform unless an operand of the loop is not. ``loads``: a load at
-        a uniform index is uniform, too."""
+        """The values that are the same in all threads of a block and visible where a barrier may stand. They are the
+        greatest fixed point: a carried value is uniform unless one of its operands is not. ``loads``: a load at a
+        uniform index is uniform, too."""
         divergent: set[int] = set()
         while True:
             uniform: set[int] = set()
@@ -266,7 +266,8 @@ class _Task:
         return max(0, known[ends[k + axis]] - known[ends[axis]]) if both else 0
 
     def is_block_number(self, s: N.Stmt) -> bool:
-        """Whether it is ``i // n`` where i is the number of the iteration and n a multiple of the size of a block."""
+        """Whether the value is ``i // n``, with i the number of the iteration and n a multiple of the size of a
+        block."""
         if not isinstance(s, N.Op) or s.prim != "floordiv":
             return False
         made, size = self.defs.get(s.args[0]), self.task.block_dim
@@ -329,7 +330,7 @@ class _Task:
         return {x.name for x in self.slots.values()}
 
     def slot(self, i: int) -> N.Buffer:
-        """The memory that is_uniform a value of each thread between phases."""
+        """The memory that keeps a value of each thread between phases."""
         if i not in self.slots:
             known = self.names.get(i) or str(getattr(self.defs.get(i), "name", ""))
             first = f"{N.buffer_name(known) or 'value'}.each"
@@ -338,8 +339,8 @@ class _Task:
         return self.slots[i]
 
     def with_spills(self, s: N.Stmt) -> N.Stmt | list[N.Stmt]:
-        """A loop over threads with stores of the values that other phases read. Without such values it runs only
-        over the threads that do something (`_narrowed`)."""
+        """A loop over threads with stores of the values that other phases read. If there are no such values, the loop
+        runs only over the threads that do something (`_narrowed`)."""
         defined, t = self.phases.get(s.id, (set(), 0)) if isinstance(s, N.For) else (set(), 0)
         stores = [
             N.Store(self.b.fresh(), self.slots[i].name, (self.block.id, t), i, span=s.span)
@@ -354,8 +355,8 @@ class _Task:
     # --- values -------------------------------------------------------------------------------------------------
 
     def costs(self) -> dict[int, int]:
-        """For each value the number of operations that compute it from what every phase has; more than `_MOST`
-        stands for a value that is spilled."""
+        """For each value, the number of operations that compute it from values that every phase has. A number above
+        `_MOST` means that the value is spilled."""
         found = dict.fromkeys((i for i in self.names if i not in self.uniform), _MOST + 1)
         for s in walk(self.task.body):
             if isinstance(s, N.Op):
@@ -410,7 +411,7 @@ class _Task:
         return b.op("add", b.cast(self.begins[axis], p.type), b.cast(place, p.type), name=p.name)
 
     def outside(self, i: int, at: N.Stmt, what: str) -> int:
-        """Emits the value outside of the loops over threads. Raises QuadrantsSyntaxError where threads differ in it."""
+        """Emits the value outside the loops over threads. Raises QuadrantsSyntaxError if it differs between threads."""
         b, s = self.b, self.defs.get(i)
         axes = [p.id for p in self.task.indices]
         if i in axes and i in self.uniform:
@@ -450,7 +451,7 @@ class _Task:
     # --- control ------------------------------------------------------------------------------------------------
 
     def control(self, s: N.Control, run: list[N.Stmt]) -> None:
-        """Emits a loop or an ``if`` around barriers, behind the phase of the statements ``run``."""
+        """Emits a loop or an ``if`` around barriers, after the phase with the statements ``run``."""
         b, known = self.b, self.uniform
         out = [p.id in known for p in s.results]  # which results stay outside of the loops over threads
 

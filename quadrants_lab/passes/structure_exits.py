@@ -16,10 +16,10 @@ Ids = tuple[int, ...]
 def structure_exits(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that no Break and no Continue is left.
 
-    The rest of a block behind an If with an exit moves into an If: into the arm that falls through where just one does,
-    else under a flag. A For with `continue` only stays a For. A For with `break` becomes a While that carries its index
-    and a live flag, and a While with `break` carries a live flag. After a break the condition of the While is evaluated
-    again only if that has no effect and is safe anywhere.
+    The statements after an If with an exit move into an If: if just one arm reaches them, into that arm, otherwise
+    under a flag. A For that has `continue` but no `break` stays a For. A For with `break` becomes a While that
+    carries its index and a live flag, and a While with `break` carries a live flag. After a break the condition of
+    the While is evaluated again only if that has no effect and is safe anywhere.
     """
     if not any(isinstance(s, N.Exit) for s in walk(kernel.body)):
         return kernel
@@ -32,9 +32,9 @@ def structure_exits(kernel: N.Kernel) -> N.Kernel:
 class _Exits:
     """How the terminators of a block become its one closing Yield, whose values have the dtypes ``types``.
 
-    ``fall(values)`` gives the values of that Yield for the block's own Yield; ``leave(values, live)`` gives them for an
-    exit with these values, where ``live`` is the id of a u1 that says whether the loop goes on. ``carried`` has the
-    dtypes that the loop carries; ``breaks`` says whether it has a `break`.
+    ``fall(values)`` returns the values of the closing Yield for the block's own Yield. ``leave(values, live)``
+    returns them for an exit with these values; ``live`` is the id of a u1 that says whether the loop goes on.
+    ``carried`` has the dtypes that the loop carries; ``breaks`` says whether the loop has a `break`.
     """
 
     types: Sequence[DType]
@@ -180,8 +180,8 @@ class _Structurer:
         b.yield_(*(r.id for r in results))
 
     def flagged(self, s: N.If, rest: Sequence[N.Stmt], out: _Exits) -> None:
-        """An If both arms of which may reach what follows: besides its results it yields whether an exit was taken, and
-        the values of that exit."""
+        """An If whose arms may both reach the statements after it. Besides its results it yields whether an exit was
+        taken, and the values of that exit."""
         b = self.b
         own = [r.type for r in s.results]
         extra: list[DType] = [u1, *([u1] if out.breaks else []), *out.carried]

@@ -1,9 +1,10 @@
 """Cheap tasks that suspect races: they miss none, but may suspect one where there is none.
 
 Every store of a watched task marks its element by one byte, and is counted. If several iterations stored to one
-element, there are fewer marked elements than there were stores. An iteration that reads, or stores where others
-add, looks whether its element has a mark. Marks of one byte stay in a processor's caches where marks that name
-iterations do not. Two iterations may leave a mark at the same time, because all marks of a task are the same.
+element, there are fewer marked elements than there were stores. An iteration that reads an element, or stores to an
+element to which others add, tests whether the element has a mark. Marks of one byte often fit into a processor's
+caches when marks that name iterations do not. Two iterations may leave a mark at the same time, because all marks of
+a task are the same.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,8 +25,8 @@ Slice = Callable[[Callable[[Place, "Watched"], None]], N.Offload]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An access, the kinds of marks that are a race if another iteration left them, and the accesses that leave
-    them."""
+    """An access, the kinds of marks that mean a race if another iteration left them, and the accesses that leave such
+    marks."""
 
     access: Access
     against: tuple[str, ...]
@@ -84,8 +85,8 @@ class Suspecting:
             self.b.atomic("add", self.counter, (), self.b.const(1, i32))
 
     def _look(self, s: Place, w: Watched) -> None:
-        """Counts meetings with the marks of other kinds. Two stores show in the number of marks, and of a store and an
-        atomic the store looks."""
+        """Counts accesses to elements that have marks of other kinds. Two stores to an element show in the number of
+        marks. Of a store and an atomic, the store tests for the mark."""
         for what in w.against:
             if what == CHANGED or (what == WRITTEN and isinstance(s, N.Load) and s.id not in self.covered):
                 self._add("add", self.marks(s.buffer, what), s.index)
@@ -118,8 +119,8 @@ class Suspecting:
         return emit_copy(self.b, task.bounds, {})
 
     def _is_dense(self) -> int | None:
-        """Emits whether the task has so many iterations that counting marked elements is cheap beside them. None where
-        there is nothing to count."""
+        """Emits whether the task has so many iterations that counting marked elements takes little time compared with
+        them. None if there is nothing to count."""
         b = self.b
         if not self.counted:
             return None
@@ -140,8 +141,8 @@ class Suspecting:
 
 def covered(body: N.Block, stores: set[int]) -> set[int]:
     """Ids of the loads that run only if the same iteration also makes one of the ``stores`` to the same element,
-    and of the stores that repeat an earlier one. An arm that only keeps an index in bounds does not count as a
-    condition: where it is not taken, the launch fails."""
+    and of the stores that repeat an earlier store. An If that only keeps an index in bounds does not count as a
+    condition: if its arm is not taken, the launch fails."""
     defs = {i: s for s in walk(body) for i, _ in s.defs()}
     inside = {s.cond for s in walk(body) if isinstance(s, N.Assert) and s.kind == "bounds"}
     loads: list[tuple[N.Load, tuple[int, ...]]] = []

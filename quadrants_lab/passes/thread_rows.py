@@ -1,5 +1,5 @@
 """`thread_rows`: a loop over threads t that computes ``t // 16`` and ``t % 16`` becomes a loop over rows of 16
-threads and one within a row, whose accesses are contiguous."""
+threads and a loop within the row, whose accesses are contiguous."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from quadrants_lab.ir.walk import rewrite, rewritten, substitute, types_of, walk
 
 
 def thread_rows(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no loop over threads divides their number by just one constant. For backends that run a
-    block in one thread."""
+    """Guarantees that no loop over threads divides the number of the thread by just one constant. It is for backends
+    that run a block in one thread."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:

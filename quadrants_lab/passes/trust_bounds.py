@@ -17,7 +17,7 @@ from quadrants_lab.passes.dce import dce
 
 def trust_bounds(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that there is no Assert of kind "bounds". Raises QuadrantsIndexError for an index that is out of
-    bounds in every launch: it follows from constants which value it has and that it is used."""
+    bounds in every launch: constants decide its value, and that the access runs."""
     suspects = _Suspects(kernel)
     if suspects.found:
         _Sure(suspects).look()
@@ -94,7 +94,7 @@ def _beside(lies: Range | None, extent: int) -> bool:
 
 
 class _Sure(Trial):
-    """Runs the ends of loops, and raises the error for the first suspect that fails."""
+    """Runs the first and the last iterations of loops, and raises the error for the first suspect that fails."""
 
     def __init__(self, suspects: _Suspects) -> None:
         super().__init__(suspects.kernel, suspects.found, suspects.kernel.body)
@@ -109,7 +109,7 @@ class _Sure(Trial):
                     self.run_task(s)
 
     def chosen(self, axes: Sequence[Sequence[int]]) -> Iterable[tuple[int, ...]]:
-        """Those near the corners first."""
+        """The iterations to try, those near the corners of the box first."""
         inwards = [[(min(n, len(axis) - 1 - n), i) for n, i in enumerate(axis)] for axis in axes]
         return [tuple(i for _, i in at) for at in sorted(product(*inwards), key=lambda at: sum(n for n, _ in at))]
 

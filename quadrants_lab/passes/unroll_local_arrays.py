@@ -1,9 +1,9 @@
 """Unrolls short loops that index local vectors and matrices.
 
-An element of a local vector at an index of the run time is a select for each element, and a gradient keeps all of them
-in each trip. Where the index is made of the indices of loops whose bounds are known, each trip has constants for them
-once it stands by itself: the selects are gone, and what was an array is values. So the copies are made by evaluating
-what constants decide, which is most of the code, instead of by copying it for `simplify`.
+If a local vector is indexed by a value of the run time, the access is one select for each element of the vector, and
+a gradient keeps all elements in each trip. If the index is made of the indices of loops with known bounds, unrolling
+these loops makes it a constant: the selects go, and the vector is a few values. Most of the unrolled code is decided
+by constants, so this pass evaluates such statements while it copies them, and does not leave them to `simplify`.
 """
 
 from dataclasses import replace
@@ -22,9 +22,9 @@ _LEAST = 2  # places with which an index is compared: a read of three elements c
 
 
 def unroll_local_arrays(kernel: N.Kernel) -> N.Kernel:
-    """Unrolls loops whose bounds are constants once the loops around them are unrolled, where selects by their index
-    are, where no more than `MOST_MADE` statements come of it, and where nothing draws random numbers. Every value is
-    computed by the same operations."""
+    """Unrolls a loop if its bounds are constants once the loops around it are unrolled, if its index decides selects,
+    if no more than `MOST_MADE` statements come of it, and if it draws no random numbers. Every value is computed by
+    the same operations."""
     wanted = _indexing(kernel.body)
     if not wanted:
         return kernel
@@ -72,13 +72,14 @@ def _indexing(body: N.Block) -> set[int]:
 
 
 class _NotUnrolled(Exception):
-    """More statements than `MOST_MADE` or `MOST_VISITED`, or a random draw: draws of one call site are told apart by
-    how many were before, so a gradient that drops one of several copies would give its number to the next."""
+    """There are more statements than `MOST_MADE` or `MOST_VISITED`, or a random draw. Draws of one call site are
+    numbered in order, so a gradient that drops one of several copies would give the number of that draw to the next
+    one."""
 
 
 class _Trips:
-    """Copies of the trips of a nest of loops. ``outside``: constants by id, of which those around the nest are used.
-    An old id has a constant in ``known``, or a new id in ``ids``, or is that of a value around the nest."""
+    """Copies of the trips of a nest of loops. ``outside`` has constants by id; only constants from around the nest are
+    used. An old id has a constant in ``known``, or a new id in ``ids``, or it belongs to a value around the nest."""
 
     def __init__(self, b: Builder, wanted: set[int], outside: dict[int, Any]) -> None:
         self.b = b

@@ -19,7 +19,7 @@ MOST_STATEMENTS = 400  # in all copies of the body together
 
 
 def unroll_whiles(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no `while` is left which, by constants alone, ends after at most 16 short trips."""
+    """Guarantees that there is no `while` that, decided by constants, ends after at most 16 short trips."""
     whole = (s for s in walk(kernel.body) if isinstance(s, N.Const) and not s.type.is_float)
     consts = {s.id: s.type.numpy(s.value) for s in whole}
     b, ends = Builder(kernel.next_id, types_of(kernel.body)), dict[int, int]()

@@ -8,9 +8,9 @@ from quadrants_lab.ir.walk import walk
 
 
 def drop_unused_gradients(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that there is no gradient or dual buffer that neither a statement nor a gradient of it touches,
-    so that a launch need not provide it. The memory that blocks share in a gradient stays, because the kernels
-    that run before a gradient take it from there."""
+    """Guarantees that every gradient or dual buffer is used by a statement, or has a gradient that a statement uses,
+    so that a launch provides no others. The memory that blocks share in a gradient stays, because the kernels that
+    run before the gradient get it from there."""
     used = touched(kernel.body) | {s.buffer for s in walk(kernel.body) if isinstance(s, N.ShapeOf)}
     used |= {name for name, b in kernel.buffers.items() if b.grad in used}
     if kernel.mode in ("reverse", "count"):

@@ -5,11 +5,12 @@ wrote it by a plain store, and that changed it by an atomic. A mark holds, from 
 which differs for each task of each launch, so that old marks do not count; the iteration; whether several
 iterations were here; and for a store a hash of the value, since two stores of one value do not race.
 
-Where indices and conditions do not depend on what the task itself writes, its stores only leave marks, and a
-second task repeats the iterations and checks: an iteration that stored finds its own mark unless another one
-stored, too, and one that read finds none, or its own alone if it also stored. With ``suspect`` both are separate
-tasks behind those of `suspect_races`, with iterations only where these suspect a race. Otherwise each access
-exchanges marks and checks at once. In each case the order of iterations does not decide whether a race is found.
+If indices and conditions do not depend on what the task itself writes, stores only leave marks, and a second task
+repeats the iterations and checks. An iteration that stored must find its own mark, or another one stored, too. An
+iteration that read must find no mark, or only its own if it also stored. With ``suspect`` both tasks stand after the
+tasks of `suspect_races`, and have iterations only if these suspect a race. If indices or conditions do depend on what
+the task writes, each access exchanges marks and checks at once. In each case the order of iterations does not decide
+whether a race is found.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,8 +73,8 @@ def _kind(a: Access) -> str:
 
 
 def _placed(task: N.Offload) -> list[tuple[N.Param, int, int]]:
-    """Each index of the task with its lowest bit in a mark and its number of bits: as many as it needs if its
-    bounds are constants, else a share of the remaining ones."""
+    """Each index of the task, with its lowest bit in a mark and its number of bits. An index with constant bounds
+    gets as many bits as it needs, and the others share the remaining bits."""
     consts = {s.id: s.value for s in task.bounds if isinstance(s, N.Const)}
     ends, k = [(consts.get(b, -1), consts.get(e, -1)) for _, b, e in task.box()], len(task.indices)
     needed = [max(e - 1, 1).bit_length() if b >= 0 <= e else 0 for b, e in ends]
@@ -115,7 +116,7 @@ class _Watcher:
         return [self._with_mark(number, task, lambda: self._added(task.body, self._check_at_once))]
 
     def _in_turn(self, number: int, task: N.Offload, found: list[Watched], looking: N.Offload) -> list[N.Stmt]:
-        """The task that marks and the one that checks, behind those that suspect."""
+        """The task that marks and the task that checks, after the tasks that suspect races."""
         b = self.b
         marking = self._with_mark(number, task, lambda: self._sliced(task.body, self._leave_mark))
         if not self.suspect or not self._is_repeatable(task, marking):
@@ -135,7 +136,7 @@ class _Watcher:
         return self.b.op("add", self.b.load(self.epoch, ()), self.b.const(number + 1, i64))
 
     def _with_mark(self, number: int, task: N.Offload, body: Callable[[], N.Block]) -> N.Offload:
-        """The task with another body, behind statements that compute the iteration's mark."""
+        """The task with another body, before which statements compute the iteration's mark."""
         b = self.b
         b.span = task.span
         with b.block() as top:
@@ -146,7 +147,7 @@ class _Watcher:
         return replace(task, id=b.fresh(), body=(*top, *body()))
 
     def _is_repeatable(self, task: N.Offload, again: N.Offload) -> bool:
-        """Whether the task ``again``, behind ``task``, goes to the same elements: it reads nothing that ``task``
+        """Whether the task ``again``, after ``task``, accesses the same elements: it reads nothing that ``task``
         writes."""
         written = touched(task.body, N.Write)
         kernel = dce(replace(self.kernel, buffers=self.buffers, body=(again,), next_id=self.b.next_id))
@@ -252,7 +253,7 @@ class _Watcher:
         return self._differs(mark, 1 << _ITERATION_AT, 1 << _EPOCH_AT)
 
     def _is_several(self, mark: int) -> int:
-        """Emits whether this iteration left the mark, where another one had been."""
+        """Emits whether this iteration left the mark after another iteration had left one."""
         return self._differs(mark, _SEVERAL, 2 * _SEVERAL)
 
     def _differs(self, mark: int, least: int, end: int) -> int:
@@ -262,7 +263,7 @@ class _Watcher:
         return b.op("lt", above, b.const(end - least, u64))
 
     def _fail_beside(self, s: Place, w: Watched, what: str, mark: int) -> None:
-        """Fails where the mark is of this iteration and tells that another one was here, which it does not name."""
+        """Fails if the mark is this iteration's own and says that another iteration was here, without its name."""
         self._fail(s, w, what, mark, self._is_several(mark), named=False)
 
     def _fail(self, s: Place, w: Watched, what: str, mark: int, race: int, named: bool = True) -> None:

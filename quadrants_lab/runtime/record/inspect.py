@@ -48,8 +48,7 @@ class Sizes(tuple["StackRow", ...]):
             names = ", ".join(f"{row.name} (line {row.line})" for row in self if row.cure == text)
             lines.append(f"to avoid the stack of {names}: {text}")
         if self.bytes_before:
-            before = f"{self.bytes_before} if everything that the reverse needs were kept as it is"
-            lines.append(f"bytes an iteration in flight: {self.bytes}; {before}")
+            lines.append(f"bytes for one iteration: {self.bytes}; without recomputation: {self.bytes_before}")
         for k in self.kept:
             lines.append(f"kept of {k.name}: {k.elements} values, {k.bytes} bytes a launch ({k.size}), {k.reason}")
         lines += [f"no stack for '{n.name}' (line {n.line}): {n.why}" for n in self.notes]
