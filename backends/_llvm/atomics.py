@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._llvm import memory
@@ -89,20 +90,12 @@ def modify_unless_alone(b: Body, op: str, t: DType, ptr: str, value: str, tag: s
         memory.write(b, t, ptr, combine(b, op, t, old, value), tag)
         return old
 
+    def atomically() -> str:
+        return modify(b, op, t, ptr, value, tag)
+
     if alone in ("", "true"):
-        return plainly() if alone else modify(b, op, t, ptr, value, tag)
-    fn = b.fn
-    plain, atomically, done = fn.label("plain"), fn.label("atomic"), fn.label("done")
-    fn.branch(alone, plain, atomically)
-    fn.start(plain)
-    here = plainly()
-    fn.jump(done)
-    fn.start(atomically)
-    old = modify(b, op, t, ptr, value, tag)
-    last = fn.block
-    fn.jump(done)
-    fn.start(done)
-    return fn.phi(ty(t).text, (here, plain), (old, last))
+        return plainly() if alone else atomically()
+    return _either(b, alone, ("plain", plainly), ("atomic", atomically), ty(t).text)
 
 
 def modify(b: Body, op: str, t: DType, ptr: str, value: str, tag: str = "") -> str:
@@ -166,14 +159,15 @@ def _at_each(b: Body, s: N.Atomic, buffer: N.Buffer, value: str, alone: str, bas
             memory.prefetch(b, buffer, at, written=True)
         together()
     elif row and alone:  # the elements of a row differ
-        _either(b, alone, together, lambda: each(""))
+        _either(b, alone, ("together", together), ("each", partial(each, "")))
     elif row:
         each(alone)
     else:
         t_place, where = memory.places(b, buffer, s.index)
         first = _first_place(b, t_place, where)
         if b.apart is None:
-            _either(b, _same_place(b, t_place, where, first), lambda: one_place(first), lambda: each(alone))
+            one, same = partial(one_place, first), _same_place(b, t_place, where, first)
+            _either(b, same, ("together", one), ("each", partial(each, alone)))
             return
         if b.apart:
             on = b.fn.label("together")
@@ -194,18 +188,23 @@ def _same_place(b: Body, t: DType, places: str, first: str) -> str:
     return b.fn.let(f"xor i1 {b.any(b.masked(b.mask, differs))}, true")
 
 
-def _either(b: Body, condition: str, together: Callable[[], None], each: Callable[[], None]) -> None:
-    """Makes the change of all lanes ``together`` where the i1 holds, else for ``each``."""
-    fn, outer = b.fn, b.offsets
-    at_once, apart, done = fn.label("together"), fn.label("each"), fn.label("done")
-    fn.branch(condition, at_once, apart)
-    for label, change in ((at_once, together), (apart, each)):
+_Change = tuple[str, Callable[[], str | None]]  # a hint for a label; what emits the change and returns its value
+
+
+def _either(b: Body, condition: str, then: _Change, orelse: _Change, type: str = "") -> str:
+    """Makes the first change where the i1 holds, else the second; returns their value, of that LLVM type."""
+    fn, outer, arms = b.fn, b.offsets, (then, orelse)
+    labels, done = [fn.label(name) for name, _ in arms], fn.label("done")
+    fn.branch(condition, *labels)
+    values = []
+    for label, (_, change) in zip(labels, arms, strict=True):
         fn.start(label)
         b.offsets = dict(outer)
-        change()
+        values.append((change() or "", fn.block))
         fn.jump(done)
     b.offsets = outer
     fn.start(done)
+    return fn.phi(type, *values) if type else ""
 
 
 def _one_by_one(b: Body, t: DType, at: str, value: str, change: Callable[[str, str], str]) -> None:

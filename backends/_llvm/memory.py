@@ -37,8 +37,13 @@ def addresses(b: Body, buffer: N.Buffer, index: tuple[int, ...], base: str = "")
     """Where the lanes' elements are: (the address of the first, True) if they lie in a row, else (a vector of
     addresses, False). They are valid in the lanes that take part. ``base``: see `address`."""
     base = base or b.pointer(buffer.name)
+    if buffer.kind == "heap" and b.uniform(index[0]):
+        return address(b, buffer, index, base), True
     if buffer.kind == "heap":
-        return _slots(b, buffer, base, index[0])
+        v = ty(i64, b.width).text
+        at = b.fn.let(f"mul {v} {b.vector(index[0])}, {b.splat(b.stride, i64)}")
+        at = b.fn.let(f"add {v} {at}, {b.numbers(i64)}")
+        return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
     if index and index[-1] in b.linear and b.uniform(*index[:-1]):  # neighbouring elements
         at = b.once(("row", buffer.shape or buffer.name, index), lambda: _row(b, buffer, index))
         return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
@@ -70,17 +75,6 @@ def _slot(b: Body, buffer: N.Buffer, base: str, index: tuple[int, ...]) -> str:
     if t.bits < 64:
         place = b.fn.let(f"zext nneg {ty(t).text} {place} to i64")
     return b.fn.let(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {base}, i64 {place}")
-
-
-def _slots(b: Body, buffer: N.Buffer, base: str, slot: int) -> tuple[str, bool]:
-    """As `addresses`, for adstacks: all lanes are at one slot, or each is at its own."""
-    if b.uniform(slot):
-        at = b.fn.let(f"mul i64 {b.values[slot]}, {b.stride}")
-        return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, i64 {at}"), True
-    v = ty(i64, b.width).text
-    at = b.fn.let(f"mul {v} {b.vector(slot)}, {b.splat(b.stride, i64)}")
-    at = b.fn.let(f"add {v} {at}, {b.numbers(i64)}")
-    return b.fn.let(f"getelementptr {memory_type(buffer.dtype)}, ptr {base}, {v} {at}"), False
 
 
 def _offset(b: Body, buffer: N.Buffer, index: tuple[int, ...], t: DType, lanes: int) -> str:

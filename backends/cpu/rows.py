@@ -19,8 +19,13 @@ def saturated_product(fn: Function, a: str, b: str) -> str:
 
 
 def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, done: str) -> None:
-    """The innermost parallel loop, over a range of i64 that is never empty."""
+    """The innermost parallel loop, over a range of i64 that is never empty. With lanes a trip is a group of iterations
+    that run side by side; in the last one only as many lanes take part as there are iterations left."""
     fn, t, signed = body.fn, ty(p.type).text, p.type.kind == "i"
+    if body.width > 1:
+        with fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(block)) as at:
+            group(body, p, block, at, end)
+        return
     if p.type.bits < 64:
         begin, end = fn.let(f"trunc i64 {begin} to {t}"), fn.let(f"trunc i64 {end} to {t}")
     add, less = ("add nsw", "slt") if signed else ("add nuw", "ult")
@@ -29,24 +34,17 @@ def iterations(body: CpuBody, p: N.Param, block: N.Block, begin: str, end: str, 
         body.block(block)
 
 
-def groups(body: CpuBody, task: N.Offload, begin: str, end: str, done: str) -> None:
-    """As `iterations`, in groups that run side by side; in the last one only as many lanes take part as there are
-    iterations left."""
-    with body.fn.loop("group", "i64", begin, end, done, body.stride, hoisting=not large(task.body)) as at:
-        group(body, task, at, end)
-
-
-def group(body: CpuBody, task: N.Offload, at: str, end: str) -> None:
+def group(body: CpuBody, p: N.Param, block: N.Block, at: str, end: str) -> None:
     """The iterations of a group, from the one with the last index ``at`` on, and before ``end``."""
-    fn, p = body.fn, task.indices[-1]
-    outer, body.offsets = body.offsets, dict(body.offsets)
+    fn, outer = body.fn, body.offsets
+    body.offsets = dict(outer)
     left = fn.let(f"sub i64 {end}, {at}")
     lanes = fn.call("i64", "llvm.umin.i64", ("i64", left), ("i64", body.stride))
     few = body.splat(fn.let(f"trunc i64 {lanes} to i32"), i32)
     body.mask = fn.let(f"icmp ult {ty(i32, body.width).text} {body.numbers(i32)}, {few}")
     body.define(p.id, p.type, at if p.type.bits == 64 else fn.let(f"trunc i64 {at} to {ty(p.type).text}"))
     body.linear.add(p.id)
-    body.block(task.body, ())
+    body.block(block)
     body.offsets = outer
 
 
@@ -66,7 +64,7 @@ def one_place(
     fn.jump(head)
     fn.start(head)
     at, line = fn.hole()
-    group(wide, task, at, end)
+    group(wide, task.indices[-1], task.body, at, end)
     behind, together = fn.let(f"add i64 {at}, {wide.stride}"), fn.block
     fn.jump(after)
     fn.start(apart)

@@ -10,7 +10,7 @@ from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
-from quadrants_lab.backends.cpu.rows import Row, groups, iterations, one_place, rows, saturated_product
+from quadrants_lab.backends.cpu.rows import Row, iterations, one_place, rows, saturated_product
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
@@ -142,7 +142,7 @@ class _Maker:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
             begin, end = self._open(body, task, number, way)
             shares.open(body, task)
-            row: Row = groups if task.lanes else partial(_row, steps)
+            row: Row = partial(_row, steps)
             if task.one_place:
                 wide = self._body(fn, task, task.one_place)
                 self._open(wide, task, number, way)
