@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial, wraps
 from types import TracebackType
@@ -101,7 +101,7 @@ class Tape:
                 f"memory must be a number of bytes, not {memory!r}", code="QL2091", help="for instance memory=2**28"
             )
         self.memory = memory
-        self._launches = self._new()
+        self._recorder: Launches | None = None  # made when it is needed
         self._open: ExitStack | None = None
         self._caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
         self.kept: list[Kept] = []
@@ -119,17 +119,23 @@ class Tape:
                 code="QL2092",
                 help="end its with first: it would run the gradients of this one's launches once more",
             )
-        now = self.loss._memory.session
+        memory = self.loss._live()
+        now = memory.session
         if self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = False
-        self.loss.fill(0)
-        self._launches = self._recordings.pop(self._key, self._launches)
-        self._launches.began, self._launches.clears = next(TIMES), self.clear_gradients
+        memory.write(..., 0)
+        self._key = memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
+        lent = None if self.loss.recordings is None else self.loss.recordings.lend(self._key)
+        if lent is not None:
+            self._recorder = lent[0]
+        self._proof = None if lent is None else lent[1]
+        launches = self._launches
+        launches.began, launches.clears = next(TIMES), self.clear_gradients
         self._open = ExitStack()
-        now.taping.append(self._launches)
+        now.taping.append(launches)
         tape_numbers.begin("Tape", "grad", now, self._open)
-        self._open.enter_context(watch(self._launches))
+        self._open.enter_context(watch(launches))
         if self.validation:
             self._open.enter_context(session.checking("check_races"))
         return self
@@ -140,39 +146,44 @@ class Tape:
         assert self._open is not None
         self._open.close()
         self._open = None
-        launches, needs = self._launches, None
+        launches, rested = self._launches, False
         try:
             if kind is None:
-                self._finish()
-                needs = None if self.validation else launches.rest()
+                reaches = self._finish()
+                rested = not self.validation and self._rest(launches, reaches)
         finally:
             self.loss._memory.session.taping.remove(launches)
-            if needs is not None:
-                self._recordings.put(self._key, launches, needs)
-                self._launches = self._new()
+            if rested:
+                self._recorder = None
             else:
                 listed = self.report
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
+
+    def _rest(self, launches: Launches, reaches: bool) -> bool:
+        """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
+        derivatives to something."""
+        if self.loss.recordings is None:
+            self.loss.recordings = Table(Launches.clear)
+        needs = launches.rest()
+        if needs is None:
+            return False
+        if launches.rerun is not None and reaches:
+            launches.rerun.report = self._report
+        if not self.loss.recordings.give_back(self._key, launches, self._proof):
+            self.loss.recordings.put(self._key, launches, needs)
+        return True
 
     @property
     def report(self) -> Report:
         """What was saved and run again for the last gradient, and why, with a row for each launch."""
         return self._report()
 
-    def _new(self) -> Launches:
-        return Launches(repeatable=bool(self.grad_check), memory=self.memory)
-
     @property
-    def _recordings(self) -> Table[Hashable, Launches]:
-        """The last recordings of tapes with the same loss, by their options; a repeated program reuses one."""
-        if self.loss.recordings is None:
-            self.loss.recordings = Table(Launches.clear)
-        return self.loss.recordings
-
-    @property
-    def _key(self) -> Hashable:
-        return self.loss._memory.serial, MODE.get(), self.memory, self.validation, bool(self.grad_check)
+    def _launches(self) -> Launches:
+        if self._recorder is None:
+            self._recorder = Launches(repeatable=bool(self.grad_check), memory=self.memory)
+        return self._recorder
 
     def grad(self) -> None:
         """Runs the gradients of the launches so far, inside of the with; its end runs those of all launches. With
@@ -183,8 +194,7 @@ class Tape:
         if self._differentiated and self.clear_gradients:
             clear_all("grad", THREAD.number)
         self._differentiated = True
-        settle_argument(self.loss)
-        self.loss.grad.fill(1)
+        self._seed()
         with unwatched(self._launches):
             self._launches.differentiate(forget)
         self._launches.dead_paths.differentiated()
@@ -201,19 +211,31 @@ class Tape:
             raise QuadrantsRuntimeTypeError(what, code="QL2097")
         self._launches.insert(func, tuple(args), {}, primals(args))
 
-    def _finish(self) -> None:
+    def _seed(self) -> None:
+        settle_argument(self.loss)
+        self.loss.grad._live().write(..., 1)
+
+    def _finish(self) -> bool:
+        """Runs the gradients at the end; returns whether the launches give derivatives to something."""
         launches, loss = self._launches, self.loss._memory
-        if not launches.writes.wrote(loss) or launches.uses_only(loss):
+        rerun = None if self._differentiated else launches.finish_rerun(self._seed)
+        if rerun is not None and rerun.report is not None:
+            self.kept, self.kept_bytes, self.made_again = launches.report(), launches.account.most, 0
+            self._report = rerun.report
+            return True
+        reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
+        if not reaches:
             caller, levels = self._caller
             warn_unreached(caller, self.loss, launches.writes, levels, launches.read_without_gradient())
-        warn([gradient_warning(plan, "grad") for plan in self._launches.by_hand.values()])
+        warn([gradient_warning(plan, "grad") for plan in launches.by_hand.values()])
         self._differentiate(forget=self.memory is not None and not self.grad_check)
-        self.kept = self._launches.report()
+        self.kept = launches.report()
         if self.validation:
             for kept in self.kept:
                 warnings.warn(str(kept), QuadrantsWarning, stacklevel=3)
         if self.grad_check:
             self._check_gradients()
+        return reaches
 
     def _check_gradients(self) -> None:
         """Raises QL2099 for the first field whose gradient differs from finite differences; KeyboardInterrupt if the

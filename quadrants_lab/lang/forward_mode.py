@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
+from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from quadrants_lab.runtime import session
 from quadrants_lab.runtime.compile.compiled import REVERSE
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import MODE, launching, watch
-from quadrants_lab.runtime.memory.memory import THREAD
+from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.tape.dead_paths import DeadPaths
 from quadrants_lab.runtime.tape.tracked import Tracked, follow
 from quadrants_lab.runtime.tape.written import Overwritten, Writes, gradient_warning
@@ -142,13 +143,36 @@ class FwdMode:
         self._writes.clear()
 
 
+_version = attrgetter("version")
+
+
 def clear_all(which: str, thread: int | None = None) -> None:
     """Sets the gradients ("grad") or duals ("dual") of all fields and ndarrays of the session
-    to 0. ``thread``: only those whose owner has this number."""
-    for owner in session.current().differentiable:
-        derivative = getattr(owner, which)
-        if derivative and derivative.placed and thread in (None, derivative._memory.owner):
-            derivative.fill(0)
+    to 0. ``thread``: only those whose owner has this number.
+
+    Those that nobody has written since they were last set to 0 are left alone. Their versions say so, unless other
+    libraries have memory of fields, or somebody wants to know which fields Python writes."""
+    now = session.current()
+    members, key = now.differentiable, (which, now.placements)
+    watched = now.exported or now.field_observers
+    known: tuple[list[Memory], list[int]] | None = None if watched else members.known.get(key)
+    if known is None:
+        found = members.known
+        derivatives = [x for x in (getattr(owner, which) for owner in members) if x]
+        for x in derivatives:
+            if x.placed and thread in (None, x._memory.owner):
+                x.fill(0)
+        if not watched and all(x.placed and not x._memory.foreign and x._active_mask() is None for x in derivatives):
+            found[key] = [x._memory for x in derivatives], [-1] * len(derivatives)
+        return
+    memories, cleared = known
+    versions = list(map(_version, memories))
+    if versions == cleared:
+        return
+    for n, memory in enumerate(memories):
+        if versions[n] != cleared[n] and thread in (None, memory.owner):
+            memory.write(..., 0)
+            cleared[n] = memory.python_filled  # another thread may have written it since
 
 
 # where a loss was written, what no kernel did with it, and what to do

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from quadrants_lab.backends import DEFAULT, forks
 from quadrants_lab.backends.disk_cache import MOST_BYTES, DiskCache
@@ -51,11 +51,26 @@ _exchanging, _opening, _adding = forks.lock(), forks.lock(), forks.lock()
 
 
 class Members(WeakSet[Any]):
-    """A weak set that one thread may walk through while another adds to it."""
+    """A weak set that one thread may walk through while another adds to it. ``known``: what somebody has found out
+    about its members; it is forgotten when one comes or goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[Any, Any] = {}
+        mine, remove = ref(self), self._remove  # type: ignore[has-type]  # which a weak set sets
+
+        def removed(item: Any) -> None:
+            members = mine()
+            if members is not None:
+                members.known = {}
+            remove(item)
+
+        self._remove = removed
 
     def add(self, item: Any) -> None:
         with _adding:
             super().add(item)
+            self.known = {}
 
     def __iter__(self) -> Iterator[Any]:
         with _adding:

@@ -240,8 +240,8 @@ class Launches(Keeper):
     def rest(self) -> list[Any] | None:
         """Ends one use of a recording. Returns what the next use needs to compare its launches with it (`rerun`), to
         which it has only weak references; None if the recording cannot be used again."""
-        rerun = self.finished_rerun
-        if rerun is None or len(rerun.steps) != len(self.steps):
+        rerun = self.finished_rerun or self.rerun
+        if rerun is None or len(rerun.steps) != len(self.steps) or rerun.at < len(rerun.steps):
             steps = steps_to_run_again(self) if self.rerun is None else None
             if steps is None:
                 self.clear()
@@ -252,6 +252,14 @@ class Launches(Keeper):
         return rerun.let_go()
 
     # --- what is done with it ------------------------------------------------------------------------------------
+
+    def finish_rerun(self, seed: Callable[[], None]) -> Rerun | None:
+        """The rerun whose gradients this has run after ``seed()``, where no more than that is to be done (see
+        `Rerun.finish`)."""
+        rerun = self.rerun
+        if rerun is None or rerun.report is None or self.paused or self.open or self.dead_paths.lost:
+            return None
+        return rerun if rerun.finish(seed) else None
 
     def differentiate(self, forget: bool = False, after: Callable[[Step], None] | None = None) -> None:
         """Runs the gradients, the last step's first, and leaves memory as it was. ``forget``: drop each step after its

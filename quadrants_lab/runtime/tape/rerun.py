@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
+from quadrants_lab.runtime.launch.observe import OBSERVERS, PUT_BACK, open_recording
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary
 from quadrants_lab.runtime.tape.graph_capture import GraphCapture
@@ -22,6 +23,7 @@ from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.tape.recorder import Launches
+    from quadrants_lab.runtime.tape.report import Report
 
 MOST_BYTES = 1 << 28  # that a recording may keep for the next run
 Then = tuple[Callable[[], AccessSummary | None], list[tuple[int, Any]], list[tuple[int, Any]]]
@@ -69,6 +71,23 @@ def _same(then: Then, summary: AccessSummary, args: Sequence[Any]) -> bool:
     return True
 
 
+def _differentiate(step: Step) -> None:
+    """As `launch_gradient`, where the session's lock is held and no observer or memory of others is to be minded."""
+    assert step.summary is not None
+    assert step.launch is not None
+    reverse = step.summary.reverse
+    if reverse is None:
+        return
+    gradient, (_, args, number) = reverse.owner, step.launch
+    gradient.replays, gradient.kept = number, step.kept
+    gradient.last_plan, reverse.noted.plan = reverse.weak, reverse
+    try:
+        if reverse.call(*args) is NotImplemented:
+            gradient.launch(reverse, args)
+    finally:
+        gradient.replays, gradient.kept = 0, None
+
+
 class Rerun:
     """Compares the launches of a run with the recorded ``steps``. ``at``: how many were the same so far. ``then``: of
     each step its summary, its arrays, and the numbers that its indices depend on. ``needs``: weak references to the
@@ -86,6 +105,8 @@ class Rerun:
             writes.update(id(memory_at(place, step.args)) for _, place, _, _ in step.summary.writes)
         self.writes = writes  # id of a memory -> number of launches that write it
         self.versions: dict[int, int] = {}  # id of a memory -> its version before the run
+        self.puts_back = any(step.changes for step in steps)
+        self.report: Callable[[], Report] | None = None  # of the last gradients
         self.final: list[Part] = []
         summaries = [step.summary for step in steps if step.summary is not None]
         repeatable = all(r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) for r in summaries)
@@ -154,6 +175,28 @@ class Rerun:
         for tracked in self.launches.tracked.values():
             tracked.memory.version += 1
             tracked.version = tracked.memory.version
+        return True
+
+    def finish(self, seed: Callable[[], None]) -> bool:
+        """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False, with nothing
+        done, where more is to be done than one gradient after the other: memory is to be put back, something else has
+        written it, the gradients are watched, or a device can start them as one graph."""
+        session, tracked = self.graph_capture.session, self.launches.tracked.values()
+        alone = not (self.puts_back or session.exported or OBSERVERS.get() or open_recording() is not None)
+        if self.at < len(self.steps) or not alone or self.graph_capture.capture is not None:
+            return False
+        for one in tracked:
+            memory = one.memory
+            if memory.version != self.versions[id(memory)] + self.writes[id(memory)]:
+                return False
+        with session.lock:
+            token = PUT_BACK.set(True)
+            try:
+                seed()
+                for step in reversed(self.steps):
+                    _differentiate(step)
+            finally:
+                PUT_BACK.reset(token)
         return True
 
     def _ready(self) -> Callable[[], None]:

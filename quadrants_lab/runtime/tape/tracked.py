@@ -72,7 +72,8 @@ class Tracked:
             self.shadow = memory.copy()
 
     def unfollow(self) -> None:
-        """Ends what `follow` began."""
+        """Ends what `follow` began, and the work of ``interrupt``."""
+        self.interrupt = None
         self.memory.watchers = tuple(w for w in self.memory.watchers if w != self.watch)
 
     def unseen(self) -> QuadrantsRuntimeError:
