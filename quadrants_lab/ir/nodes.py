@@ -358,7 +358,8 @@ class Offload(Scheduled):
     buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
 
     `LowerTasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
-    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis.
+    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis. Bounds that read memory yield
+    nothing: one thread runs them, and they leave these values in words of the launch frame.
     """
 
     form = "offload {kind}{block_dim?}" + SCHEDULE + " bounds {bounds} do ({indices}) {body}"
