@@ -7,6 +7,7 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 
+GROUP = 64  # threads of a GPU that access neighbouring elements; the number of threads is a multiple of it
 MOST = (1 << 63) - 1  # iterations of a task: their number and its multiples by short strides fit in 64 bits
 _INLINE = (N.Const, N.Op, N.Call, N.ArgLoad, N.ShapeOf, N.Yield)
 

@@ -4,6 +4,7 @@ A frame begins with a head that differs between devices. The part behind it depe
 """
 
 from dataclasses import field
+from math import prod
 from typing import Any
 
 from quadrants_lab.ir import nodes as N
@@ -41,9 +42,10 @@ class FrameLayout:
     size: int = 0
 
 
-def box_words(task: N.Offload) -> int:
+def box_words(kernel: N.Kernel, number: int) -> int:
     """How many words the box of a task takes: begin and extent of each axis."""
-    return len(task.indices) * (1 if task.kind == "threads" else 2)
+    task, kept = kernel.tasks[number], kernel.buffers.get(f"$begins{number}")  # of `lower.tasks`
+    return len(task.indices) * (1 if task.kind == "threads" else 2) if kept is None else 2 * prod(kept.shape or ())
 
 
 def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
@@ -69,7 +71,7 @@ def frame_layout(kernel: N.Kernel, head: int) -> FrameLayout:
     for number, task in enumerate(kernel.body):
         if not isinstance(task, N.Offload):
             raise TypeError(f"kernel {kernel.name} is not offloaded: {type(task).__name__} at top level")
-        out.bounds.append(take(box_words(task)))
+        out.bounds.append(take(box_words(kernel, number)))
         for s in walk((task,)):
             if isinstance(s, N.AdStackAlloca):
                 out.stacks.append(s)

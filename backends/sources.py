@@ -19,10 +19,10 @@ _OF_IR = (
 
 
 def digest(*folders: str, also: bytes = b"") -> str:
-    """A hash of the source text of this folder, of the ``folders`` within it, of lowerings and of the analyses that
-    they use, and of ``also``."""
+    """A hash of the source text of this folder, of the ``folders`` within it, of lowerings, of the analyses and the
+    tables of the IR that they use, and of ``also``."""
     made = hashlib.sha256(also)
-    for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", *(_HERE / name for name in folders)):
+    for folder in (_HERE, *_LOWER, _PACKAGE / "analysis", _PACKAGE / "ir", *(_HERE / name for name in folders)):
         for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
             with open(folder / name, "rb", buffering=0) as file:
                 made.update(file.read())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.programs import GROUP
+from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.backends.launch import Device, Memory
 
 PRINT_WORDS = 1 << 17

@@ -16,10 +16,10 @@ import numpy as np
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.entry import LongAxis, make_entry
 from quadrants_lab.backends._gpu.flight import Cost
-from quadrants_lab.backends._gpu.programs import GROUP, Program
+from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan, heap_plan
-from quadrants_lab.backends.boxes import inline_total
+from quadrants_lab.backends.boxes import GROUP, inline_total
 from quadrants_lab.backends.launch import Frame, Memory, Param
 from quadrants_lab.backends.layout import WORD
 

@@ -6,7 +6,7 @@ in the low bytes of its word; a u1 takes 32 bits.
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, frame_layout
+from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, box_words, frame_layout
 from quadrants_lab.ir import nodes as N
 
 CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop too early
@@ -47,5 +47,9 @@ def gpu_layout(kernel: N.Kernel) -> GpuLayout:
     """The layout, which depends on the kernel alone."""
     frame = frame_layout(kernel, HEAD_BYTES)
     frame.buffers |= {"$status": STATUS, "$failed": FAILED, "$failure": FAIL_WHAT, "$prints": PRINTS}
+    frame.buffers |= {"$threads": THREADS, "$lanes": LANES}
     grid = tuple(frame.size + n * GRID_WORDS * WORD for n in range(len(kernel.body)))
+    for number, (at, groups) in enumerate(zip(frame.bounds, grid, strict=True)):
+        extents = at + box_words(kernel, number) // 2 * WORD
+        frame.buffers |= {f"$begins{number}": at, f"$extents{number}": extents, f"$groups{number}": groups}
     return GpuLayout(frame, grid, frame.size + len(kernel.body) * GRID_WORDS * WORD)

@@ -9,11 +9,9 @@ of groups to the frame.
 
 from dataclasses import dataclass
 
-from quadrants_lab.backends.boxes import inline
+from quadrants_lab.backends.boxes import GROUP, inline
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
-
-GROUP = 64  # the threads of a group of a parallel task
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,11 @@ class Program:
     group: int
     inline: bool
     checked: bool
+
+    @property
+    def block(self) -> N.Block:
+        """What the program runs."""
+        return self.task.bounds if self.kind == "bounds" else self.task.body
 
 
 def programs(kernel: N.Kernel) -> tuple[Program, ...]:

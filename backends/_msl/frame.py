@@ -61,6 +61,8 @@ class FrameStruct:
     def buffer(self, b: N.Buffer) -> str:
         """The member with the address of a field or ndarray, or with the elements of a buffer in the frame."""
         at, t = self.layout.frame.buffers[b.name], stored(b)
+        if at in _HEAD:
+            return self.head(at)
         if b.in_frame:
             count = b.shape[0] if b.shape else 0
             return self._member(at, t, b.name, count, (4 if b.dtype is u1 else b.dtype.nbytes) * max(count, 1))
@@ -73,15 +75,6 @@ class FrameStruct:
     def arg(self, arg: str, t: DType) -> str:
         kept = "uint" if t is u1 else name(t)
         return self._member(self.layout.frame.args[arg], kept, arg, 0, 4 if t is u1 else t.nbytes)
-
-    def bounds(self, number: int) -> str:
-        """The member with the begin and extent of each axis of a task."""
-        k = self.layout.frame.bounds[number]
-        words = len(self.kernel.tasks[number].indices)
-        return self._member(k, "ulong", f"task {number} box", words, words * WORD)
-
-    def grid(self, number: int) -> str:
-        return self._member(self.layout.grid[number], "uint", f"task {number} groups", 3, 12)
 
     def stack_place(self, at: int) -> int:
         """The index in the array ``stacks`` of the adstack whose words include the offset; -1 where none does."""

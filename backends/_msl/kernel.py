@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
-from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
+from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._msl import expr as X
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.frame import FrameStruct
 from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.backends.lower import devices, lower
-from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -56,7 +55,7 @@ def module(kernel: N.Kernel, options: CompileOptions, directives: bool = False) 
         out.stmt, out.span = program.task.id, program.task.span
         body = Body((program.task,), frame, library, out)
         with out.separate() as inside, body.braces():
-            _PROGRAMS[program.kind](body, program)
+            _program(body, program)
         out.put(f"kernel void {program.name}({_MANY if program.kind == 'range' else _ONCE}) {{")
         out.add(body.start)
         out.add(inside)
@@ -74,43 +73,19 @@ def _fails(s: N.Stmt) -> bool:
     return isinstance(s, N.If) and any(isinstance(x, N.Store) and x.buffer == "$failure" for x in walk(s.then))
 
 
-def _serial(b: Body, program: Program) -> None:
-    block = program.task.body
-    b.exits = {s.id: "return;" for s in block[-2:-1] if _fails(s)}
+def _program(b: Body, program: Program) -> None:
+    task, block = program.task, program.block
+    ranges = program.kind == "range"
+    if ranges:
+        b.lane = "lane"
+        if program.inline:
+            for p, value in zip(task.indices, b.block(task.bounds), strict=True):
+                if b.read(p.id):
+                    t = X.name(p.type)
+                    b.set(p.id, p.type, b.fix(X.as_type(value, t), p.name, t))
+    last = (loop.body[-2:][0] for loop in block if isinstance(loop, N.For)) if ranges else block[-2:-1]
+    b.exits = {s.id: "continue;" if ranges else "return;" for s in last if _fails(s)}
     b.block(block)
-
-
-def _bounds(b: Body, program: Program) -> None:
-    """Writes the begin and extent of each axis and the number of groups of the task to the frame."""
-    out, frame, task = b.out, b.frame, program.task
-    box, grid = frame.bounds(program.number), frame.grid(program.number)
-    values = b.block(task.bounds)
-    for n, value in enumerate(values):
-        out.put(f"{box}[{n}] = {value.text};")
-    most = frame.head(L.THREADS if stores_slots(frame.kernel, task.body) else L.LANES)
-    total = " * ".join(f"{box}[{n}]" for n in range(1, len(values), 2))
-    out.put(f"ulong groups = ({total} + {GROUP - 1}) / {GROUP}, most = {most} / {GROUP};")
-    out.put(f"{grid}[0] = uint(groups < most ? groups : most);")
-
-
-def _range(b: Body, program: Program) -> None:
-    task = program.task
-    b.lane = "lane"
-    if program.inline:
-        values = b.block(task.bounds)
-    else:
-        box = b.frame.bounds(program.number)
-        values = tuple(X.variable(f"{box}[{n}]", "ulong") for n in range(len(task.indices)))
-    for p, value in zip(task.indices, values, strict=True):
-        if b.read(p.id):
-            t = X.name(p.type)
-            b.set(p.id, p.type, b.fix(X.as_type(value, t), p.name, t))
-    last = (loop.body[-2:][0] for loop in task.body if isinstance(loop, N.For))
-    b.exits = {s.id: "continue;" for s in last if _fails(s)}
-    b.block(task.body)
-
-
-_PROGRAMS = {"serial": _serial, "bounds": _bounds, "range": _range}
 
 
 _WHAT = {"field": "field", "ndarray": "ndarray", "temp": "variable", "ret": "returned value"}

@@ -7,7 +7,6 @@ from quadrants_lab.backends._simt import host_flag
 from quadrants_lab.backends._simt.body import SimtBody
 from quadrants_lab.backends._simt.state import State
 from quadrants_lab.backends._simt.target import Target
-from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.ir import nodes as N
@@ -32,8 +31,12 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
             fn.put(line)
         fn.stmt = program.task.id
         body = SimtBody(fn, unit, state, target, program, group)
-        _PROGRAMS[program.kind](body, program)
-        if program.kind != "range":
+        if program.kind == "range":
+            _range(body, program)
+        else:
+            body.open(program.block)
+            body.block(program.block)
+            fn.jump("leave")
             fn.start("leave")
         if signals and program is made[-1]:
             host_flag.signal(body)
@@ -44,23 +47,6 @@ def module(kernel: N.Kernel, options: CompileOptions, target: Target) -> Module:
     return mod
 
 
-def _serial(body: SimtBody, program: Program) -> None:
-    block = program.task.body
-    body.open(block)
-    body.block(block)
-    body.fn.jump("leave")
-
-
-def _bounds(body: SimtBody, program: Program) -> None:
-    """Writes the begin and extent of each axis to the state."""
-    bounds = program.task.bounds
-    body.open(bounds)
-    at = body.frame.bounds[program.number]
-    for n, value in enumerate(body.block(bounds)):
-        body.fn.put(f"store i64 {value}, ptr {body.in_frame(at + n * WORD)}")
-    body.fn.jump("leave")
-
-
 def _range(body: SimtBody, program: Program) -> None:
     """After a failed assert a thread continues behind its loops, because all threads of a group must reach the code
     there."""
@@ -69,12 +55,8 @@ def _range(body: SimtBody, program: Program) -> None:
     body.open(task.body)
     if program.inline:
         body.open(task.bounds)
-        box = body.block(task.bounds)
-    else:
-        at = body.frame.bounds[program.number]
-        box = tuple(fn.let(f"load i64, ptr {body.in_frame(at + n * WORD)}") for n in range(len(task.indices)))
-    for p, value in zip(task.indices, box, strict=True):
-        body.define(p.id, p.type, value)
+        for p, value in zip(task.indices, body.block(task.bounds), strict=True):
+            body.define(p.id, p.type, value)
     loops = [n for n, s in enumerate(task.body) if isinstance(s, N.For)]
     body.in_step = task.body[loops[0]].blocks()[0] if task.in_step else None
     parts = task.body[: loops[0]], task.body[loops[0] : loops[-1] + 1], task.body[loops[-1] + 1 :]
@@ -83,6 +65,3 @@ def _range(body: SimtBody, program: Program) -> None:
         if n == 1:
             fn.jump("leave")
             fn.start("leave")
-
-
-_PROGRAMS = {"serial": _serial, "bounds": _bounds, "range": _range}

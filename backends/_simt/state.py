@@ -17,8 +17,8 @@ class State:
         self.zeroed = self.head + frame.zero_bytes
         self._boxes: list[tuple[int, int, int]] = []  # begin and end in the frame, begin in the state
         at = self.zeroed
-        for task, start in zip(kernel.tasks, frame.bounds, strict=True):
-            nbytes = box_words(task) * WORD
+        for number, start in enumerate(frame.bounds):
+            nbytes = box_words(kernel, number) * WORD
             self._boxes.append((start, start + nbytes, at))
             at += nbytes
         self.size = at

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._spirv import control, memory, opcodes as C, ops, outline
 from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.frame import FrameReader
+from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32
 from quadrants_lab.ir.walk import walk

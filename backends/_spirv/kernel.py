@@ -1,19 +1,17 @@
 """The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`)."""
 
 from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._gpu.programs import GROUP, Program, programs
+from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._spirv import memory, opcodes as C
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
 from quadrants_lab.backends._spirv.outline import Plan
 from quadrants_lab.backends._spirv.target import Target
-from quadrants_lab.backends.layout import WORD
 from quadrants_lab.backends.lower import lower
-from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.ir.types import u32, u64
+from quadrants_lab.ir.types import u32
 
 NOTHING = "nothing"  # the only entry point of a kernel without programs
 
@@ -45,12 +43,10 @@ def _emit(b: Body, program: Program) -> None:
         for bits in widths:
             m.need(mode)
             m.modes.append([C.OPS["ExecutionMode"][0], fn.id, C.MODES[mode], bits])
-    if program.kind == "serial":
-        b.block(program.task.body)
-    elif program.kind == "bounds":
-        _bounds(b, program)
-    else:
-        _range(b, program)
+    if program.kind == "range" and program.inline:
+        for p, value in zip(program.task.indices, b.block(program.task.bounds), strict=True):
+            b.define(p.id, p.type, value)
+    b.block(program.block)
     if fn.cut:
         _report_cut(b, fn.let("Load", m.bool, fn.cut))
     fn.put("Return")
@@ -65,33 +61,3 @@ def _report_cut(b: Body, cut: int) -> None:
     memory.at_once(b, "AtomicOr", u32, b.frame.at(L.STATUS, u32), b.m.const(u32, L.CUT))
     fn.jump(join)
     fn.start(join)
-
-
-def _bounds(b: Body, program: Program) -> None:
-    """Writes the begin and extent of each axis and the number of groups of the task to the frame."""
-    fn, m, frame, number = b.fn, b.m, b.frame, program.number
-    box = b.block(program.task.bounds)
-    for n, value in enumerate(box):
-        memory.write(b, u64, u64, frame.at(frame.layout.frame.bounds[number] + n * WORD, u64), value)
-    wide, total = m.type(u64), box[1]
-    for extent in box[3::2]:
-        total = fn.let("IMul", wide, total, extent)
-    groups = fn.let("UDiv", wide, fn.let("IAdd", wide, total, m.const(u64, GROUP - 1)), m.const(u64, GROUP))
-    stored = stores_slots(frame.kernel, program.task.body)
-    most = frame.word(L.THREADS if stored else L.LANES, u32)
-    most = fn.let("UConvert", wide, fn.let("UDiv", m.type(u32), most, m.const(u32, GROUP)))
-    fewer = fn.let("ULessThan", m.bool, groups, most)
-    groups = fn.let("UConvert", m.type(u32), fn.let("Select", wide, fewer, groups, most))
-    memory.write(b, u32, u32, frame.at(frame.layout.grid[number], u32), groups)
-
-
-def _range(b: Body, program: Program) -> None:
-    task = program.task
-    if program.inline:
-        box = b.block(task.bounds)
-    else:
-        at = b.frame.layout.frame.bounds[program.number]
-        box = tuple(b.frame.word(at + n * WORD, p.type) for n, p in enumerate(task.indices))
-    for p, value in zip(task.indices, box, strict=True):
-        b.define(p.id, p.type, value)
-    b.block(task.body)

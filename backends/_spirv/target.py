@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends._gpu.aggregated_atomics import AggregateAtomics
 from quadrants_lab.backends._gpu.failures import lower_failures
-from quadrants_lab.backends._gpu.programs import GROUP
 from quadrants_lab.backends._gpu.schedule import GpuSchedule
+from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.backends.lower import devices
 from quadrants_lab.backends.lower.long_sums import SUMMED
 from quadrants_lab.ir.nodes import Pass

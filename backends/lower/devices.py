@@ -95,7 +95,7 @@ def vulkan(
         lower_near_sines, LowerMath(MATH, near=fast, unit=native_sine),
         LowerFormulas(("rsqrt", "round", "custom_jvp", *exact), own="near" if fast else ""),
         LowerDivision(remainder=False), lower_integers, lower_counts, lower_orders, LowerCasts(short=False),
-        LowerTasks((("add", SUMMED),) if subgroups else ()), lower_failures, LowerAtomics(native), *last,
+        LowerTasks((("add", SUMMED),) if subgroups else (), starts=True), lower_failures, LowerAtomics(native), *last,
     )  # fmt: skip
 
 
@@ -108,6 +108,6 @@ def metal(lower_failures: Pass) -> Passes:
     long = tuple((t, (*INTEGER, "mul")) for t in (i64, u64))
     native = (*short, *long, (f32, ("add", "exchange")))
     return (
-        LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(), lower_failures,
-        LowerAtomics(native),
+        LowerAdstacks(lockstep=True, numbered=True), Shallow(), *clike(("log1p",)), LowerTasks(starts=True),
+        lower_failures, LowerAtomics(native),
     )  # fmt: skip

@@ -40,7 +40,7 @@ _ALONE = (N.Random, N.Builtin, N.Assert, N.Print, N.Barrier, N.AdStackAlloca, N.
 
 def lower_long_sums(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that the threads of a task with a ``long_sum`` share its loop."""
-    if not any(task.long_sum for task in kernel.tasks):
+    if not any(task.long_sum and task.kind != "threads" for task in kernel.tasks):
         return kernel
     b, classes = Builder(kernel.next_id, types_of(kernel.body)), memory_classes(kernel)
     body = tuple(_task(b, t, classes) if t.long_sum else t for t in kernel.tasks)

@@ -11,12 +11,13 @@
 Iterations are numbered row by row: thread t of k runs t, t + k, t + 2k, ...
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from quadrants_lab.analysis.ranges import Range, Ranges
-from quadrants_lab.backends.boxes import inline
+from quadrants_lab.backends.boxes import GROUP, inline
+from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.backends.reductions import identity, reductions
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
@@ -25,7 +26,6 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32, u64
 from quadrants_lab.ir.walk import end_of, reading, rename, rewrite, types_of, walk
 
-_NEIGHBOURS = 64  # threads that access neighbouring elements; the number of threads is a multiple of it
 _SMALL = 1 << 30  # the most iterations that an i32 may count, so that one more stride does not overflow
 
 
@@ -34,14 +34,18 @@ class LowerTasks(Parametrised):
     """Guarantees that tasks are serial or of kind "threads", and that no builtin "iteration" is left. A buffer that a
     task only reduces into gets the share of each thread once, behind the thread's last iteration. Where the schedule
     says so, a thread runs several iterations in step, each statement for all of them, so that their loads overlap. The
-    iterations of `_NEIGHBOURS` threads lie in a row. ``group``: pairs of an operation and the dtypes for which a group
-    of threads can combine its shares of a reduction."""
+    iterations of `GROUP` threads lie in a row. Bounds that read memory yield nothing: one thread leaves the box in the
+    launch frame, where each thread of the task finds it. ``group``: pairs of an operation and the dtypes for which a
+    group of threads can combine its shares of a reduction. ``starts``: that one thread also leaves the number of
+    groups that the device is to start."""
 
     group: tuple[tuple[str, tuple[DType, ...]], ...] = ()
+    starts: bool = False
 
     def __call__(self, kernel: N.Kernel) -> N.Kernel:
         b, buffers = Builder(kernel.next_id, types_of(kernel.body)), dict(kernel.buffers)
-        body = tuple(_task(b, kernel, t, buffers, dict(self.group)) for t in kernel.tasks)
+        groups = dict(self.group)
+        body = tuple(_task(b, kernel, n, t, buffers, groups, self.starts) for n, t in enumerate(kernel.tasks))
         if all(x is y for x, y in zip(body, kernel.body, strict=True)):
             return kernel
         return replace(kernel, buffers=buffers, body=body, next_id=b.next_id)
@@ -62,8 +66,8 @@ class _Axis:
 
 
 def _task(
-    b: Builder, kernel: N.Kernel, task: N.Offload, buffers: dict[str, N.Buffer],
-    group_ops: Mapping[str, Collection[DType]],
+    b: Builder, kernel: N.Kernel, number: int, task: N.Offload, buffers: dict[str, N.Buffer],
+    group_ops: Mapping[str, Collection[DType]], starts: bool,
 ) -> N.Offload:  # fmt: skip
     if task.kind == "threads":
         return task
@@ -72,15 +76,23 @@ def _task(
         if not _numbered(task):
             return task
         with b.block() as zero:
-            number = b.const(0, u64)
-        return replace(task, body=(*zero, *_renumbered(task.body, number, {})))
+            first = b.const(0, u64)
+        return replace(task, body=(*zero, *_renumbered(task.body, first, {})))
     shares = {
         name: (op, N.Buffer(f"{name}.share", "local", kernel.buffers[name].dtype, 0, (), role="share"))
         for name, op in reductions(kernel, task.body).items()
     }
     buffers |= {share.name: share for _, share in shares.values()}
     bounds, axes, t = _box(b, task)
+    params = tuple(p for axis in axes for p in axis.params)
+    found: N.Block = ()
+    if not inline(task):
+        most = "" if not starts else "$threads" if stores_slots(kernel, task.body) else "$lanes"
+        bounds, found, left = _through_frame(b, number, bounds, params, most)
+        buffers |= {x.name: x for x in left}
+        params = ()
     with b.block() as body:
+        b.stmts += found
         lane, lanes = b.add(N.Lane(b.fresh(), u32)), b.add(N.Builtin(b.fresh(), u32, "lanes"))
         for op, share in shares.values():
             b.store(share, (), b.const(identity(op, share.dtype), share.dtype))
@@ -88,8 +100,8 @@ def _task(
         first, step = (b.cast(x, index.type) for x in (lane, lanes))
         with b.block() as loop:
             _indices(b, task, axes, index, Ranges(kernel))
-            number = b.cast(index.id, u64) if _numbered(task) else N.NO_ID
-            b.stmts += _renumbered(task.body, number, {name: share.name for name, (_, share) in shares.items()})
+            place = b.cast(index.id, u64) if _numbered(task) else N.NO_ID
+            b.stmts += _renumbered(task.body, place, {name: share.name for name, (_, share) in shares.items()})
         if task.in_step:
             first = _in_step(b, task.in_step, index, first, end, step, tuple(loop), Ranges(kernel).range(index.id))
         b.add(N.For(b.fresh(), index, first, end, (), (), tuple(loop), (), step=step))
@@ -102,9 +114,36 @@ def _task(
             else:
                 b.atomic(op, buffer, (), value)
         b.yield_()
-    params = tuple(p for axis in axes for p in axis.params)
     b.span = None
     return replace(task, kind="threads", bounds=bounds, indices=params, body=tuple(body))
+
+
+def _through_frame(
+    b: Builder, number: int, bounds: N.Block, params: Sequence[N.Param], most: str
+) -> tuple[N.Block, N.Block, tuple[N.Buffer, ...]]:
+    """Bounds by which one thread leaves the box of a task in words of the launch frame, loads by which all threads find
+    it there, and the words. ``most``: the word with the most threads, where the number of groups is left, too."""
+    shape, box = (len(params) // 2,), end_of(bounds).values
+    what = ("begins", "extents")
+    left = tuple(N.Buffer(f"${w}{number}", "frame", p.type, 1, shape) for w, p in zip(what, params[:2], strict=True))
+    with b.block() as leaving:
+        b.stmts += bounds[:-1]
+        for n, value in enumerate(box):
+            b.store(left[n % 2], (b.const(n // 2, i32),), value)
+        if most:
+            groups, threads = (N.Buffer(name, "frame", u32, 0, ()) for name in (f"$groups{number}", most))
+            left += groups, threads
+            total, size = box[1], b.const(GROUP, u64)
+            for extent in box[3::2]:
+                total = b.op("mul", total, extent)
+            needed = b.op("quot", b.op("add", total, b.const(GROUP - 1, u64)), size)
+            room = b.op("quot", b.cast(b.load(threads, ()), u64), size)
+            b.store(groups, (), b.cast(b.op("min", needed, room), u32))
+        b.yield_()
+    with b.block() as finding:
+        for n, p in enumerate(params):
+            b.add(N.Load(p.id, p.type, left[n % 2].name, (b.const(n // 2, i32),), name=p.name))
+    return tuple(leaving), tuple(finding), left
 
 
 def _box(b: Builder, task: N.Offload) -> tuple[N.Block, list[_Axis], DType]:
@@ -166,13 +205,13 @@ def _in_step(
         mask = b.const(-size if t.kind == "i" else (1 << t.bits) - size, t)
         return b.add(N.Op(b.fresh(), t, "and", (value, mask), range=range))
 
-    whole = rows(end, _NEIGHBOURS * several, (0, known[1] + 1) if known else None)
-    before = b.op("mul", rows(lane, _NEIGHBOURS), b.const(several - 1, t))
+    whole = rows(end, GROUP * several, (0, known[1] + 1) if known else None)
+    before = b.op("mul", rows(lane, GROUP), b.const(several - 1, t))
     number = b.param(t, "it")
     with b.block() as loop:
         places = [number.id]
         for n in range(1, several):
-            at = b.const(n * _NEIGHBOURS, t)
+            at = b.const(n * GROUP, t)
             places.append(b.add(N.Op(b.fresh(), t, "add", (number.id, at), range=known)))
         copies = [rename(body[:-1], b.fresh, {index.id: place}) for place in places]
         for same in zip(*copies, strict=True):

@@ -208,9 +208,9 @@ class _Verifier:
     def offload(self, s: N.Offload) -> None:
         self.claim(s.id, s)
         self.need(s.kind in OFFLOAD_KINDS, f"'{s.kind}' is not a kind of task", s)
-        self.need((s.kind == "serial") == (not s.indices), "only a serial task has no indices", s)
-        types = [p.type for p in s.indices]
         threads = s.kind == "threads"
+        self.need(threads or (s.kind == "serial") == (not s.indices), "only a serial task has no indices", s)
+        types = [p.type for p in s.indices]
         self.schedule(s)
         self.need(threads or all(t in (i32, i64) for t in types), "a task's index is neither i32 nor i64", s)
         self.block(s.bounds, _Place(None, False), types if threads else types * 2, s)
@@ -225,7 +225,7 @@ class _Verifier:
 
     def schedule(self, s: N.Offload) -> None:
         """The fields that a device's schedule decides name buffers of the kernel, and go together."""
-        counts = (s.lanes, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step)
+        counts = (s.lanes, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step, s.long_sum)
         self.need(min(counts) >= 0, "a count of the schedule is negative", s)
         buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
         self.need(None not in buffers, "the schedule names a buffer that there is not", s)

@@ -1,9 +1,12 @@
 """The disk cache of IR: which changes of a program make another kernel, and which kernels come from the cache."""
 
+import ast
 import linecache
+import os
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, NamedTuple
@@ -11,12 +14,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from child import run as in_a_process
+from sessions import skips
 
 import quadrants_lab as qd
-from quadrants_lab.backends import sources
+from quadrants_lab.backends import cpu, sources
+from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.disk_cache import BEGIN
+from quadrants_lab.ir.parse import parse_kernel
+from quadrants_lab.runtime import session
+from quadrants_lab.runtime.backend import backend
 from quadrants_lab.runtime.compile import compile as compiler, kernel_cache
-from quadrants_lab.runtime.compile.compiled import WATCHED
+from quadrants_lab.runtime.compile.compiled import WATCHED, ir_key
 
 OF_IR = sources.of_ir  # `conftest.compiled_each_time` replaces it
 
@@ -411,3 +419,58 @@ def test_code_depends_on_all_sources_of_lowerings() -> None:
     """`lower/local_arrays` was in no key: code of an older version would have been found again."""
     lower = sources._LOWER[0]
     assert {f.parent for f in lower.rglob("*.py")} == {folder.resolve() for folder in sources._LOWER}
+
+
+CODE = {  # the modules that schedule, lower and emit
+    "cpu": ("cpu.tasks", "cpu.jit", "cpu.lanes.functions"), "c": ("c.emitter",), "metal": ("_msl.kernel",),
+    "cuda": ("_simt.kernel", "cuda.nvptx"), "amdgpu": ("_simt.kernel", "amdgpu.gcn"),
+    "vulkan": ("_spirv.kernel", "_spirv.target"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=skips(name)) for name in CODE])
+def test_the_key_of_machine_code_has_every_folder_that_makes_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code would be found again although `ir/prims.py`, the schedule or a lowering makes other code by now."""
+    found: set[Path] = set()
+    listdir = os.listdir
+    monkeypatch.setattr(sources.os, "listdir", lambda folder: found.add(Path(folder).resolve()) or listdir(folder))
+    module: Any = backend(name)
+    module.target_key.__wrapped__()
+    package = Path(qd.__file__).parent
+    kept = {package, package / "passes"}  # `errors`, and the loop over passes
+    assert {f.parent for f in imports(*(f"quadrants_lab.backends.{m}" for m in CODE[name]))} <= found | kept
+
+
+def imports(*modules: str) -> set[Path]:
+    """The files of the package that these modules import, now or later."""
+    package, todo = Path(qd.__file__).parent, list(modules)
+    found: set[Path] = set()
+    while todo:
+        path = package.joinpath(*todo.pop().split(".")[1:])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file() and file.resolve() not in found:
+                found.add(file.resolve())
+                for node in ast.walk(ast.parse(file.read_text())):
+                    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quadrants_lab."):
+                        inner = [f"{node.module}.{a.name}" for a in node.names]
+                        files = any(package.joinpath(*m.split(".")[1:]).with_suffix(".py").is_file() for m in inner)
+                        todo += inner if files else [str(node.module)]
+    return found
+
+
+def test_the_key_of_machine_code_has_the_schedule_and_the_width_of_vectors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = jit.target()
+    keys: set[str] = set()
+    widths: set[int] = set()
+    for features in ("", "+avx2", "+avx2,+avx512f,+avx512dq,+avx512vl"):
+        monkeypatch.setattr(jit, "target", lambda features=features: known._replace(features=features))
+        keys.add(cpu.target_key.__wrapped__())
+        widths.add(jit.vector_bytes.__wrapped__())
+    assert widths == {0, 32, 64}
+    assert len(keys) == 3
+    qd.init(arch=qd.cpu, offline_cache=True, offline_cache_file_path=str(tmp_path))
+    kernel = parse_kernel("kernel k() forward {\n offload serial bounds {\n yield\n } do () {\n yield\n }\n}\n")
+    others = [replace(kernel, body=(replace(kernel.tasks[0], **how),)) for how in ({}, {"in_step": 4}, {"lanes": 8})]
+    assert len({ir_key(k, session.current()) for k in others}) == 3

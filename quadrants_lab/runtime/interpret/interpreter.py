@@ -454,9 +454,9 @@ _VALUES: dict[type[N.Stmt], Callable[[_Machine, Any], Any]] = {  # what a statem
 
 
 def _memory(buffer: N.Buffer, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Any:
-    """The array of a buffer. If the caller gave none: zeros for temporaries and returned values, else None."""
+    """The array of a buffer. If the caller gave none: zeros for words of the frame and of an iteration, else None."""
     array = arrays.get(buffer.name)
-    if array is None and buffer.kind in ("temp", "ret", "local", "private"):
+    if array is None and (buffer.in_frame or buffer.kind in ("local", "private")):
         return np.zeros(buffer.shape or (), buffer.dtype.numpy)
     if array is None:
         return None
