@@ -174,8 +174,10 @@ class Scheduled(Stmt):
     """A task's schedule: what a device does with it. One pass of its family of devices decides that
     (`backends.cpu.schedule`, `backends.lower.schedule`), and emitters read it.
 
-    ``lanes``: so many iterations run side by side in vectors. ``colour_rows``: blocks of at least so many rows run in
-    two colours, one colour after the other. ``steps``: each row runs so many parts of the body one after the other.
+    ``lanes``: so many iterations run side by side in vectors. Before the schedule, and on devices without lanes, it is
+    what `qd.loop_config` asks for, or 0. ``colours``: what it asks for, or 0. ``colour_rows``: blocks of at least so
+    many rows run in two colours, one colour after the other. ``steps``: each row runs so many parts of the body one
+    after the other.
     ``shares``: the buffers that each thread reduces into for itself first, with the operation. ``copies``: the buffers
     that each thread may add to in a copy of its own. ``sums``: of additions to these, whether one thread runs the task
     and they are plain ("alone"), whether functions of their own have plain and atomic additions ("apart"), or whether
@@ -187,6 +189,7 @@ class Scheduled(Stmt):
     """
 
     lanes: int = field(default=0, kw_only=True)
+    colours: int = field(default=0, kw_only=True)
     colour_rows: int = field(default=0, kw_only=True)
     steps: int = field(default=0, kw_only=True)
     shares: Reduced = field(default=(), kw_only=True)

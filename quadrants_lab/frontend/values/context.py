@@ -99,9 +99,7 @@ class Context:
         self.as_statement = False  # the next call is a statement of the kernel: loops of its func are parallel too
         self.static = 0  # nesting depth of qd.static(...)
         self.depth = 0  # nesting depth of run-time conditions and loops
-        self.serialize = False  # qd.loop_config(serialize=True) before the next loop
-        self.checkpoint = False  # qd.loop_config(checkpoint=True) before the next loop
-        self.block_dim = 0  # qd.loop_config(block_dim=...) before the next loop
+        self.config = V.LoopConfig()  # of the next loop
         self.block_threads = 0  # threads of a block of the parallel loop around; 0 outside of parallel loops
         self.uses_blocks = False  # the parallel loop around uses qd.simt
         self.speculating: Frame | None = None  # the frame in which `changed.speculate` lowers an expression

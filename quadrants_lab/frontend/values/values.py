@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from quadrants_lab.frontend.source import FINGERPRINT
 from quadrants_lab.ir.nodes import Buffer
@@ -238,3 +238,13 @@ PASSED = "a copy of the caller's list"  # `fixed` of a list that a func took by 
 STATIC_VARIABLE = "a static loop variable"
 Static = Mem | StructMem | Shape | Obj | BoundMethod | Range | NdRange | Grouped
 Value = Leaf | Matrix | Struct | Dict | Static | tuple[Any, ...]
+
+
+class LoopConfig(NamedTuple):
+    """What `qd.loop_config` says about the next loop; 0 and False where it says nothing."""
+
+    serialize: bool = False
+    checkpoint: bool = False
+    block_dim: int = 0
+    lanes: int = 0
+    colours: int = 0
