@@ -4,7 +4,7 @@ One pass decides it, before anything else depends on it, and writes it on the ta
 and launches read it there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from quadrants_lab.backends.boxes import fixed_total
@@ -56,12 +56,10 @@ class CpuSchedule(Parametrised):
         added = [t for t in sums.targets(kernel, task) if t.buffer.dtype.name in COPIED][:COPIES]
         names = tuple(t.buffer.name for t in added)
         shares = reductions(kernel, task.body)
-        lanes, reason = 0, ""
-        # elementary functions round otherwise in lanes, which another kernel's task may not have
-        alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
-        if not task.steps and not alike:
-            lanes, reason = choose.lanes_of(kernel, task, {*shares}, {*names}, 4 * self.width)
-        why = "; ".join(filter(None, (f"{lanes} lanes: {reason}" if lanes else "", why)))
+        lanes, reason = self._lanes(kernel, task, {*shares}, {*names})
+        if lanes and task.steps:
+            task = replace(task, steps=0)
+        why = "; ".join(filter(None, (reason, why)))
         copied = () if task.colour_rows else names
         ways = _sums(task, lanes, grain, exact) if copied else ""
         searched = copied and not lanes and not self.reproducible and ways != "alone"
@@ -70,6 +68,28 @@ class CpuSchedule(Parametrised):
             one_place=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
             grain=BLOCK if task.steps else grain, timed=not exact, why=why,
         )  # fmt: skip
+
+
+    def _lanes(
+        self, kernel: N.Kernel, task: N.Offload, reduced: Collection[str], copied: Collection[str]
+    ) -> tuple[int, str]:
+        """In how many lanes the task runs, and the reason. `qd.loop_config` has the last word where lanes can be."""
+        # elementary functions round otherwise in lanes, which another kernel's task may not have
+        alike = self.reproducible and any(map(choose.is_math, walk(task.body)))
+        if not task.lanes:
+            if task.steps or alike:
+                return 0, ""
+            lanes, reason = choose.lanes_of(kernel, task, reduced, copied, 4 * self.width)
+            return lanes, reason and f"{lanes} lanes: {reason}"
+        if task.lanes == 1:
+            return 0, "no lanes, as qd.loop_config says"
+        hindrance = "elementary functions round otherwise in lanes, and results must be reproducible" if alike else ""
+        hindrance = hindrance or choose.hindrance(task) or choose.with_local_array(kernel, task)
+        if not self.width:
+            hindrance = "this processor cannot mask and gather"
+        if hindrance:
+            return 0, f"qd.loop_config(lanes={task.lanes}) has no effect: {hindrance}"
+        return task.lanes, f"{task.lanes} lanes, as qd.loop_config says"
 
 
 def brief(kernel: N.Kernel) -> bool:
@@ -90,18 +110,21 @@ def brief(kernel: N.Kernel) -> bool:
 def _coloured(task: N.Offload) -> tuple[N.Offload, str]:
     """The task with its sums into neighbours' elements private, and the colours and steps for that, with the reason."""
     reaches = [s.reach for s in walk(task.body) if isinstance(s, N.Atomic) and s.reach >= 0]
-    if not reaches:
-        return task, ""
-    disjoint = max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
+    disjoint = bool(reaches) and max(reaches) == 0 and len(task.indices) == 1  # no other iteration adds to its elements
+    alone = task.colours == 1 and not disjoint
 
     def private(s: N.Stmt) -> N.Stmt:
         if not isinstance(s, N.Atomic) or s.reach < 0:
             return s
-        return replace(s, private=True, reach=-1 if disjoint else s.reach)
+        return replace(s, private=not alone, reach=-1 if disjoint or alone else s.reach)
 
-    task = rewrite_in(task, private)
-    if disjoint:
-        return task, ""
+    if reaches:
+        task = rewrite_in(task, private)
+    if disjoint or not reaches:
+        none = "no sums of neighbouring iterations meet in an element"
+        return task, f"qd.loop_config(colours={task.colours}) has no effect: {none}" if task.colours else ""
+    if alone:
+        return task, "1 colour, as qd.loop_config says"
     task = replace(task, colour_rows=max(1, *reaches), steps=_steps(task.body))
     far = {0: "along a row", 1: "the next row"}.get(max(reaches), f"{max(reaches)} rows further")
     return task, f"2 colours: sums reach {far}"

@@ -179,9 +179,11 @@ class Scheduled(Stmt):
     """A task's schedule: what a device does with the task. For each family of devices one pass decides it
     (`backends.cpu.schedule`, `backends._gpu.schedule`), and the emitters read it.
 
-    ``lanes``: the number of iterations that run side by side in vectors. ``colour_rows``: the task runs in blocks of
-    at least this many rows, first every other block, then the rest, so that neighbouring blocks never run at the same
-    time. ``steps``: the number of parts of the body, each of which runs for a whole row before the next part begins.
+    ``lanes``: the number of iterations that run side by side in vectors; before the schedule, and on devices without
+    lanes, what `qd.loop_config` asks for, or 0. ``colours``: what `qd.loop_config` asks for, or 0. ``colour_rows``: the
+    task runs in blocks of at least this many rows, first every other block, then the rest, so that neighbouring blocks
+    never run at the same time. ``steps``: the number of parts of the body, each of which runs for a whole row before
+    the next part begins.
     ``shares``: the buffers, each with its operation, into which every thread first reduces what it computed itself.
     ``copies``: the buffers for which every thread may have a copy of its own to add to. ``sums``: how an addition to
     one of ``copies`` is made: "alone" is a plain addition, since one thread runs the whole task; "apart" stands for
@@ -196,6 +198,7 @@ class Scheduled(Stmt):
     """
 
     lanes: int = field(default=0, kw_only=True)
+    colours: int = field(default=0, kw_only=True)
     colour_rows: int = field(default=0, kw_only=True)
     steps: int = field(default=0, kw_only=True)
     shares: Reduced = field(default=(), kw_only=True)

@@ -4,17 +4,16 @@ from collections.abc import Collection
 
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cost import constants
+from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, constants
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.types import f16, f64
 from quadrants_lab.ir.walk import types_of, uses, walk
 
-_TRIPS = 16  # assumed of a loop whose trip count is not known
-_LONGEST = 1.5  # the most trips in a group of iterations over their mean, where these depend on data
-_GATHER = 4.5  # a gathered or scattered element; one by itself is 3. Processors differ a lot: 1 to 8
-_DIVIDER = {4: 0.16, 8: 0.5}  # bytes -> a quotient or root in a vector over one by itself; few are made at a time
+_QUOTIENTS = ("div", "sqrt", "rsqrt")
+_DIVISIONS = ("floordiv", "mod", "raw_div", "raw_mod")
+_OTHERS = {N.Random: "draw", N.Control: "control"}  # the rows of other statements in `cost.PRICES`
 _STATEMENTS = {4: 160, 2: 320}  # vectors that make a value -> the most statements of a task
 _GROUPS = 16  # the fewest groups of iterations that a task should have
 _ONE_PLACE = 4  # vectors that make a group of sums into one element
@@ -28,9 +27,7 @@ def lanes_of(
     itself; and the reason. ``reduced``, ``copied``: buffers that the task reduces into, or only adds to at places from
     data. Left to LLVM's own vectoriser are rows of cells of a sparse layout, the threads of blocks, and straight code
     without elementary functions and draws, unless it sums into neighbours' elements, which LLVM does not vectorise."""
-    if not vector_bytes or not can(task):
-        return 0, ""
-    if any(isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private" for s in walk(task.body)):
+    if not vector_bytes or not can(task) or with_local_array(kernel, task):
         return 0, ""
     inner = {name for name, x in kernel.buffers.items() if x.role in ("activity", "block")}
     in_rows = inner and any(isinstance(s, N.Load) and s.buffer in inner for s in walk(task.body))
@@ -47,6 +44,12 @@ def lanes_of(
     if vector_loops.gathers(task.body, task.indices[-1].id, found.divergent):
         return lanes, why  # several vectors would use too many cache lines
     return lanes * _vectors(task, lanes, vector_bytes), why
+
+
+def with_local_array(kernel: N.Kernel, task: N.Offload) -> str:
+    """Why a task with a local array of more than registers has no lanes, "" where there is none."""
+    private = any(isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private" for s in walk(task.body))
+    return "each iteration has a local array in memory" if private else ""
 
 
 def _reason(task: N.Offload) -> str:
@@ -97,21 +100,27 @@ def _pays(s: N.Stmt) -> bool:
 
 def can(task: N.Offload) -> bool:
     """Whether the task can run in lanes at all."""
+    return not hindrance(task)
+
+
+def hindrance(task: N.Offload) -> str:
+    """Why the task cannot run in lanes at all, "" where it can."""
     if task.kind == "serial":
-        return False
+        return "a serial task has no lanes"
     block = task.body
     keeps = any(isinstance(s, N.AdStackAlloca) and not s.count_only for s in walk(block))
     if keeps and any(_reaches(s) for s in walk(block)):
-        return False  # the lanes that its stacks have room for depend on the number of threads, and so would its sums
+        # the lanes that its stacks have room for depend on the number of threads, and so would its sums
+        return "the order of sums into neighbours would depend on the number of threads, since the loop has adstacks"
     used = uses(block)
     for s in walk(block):
         if not s.lane_safe:
-            return False
+            return "prints come from one iteration at a time"
         if isinstance(s, N.Atomic) and (s.id in used or s.op in ("cas", "exchange") or s.type.kind == "b"):
-            return False
+            return "the value that an atomic returns depends on the order of iterations"
         if isinstance(s, N.Op) and s.prim == "pow" and not s.type.is_float:
-            return False
-    return all(t is not f16 for t in types_of(block).values())
+            return "powers of integers are computed one at a time"
+    return "f16 is computed one at a time" if any(t is f16 for t in types_of(block).values()) else ""
 
 
 def lanes_of_one_place(task: N.Offload, copied: Collection[str], vector_bytes: int) -> int:
@@ -137,7 +146,7 @@ def lanes_of_one_place(task: N.Offload, copied: Collection[str], vector_bytes: i
 
 
 class _Prices:
-    """The cycles that a block takes for one iteration, and for one iteration in each lane together."""
+    """By `cost.PRICES`, the cycles that a block takes for one iteration, and for one in each lane together."""
 
     def __init__(
         self, task: N.Offload, found: Divergence, reduced: Collection[str], copied: Collection[str], lanes: int
@@ -153,53 +162,50 @@ class _Prices:
         known = {**known, **constants(block)}
         one = together = 0.0
         for s in block:
-            a, b = self._statement(s)
+            kind = self._kind(s, known)
+            if kind:
+                price, cost = PRICES[kind], PRIMS[s.prim].cost if isinstance(s, N.Op) else 1
+                one += cost * price.alone
+                together += cost * max(price.vector, price.lane * self.lanes)
             trips = 1.0
             if isinstance(s, N.For):
                 both = s.begin in known and s.end in known
-                trips = max(0, known[s.end] - known[s.begin]) if both else _TRIPS
+                trips = max(0, known[s.end] - known[s.begin]) if both else TRIPS
             elif isinstance(s, N.While):
-                trips = _TRIPS
-            longest = _LONGEST if self._own_trips(s) else 1.0
+                trips = TRIPS
+            longest, _ = LONGEST[self._trips(s)]
             at_once = self._at_once(s, known)
             for inner in s.blocks():
                 x, y = self.of(inner, known)
-                a, b = a + trips * x / at_once, b + longest * trips * y
-            one, together = one + a, together + b
+                one, together = one + trips * x / at_once, together + longest * trips * y
         return one, together
 
-    def _statement(self, s: N.Stmt) -> tuple[float, float]:
-        divergent, w = self.found.divergent, self.lanes
+    def _kind(self, s: N.Stmt, known: Collection[int]) -> str:
+        """The row of `PRICES` for the statement alone, "" where it costs nothing."""
+        divergent = self.found.divergent
         if isinstance(s, N.Op):
-            cost = PRIMS[s.prim].cost
             if s.id not in divergent:
-                return cost, cost
-            if not s.type.is_float and s.prim in ("floordiv", "mod", "raw_div", "raw_mod"):
-                return cost, cost * w
-            if s.type.is_float and s.prim in ("div", "sqrt", "rsqrt"):
-                return cost, cost * max(1.0, w * _DIVIDER[s.type.nbytes])
-            return cost, cost * (2.0 if is_math(s) else 1.0)
-        if isinstance(s, (N.Load, N.Store)):
-            if divergent.isdisjoint(s.index):
-                return 2, 2
-            return 3, 3 if self._in_a_row(s.index) else _GATHER * w
-        if isinstance(s, N.Atomic):
-            if s.buffer in self.reduced:
-                return 3, 3
-            if divergent.isdisjoint(s.index):
-                return 15, 20
-            if self._in_a_row(s.index) and (s.private or s.buffer in self.copied):
-                return 6, 6
-            if s.private:
-                return 6, 3 * w
-            return 12, 15 * w
+                return "shared operation"
+            if s.prim in _QUOTIENTS and s.type.is_float:
+                return "quotient of f64" if s.type.nbytes == 8 else "quotient"
+            if s.prim in _DIVISIONS and not s.type.is_float:
+                by_constant = s.args[1] in known and s.type.nbytes <= 4
+                return "division by a constant" if by_constant else "division of integers"
+            return "function" if is_math(s) else "operation"
+        if isinstance(s, N.Atomic) and s.buffer in self.reduced:
+            return "share"
+        if isinstance(s, N.Access):
+            of_all, row = divergent.isdisjoint(s.index), self._in_a_row(s.index)
+            if not isinstance(s, N.Atomic):
+                return "access of all" if of_all else "access in a row" if row else "gather"
+            if of_all:
+                return "atomic of all"
+            if row and (s.private or s.buffer in self.copied):
+                return "sum in a row"
+            return "plain scatter" if s.private else "scatter"
         if isinstance(s, (N.AdStackPush, N.AdStackLoadTop)):
-            return 3, 2.5 * w if s.stack in self.found.per_lane else 3
-        if isinstance(s, N.Random):
-            return 14, 16
-        if isinstance(s, N.Control):
-            return 2, 4
-        return 0, 0
+            return "stack of a lane" if s.stack in self.found.per_lane else "stack in step"
+        return next((name for kind, name in _OTHERS.items() if isinstance(s, kind)), "")
 
     def _at_once(self, s: N.Stmt, known: dict[int, int]) -> int:
         """How many trips of a loop an iteration by itself makes at once, by LLVM's vectoriser."""
@@ -208,10 +214,12 @@ class _Prices:
         trips = known[s.end] - known[s.begin] if s.begin in known and s.end in known else 2 * self.lanes
         return min(self.lanes, 1 << max(trips, 1).bit_length() - 1)
 
-    def _own_trips(self, s: N.Stmt) -> bool:
-        """Whether the bounds of a loop depend on data of the iteration."""
-        return isinstance(s, N.For) and not self.irregular.isdisjoint((s.begin, s.end))
+    def _trips(self, s: N.Stmt) -> str:
+        """The row of `LONGEST` for a loop: what decides how many trips an iteration makes."""
+        if isinstance(s, N.For) and not self.irregular.isdisjoint((s.begin, s.end)):
+            return "data"
+        return "break" if isinstance(s, N.While) and s.cond[-1].operands()[0] in self.found.divergent else "known"
 
     def _in_a_row(self, index: tuple[int, ...]) -> bool:
         """Whether the last index is the task's own. A sum with it would lie in a row too, but is not recognised."""
-        return index[-1] == self.index and self.found.divergent.isdisjoint(index[:-1])
+        return index[-1:] == (self.index,) and self.found.divergent.isdisjoint(index[:-1])

@@ -1,10 +1,11 @@
 """Iteration spaces of loops: `range`, `qd.ndrange`, `qd.grouped`; and `qd.loop_config`, about the next loop."""
 
 import ast
+from collections.abc import Container
 from typing import Any
 
 from quadrants_lab.frontend.op_table import ALL, Builtin
-from quadrants_lab.frontend.values.context import Context, argument_node
+from quadrants_lab.frontend.values.context import Context, LoopConfig, argument_node
 from quadrants_lab.frontend.values.values import (
     Grouped,
     Lit,
@@ -63,16 +64,24 @@ def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
 
 
 MOST_THREADS = 1024  # of a block
-# the options of qd.loop_config, with the types of their values
-_CONFIG: dict[str, tuple[type, ...]] = {
-    "block_dim": (int,), "serialize": (bool, int), "parallelize": (int,), "checkpoint": (bool,),
-    "bit_vectorize": (bool,), "name": (str,),
-}  # fmt: skip
+LANES = (1, 2, 4, 8, 16, 32, 64)
+# the options of qd.loop_config: the types of their values, the values that there are, and the latter in words
+_CONFIG: dict[str, tuple[tuple[type, ...], Container[int], str]] = {
+    "block_dim": ((int,), range(MOST_THREADS + 1), f"1 to {MOST_THREADS}"),
+    "serialize": ((bool, int), range(2), "True or False"),
+    "parallelize": ((int,), range(1 << 31), "a number of threads"),
+    "checkpoint": ((bool,), range(2), "True or False"),
+    "lanes": ((int,), (0, *LANES), f"{', '.join(map(str, LANES[:-1]))} or {LANES[-1]}"),
+    "colours": ((int,), range(3), "1 or 2"),
+    "bit_vectorize": ((bool,), range(2), "True or False"),
+    "name": ((str,), (), ""),
+}
 
 
 def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
     """Remembers the options for the next loop. ``parallelize=1`` means ``serialize=True``; ``checkpoint`` is for
-    `autodiff.recursive_checkpointing`; ``block_dim`` matters if the loop uses qd.simt; the others are ignored hints."""
+    `autodiff.recursive_checkpointing`; ``block_dim`` matters if the loop uses qd.simt; ``lanes`` and ``colours`` are
+    for the schedule of the CPU (`ir.traits.Scheduled`); the others are ignored hints."""
 
     def wrong(node: ast.AST, what: str) -> Exception:
         return cx.fail("QL1602", node, text="qd.loop_config", what=what, params=", ".join(_CONFIG))
@@ -87,17 +96,16 @@ def _loop_config(cx: Context, call: ast.Call, *args: Value) -> Value:
         if not isinstance(value, (Lit, Obj)):
             raise cx.fail("QL1610", k.value, op="qd.loop_config")
         known = given[k.arg] = value.value
-        if known is not None and not isinstance(known, _CONFIG[k.arg]):
-            raise wrong(k.value, f"{k.arg} is of type {_CONFIG[k.arg][0].__name__}")
+        types, values, words = _CONFIG[k.arg]
+        if known is not None and not isinstance(known, types):
+            raise wrong(k.value, f"{k.arg} is of type {types[0].__name__}")
+        if isinstance(known, int) and known not in values:
+            raise wrong(k.value, f"{k.arg} is {words}, not {known}")
     if given.get("bit_vectorize"):
         raise cx.fail("QL1201", call, what="bit_vectorize=True, of quantised arrays,", cure="leave it out")
-    if given.get("checkpoint"):
-        cx.checkpoint = True
-    cx.block_dim = given.get("block_dim") or 0
-    if not 0 <= cx.block_dim <= MOST_THREADS:
-        raise wrong(call, f"block_dim is 1 to {MOST_THREADS}")
-    if given.get("serialize") or given.get("parallelize") == 1:
-        cx.serialize = True
+    if given.get("parallelize") == 1:
+        given["serialize"] = True
+    cx.config = cx.config._replace(**{k: v for k, v in given.items() if k in LoopConfig._fields and v is not None})
     return Obj(None)
 
 
@@ -108,6 +116,7 @@ ROWS: tuple[Builtin, ...] = (
     Builtin("loop_config", ("*",), _loop_config,
             "About the next loop: serialize=True (or parallelize=1) runs it in order; checkpoint=True, of a serial: "
             "its gradient keeps 2 sqrt(trips) values in place of one a trip, and runs it once more; block_dim, of a "
-            "parallel one: threads of a block (128), where it uses qd.simt; the others are hints.", ALL),
+            "parallel one: threads of a block (128), where it uses qd.simt; lanes and colours, of a parallel one: what "
+            "the CPU would decide otherwise; the others are hints.", ALL),
     Builtin("range", ("*args",), _range, ""),
 )  # fmt: skip

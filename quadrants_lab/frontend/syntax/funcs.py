@@ -91,7 +91,8 @@ def inline(
         body = [*body, ast.copy_location(ast.Return(None), body[-1])]
     frame = Frame(source, env, call=cx.span(node), references=tuple(references), hidden=hidden, aliases=same)
     inlining = [*cx.inlining, (source, known)]
-    with cx.setting(frame=frame, top=procedure, static=0, serialize=False, inlining=inlining):
+    config = cx.config._replace(serialize=False)
+    with cx.setting(frame=frame, top=procedure, static=0, config=config, inlining=inlining):
         frame.returns = None if hidden else returned_types(cx)
         values: tuple[Value, ...] = handed_out(Tuple(_run(cx, body) or ()), [*args, *keywords.values()])
         values, changed = values[: len(values) - len(given)], values[len(values) - len(given) :]

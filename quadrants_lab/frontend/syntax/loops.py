@@ -16,7 +16,7 @@ from quadrants_lab.frontend.syntax.stop_grad import without_derivatives
 from quadrants_lab.frontend.syntax.unroll import unroll
 from quadrants_lab.frontend.values.arith import truth
 from quadrants_lab.frontend.values.containers import met_locals, repeated
-from quadrants_lab.frontend.values.context import Context, Env, Loop
+from quadrants_lab.frontend.values.context import Context, Env, Loop, LoopConfig
 from quadrants_lab.frontend.values.sparse import known_active
 from quadrants_lab.frontend.values.values import Matrix, Num, Temp
 from quadrants_lab.ir import nodes as N
@@ -31,13 +31,11 @@ DEFAULT_BLOCK = 128  # threads of a block, without qd.loop_config(block_dim=...)
 def _for(cx: Context, node: ast.For) -> None:
     if node.orelse:
         raise cx.fail("QL1202", node.orelse[0])
-    serialize, cx.serialize = cx.serialize, False
-    checkpoint, cx.checkpoint = cx.checkpoint, False
-    block_dim, cx.block_dim = cx.block_dim or DEFAULT_BLOCK, 0
+    config, cx.config = cx.config, LoopConfig()
     with cx.b.block() as bounds:
         value = cx.expr(node.iter)
     static = node.iter in cx.static_calls
-    if checkpoint and (static or (cx.top and not serialize)):
+    if config.checkpoint and (static or (cx.top and not config.serialize)):
         raise cx.fail("QL1209", node.iter, what="unrolled" if static else "parallel")
     if static:
         cx.b.stmts += bounds
@@ -49,14 +47,14 @@ def _for(cx: Context, node: ast.For) -> None:
     bounds += more
 
     def task() -> None:
-        with cx.setting(block_threads=block_dim, uses_blocks=False):
-            _task(cx, node, space, names, list(bounds))
+        with cx.setting(block_threads=config.block_dim or DEFAULT_BLOCK, uses_blocks=False):
+            _task(cx, node, space, names, list(bounds), config)
 
     def serial() -> None:
-        cx.checkpoint = checkpoint
+        cx.config = LoopConfig(checkpoint=config.checkpoint)
         _serial(cx, node, space, names)
 
-    if cx.top and not serialize and not _runs_once(cx, node, space):
+    if cx.top and not config.serialize and not _runs_once(cx, node, space):
         lower_until_stable(cx, node, task)
     else:
         cx.b.stmts += bounds
@@ -156,7 +154,9 @@ def _far_trips(cx: Context, first: int, last: int, by: int) -> int:
 # --- parallel tasks ---------------------------------------------------------------------------------------------
 
 
-def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bounds: list[N.Stmt]) -> None:
+def _task(
+    cx: Context, node: ast.For, space: Space, names: list[ast.Name], bounds: list[N.Stmt], config: LoopConfig
+) -> None:
     """Emits an Offload. Locals of the kernel that it assigns become buffers that it may only accumulate into."""
     if space.step is not None:  # the body needs begin and step, but cannot use values of the bounds' block
         cx.b.stmts += bounds
@@ -204,7 +204,9 @@ def _task(cx: Context, node: ast.For, space: Space, names: list[ast.Name], bound
     cx.changed_activity |= changed
     cx.at(node)
     block_dim = cx.block_threads if cx.uses_blocks else 0
-    cx.b.add(N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim))
+    made = N.Offload(cx.b.fresh(), space.kind, tuple(bounds), indices, code, block_dim=block_dim)
+    made.lanes, made.colours = config.lanes, config.colours
+    cx.b.add(made)
     for name, value in shared.items():
         cx.at(node)
         cx.frame.env[name] = value.map(lambda temp: _read(cx, temp))
@@ -329,14 +331,14 @@ def _counted(
     cx: Context, node: ast.For, begin: int, end: int, name: str, run: Callable[[N.Param], None], reverse: bool = False
 ) -> None:
     """Emits a For whose body is lowered by ``run``; it carries the locals that the body assigns."""
-    checkpoint, cx.checkpoint = cx.checkpoint, False
+    config, cx.config = cx.config, LoopConfig()
     before, names, carried, inits = _carry(cx, node, node.body)
     index = cx.b.param(cx.b.types[begin], name)
     with cx.b.block() as body:
         ways = _body(cx, node, names, lambda: run(index))
     results = _results(cx, before, names, node, ways)
     loop = N.For(cx.b.fresh(), index, begin, end, carried, inits, tuple(body), results, reverse=reverse)
-    loop.checkpoint = checkpoint
+    loop.checkpoint = config.checkpoint
     cx.b.add(loop)
 
 
@@ -345,8 +347,8 @@ def _while(cx: Context, node: ast.While) -> None:
         raise cx.fail("QL1202", node.orelse[0])
     if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node.test)):
         _move_test_into_body(node)
-    checkpoint, cx.checkpoint = cx.checkpoint, False
-    lower_until_stable(cx, node, lambda: _repeated(cx, node, checkpoint))
+    config, cx.config = cx.config, LoopConfig()
+    lower_until_stable(cx, node, lambda: _repeated(cx, node, config.checkpoint))
 
 
 def _move_test_into_body(node: ast.While) -> None:

@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import chain, count
 from threading import get_ident
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +77,16 @@ class Frame:
     hidden: bool = False  # errors and statements are located at the call, because the source is the library's
 
 
+class LoopConfig(NamedTuple):
+    """What `qd.loop_config` says about the next loop; 0 and False where it says nothing."""
+
+    serialize: bool = False
+    checkpoint: bool = False
+    block_dim: int = 0
+    lanes: int = 0
+    colours: int = 0
+
+
 class Context:
     """The state of one lowering. ``expr`` and ``stmts`` dispatch on the type of the AST node by the tables ``exprs``
     and ``statements``; ``operations`` are the operations of the language by name."""
@@ -99,9 +109,7 @@ class Context:
         self.as_statement = False  # the next call is a statement of the kernel: loops of its func are parallel too
         self.static = 0  # nesting depth of qd.static(...)
         self.depth = 0  # nesting depth of run-time conditions and loops
-        self.serialize = False  # qd.loop_config(serialize=True) before the next loop
-        self.checkpoint = False  # qd.loop_config(checkpoint=True) before the next loop
-        self.block_dim = 0  # qd.loop_config(block_dim=...) before the next loop
+        self.config = LoopConfig()  # of the next loop
         self.block_threads = 0  # threads of a block of the parallel loop around; 0 outside of parallel loops
         self.uses_blocks = False  # the parallel loop around uses qd.simt
         self.speculating: Frame | None = None  # the frame in which `changed.speculate` lowers an expression

@@ -12,13 +12,18 @@ def sentences(plan: Plan) -> list[tuple[str, str]]:
     scheduled = next((s.after for s in steps if s.name.endswith("schedule")), kernel)
     plain = "one thread, one iteration after the other" if backend.CAPABILITIES.on_host else "an iteration at a time"
     rows = enumerate(scheduled.tasks)
-    return [(f"line {t.span.line}" if t.span else f"task {n}", _sentence(t) or plain) for n, t in rows]
+    return [(f"line {t.span.line}" if t.span else f"task {n}", _sentence(t, plain)) for n, t in rows]
 
 
-def _sentence(task: N.Offload) -> str:
+def _sentence(task: N.Offload, plain: str) -> str:
+    """``plain``: of a task of which nothing else is to be said. Only the devices with lanes decide about grains."""
     if task.kind == "serial":
         return "one thread"
     said = [task.why] if task.why else []
+    if not task.grain:
+        asked = ", ".join(f"{name}={n}" for name, n in (("lanes", task.lanes), ("colours", task.colours)) if n)
+        plain = "; ".join(said) or plain
+        return f"{plain}; qd.loop_config({asked}) has no effect on this device" if asked else plain
     if task.grain and not task.lanes:
         said.append("LLVM's vectors, if it finds that they pay" if task.vectorise else "one iteration at a time")
     if task.steps:
@@ -37,7 +42,7 @@ def _sentence(task: N.Offload) -> str:
         said.append("timing finds how many iterations a thread takes at a time")
     elif task.grain:
         said.append(f"a thread takes {task.grain} iterations or more")
-    return "; ".join(said)
+    return "; ".join(said) or plain
 
 
 def _names(buffers: tuple[str, ...] | list[str]) -> str:

@@ -152,6 +152,15 @@ def config_unknown():
 def config_of_wrong_type():
     qd.loop_config(block_dim="many")
 
+def config_of_wrong_number():
+    qd.loop_config(serialize=False, lanes=12)
+
+def config_of_three_colours():
+    qd.loop_config(colours=3)
+
+def config_of_run_time():
+    qd.loop_config(lanes=n[None])
+
 def config_quantised():
     qd.loop_config(bit_vectorize=True)
 
