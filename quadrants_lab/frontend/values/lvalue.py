@@ -259,7 +259,7 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
         return None
     mem = locate(cx, inner).held(cx, inner)
-    if not isinstance(mem, (V.Mem, V.StructMem)):
+    if not mem.fields:
         return None
     first = mem.fields[0]
     cell = node_of(cx, first)
@@ -298,7 +298,7 @@ def _container_member(cx: Context, base: Place, value: V.Container, node: ast.At
 
 
 def _attribute(cx: Context, base: Place, value: V.Obj, node: ast.Attribute) -> Place | None:
-    if node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
+    if node.attr == "parent" and value.snode is not None:
         return V.BoundMethod("Field.parent", value, name_of(node))
     if value.raw is None:
         return None
