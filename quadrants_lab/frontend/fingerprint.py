@@ -25,7 +25,7 @@ import numpy as np
 
 from quadrants_lab.frontend.names import MOST_BYTES, recall
 from quadrants_lab.frontend.source import FunctionSource, function_source, meaning
-from quadrants_lab.frontend.specs import MatrixSpec, NdarraySpec, ScalarSpec, Spec, StructSpec
+from quadrants_lab.frontend.specs import Spec, StructSpec, TemplateSpec
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 
@@ -118,17 +118,18 @@ class Fingerprint:
             self.complete = False
 
     def _spec(self, spec: Spec) -> None:
-        if isinstance(spec, (ScalarSpec, MatrixSpec, NdarraySpec)):
-            self.texts.append(repr(spec))
-        elif isinstance(spec, StructSpec):
-            if not _is_ours(type(spec.type).__module__):
-                raise IndescribableError
-            self._describe(spec.type)
-            for name, member in spec.members:
-                self.texts.append(name)
-                self._spec(member)
-        else:
-            self._describe(spec.value)
+        match spec:
+            case TemplateSpec():
+                self._describe(spec.value)
+            case StructSpec():
+                if not _is_ours(type(spec.type).__module__):
+                    raise IndescribableError
+                self._describe(spec.type)
+                for name, member in spec.members:
+                    self.texts.append(name)
+                    self._spec(member)
+            case _:
+                self.texts.append(repr(spec))
 
     def _describe(self, value: Any) -> None:
         kind = type(value)

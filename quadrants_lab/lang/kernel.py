@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from quadrants_lab.errors import QuadrantsRuntimeError, QuadrantsSyntaxError
+from quadrants_lab.errors import Label, QuadrantsRuntimeError, QuadrantsSyntaxError
 from quadrants_lab.frontend.diagnostics import error
 from quadrants_lab.frontend.source import function_source
+from quadrants_lab.ir.source import Span
 from quadrants_lab.lang.classes import BoundFunc, BoundKernel, bind, is_method
 from quadrants_lab.lang.graph import Graph, GraphStatus, check_options, checkpoints_of, graph_of, run
 from quadrants_lab.lang.parameters import is_compound, positional, read_parameters
 from quadrants_lab.lang.tensor_variants import TensorVariants
-from quadrants_lab.lang.wrappers import unwrapped
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ class Kernel(Launchable):
         self.source = variants.source
         self.method = is_method(fn)
         self.grad, self.value_and_grad = self._gradient(variants, 1), self._both(variants, 2)
-        update_wrapper(self, fn, updated=())
+        functools.update_wrapper(self, fn, updated=())
 
     def sizes(self) -> Sizes:
         """A table with a row for each adstack of the gradient and its depth in the last gradient launch, or in that of
@@ -281,7 +283,7 @@ class Func:
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.source = function_source(fn)
         self.method = is_method(fn)
-        update_wrapper(self, fn, updated=())
+        functools.update_wrapper(self, fn, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise QuadrantsRuntimeError(
@@ -334,4 +336,48 @@ def _function(fn: Any, what: str) -> Callable[..., Any]:
         raise QuadrantsSyntaxError(f"{fn!r} is decorated twice", code="QL2064")
     if not callable(fn):
         raise TypeError(f"@qd.{what} decorates a function, not an object of type {type(fn).__name__}")
-    return unwrapped(fn, what)
+    return _unwrapped(fn, what)
+
+
+def _unwrapped(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
+    """The function that ``@qd.WHAT`` compiles. A cache around a func is ignored. Any other wrapper is an error, because
+    its Python code would be lost; the message says where the wrapper belongs."""
+    if isinstance(fn, functools.partial):
+        name = getattr(fn.func, "__name__", "f")
+        raise _wrapper_error(
+            fn.func, f"@qd.{what} compiles functions, functools.partial({name}, ...) is not one",
+            f"the other way round: functools.partial(qd.kernel({name}), ...)" if what == "kernel"
+            else f"write a {what} that calls {name} with these arguments",
+        )  # fmt: skip
+    inner = getattr(fn, "__wrapped__", None)
+    if inner is None:
+        return fn
+    if hasattr(fn, "cache_info"):
+        if what != "kernel":
+            return _unwrapped(inner, what)
+        raise _wrapper_error(
+            inner, f"kernel {inner.__name__} is cached: a launch that the cache answers would write nothing",
+            "leave the cache out: what is compiled is kept without it",
+        )  # fmt: skip
+    if not isinstance(fn, FunctionType) or _own_parameters(fn) != _own_parameters(inner):
+        name = getattr(inner, "__name__", "a function")
+        raise _wrapper_error(
+            inner, f"the wrapper of {name} is Python code that @qd.{what} cannot compile",
+            f"the other way round: write @qd.{what} directly above def, under the other decorators",
+        )  # fmt: skip
+    return fn
+
+
+def _own_parameters(fn: Callable[..., Any]) -> list[str]:
+    """The names of the parameters of the function itself, not of the one that it wraps."""
+    return list(inspect.signature(fn, follow_wrapped=False).parameters)
+
+
+def _wrapper_error(fn: Any, message: str, help: str) -> QuadrantsSyntaxError:
+    """The error, located at the definition of the function that was wrapped, if that is a Python function."""
+    fn = inspect.unwrap(fn) if hasattr(fn, "__wrapped__") else fn
+    labels: tuple[Label, ...] = ()
+    if isinstance(fn, FunctionType):
+        line = fn.__code__.co_firstlineno
+        labels = (Label(Span(fn.__code__.co_filename, line, 0, line + 1, 0), "this function"),)
+    return QuadrantsSyntaxError(message, code="QL2067", labels=labels, help=help)

@@ -191,23 +191,21 @@ def _target(cx: Context, node: ast.expr, op: str) -> Place:
 def _compare_and_swap(cx: Context, call: ast.Call, x: Value, expected: Value, desired: Value) -> Value:
     """On an element of a field or array an atomic, on a local a select; returns the old value."""
     node, *sources = (*call.args, *(k.value for k in call.keywords))
-    place = _target(cx, node, "qd.atomic_cas")
-    target = place.held(cx, node) if isinstance(place, Local) else in_memory(cx, place, node)
-    t = target.type if isinstance(target, Num) else target.mem.buffer.dtype if isinstance(target, Element) else None
-    if t is None or (isinstance(target, Element) and target.shape):
+    place: Any = _target(cx, node, "qd.atomic_cas")
+    target: Any = place.held(cx, node) if isinstance(place, Local) else in_memory(cx, place, node)
+    if target.shape or type(target) not in (Num, Element):
         raise cx.fail("QL1607", node, op="qd.atomic_cas")
+    t: DType = target.mem.buffer.dtype if target.is_memory else target.type
     if not t.is_int:
         raise cx.fail("QL1411", call, op="cas", dtype=t, cure="compare and swap bits: qd.bit_cast(...) in an i32 field")
     old, new = (cx.to(v.number(cx, n), t) for v, n in zip((expected, desired), sources, strict=True))
     cx.at(call)
-    if isinstance(target, Element):
+    if target.is_memory:
         index = (*target.index, *target.at)
         return Num(cx.b.add(N.Atomic(cx.b.fresh(), t, target.mem.buffer.name, index, new, "cas", expected=old)), t)
-    assert isinstance(place, Local)
-    assert isinstance(target, Num)
     swapped = cx.b.op("select", cx.b.op("eq", target.id, old), new, target.id)
     write_local(cx, place, Num(swapped, t), node, call, call)
-    return target
+    return target  # type: ignore[no-any-return]  # the local's value
 
 
 _FLOAT_DOCS = {

@@ -4,7 +4,7 @@ import ast
 
 from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.values import Lit, Mem, Num, Number, Obj, StructMem, Tuple, Value
+from quadrants_lab.frontend.values.values import Lit, Num, Number, Obj, Tuple, Value
 from quadrants_lab.ir.types import DType, f16, f32, f64, i32, i64
 
 
@@ -20,7 +20,7 @@ def _filled(number: int) -> Lower:
 
 
 def _stop_grad(cx: Context, call: ast.Call, x: Value) -> Value:
-    if isinstance(x, (Mem, StructMem)):
+    if x.fields:
         cx.stop_grads |= {mem.buffer.name for mem in x.fields}
         return Obj(None)
 

@@ -9,11 +9,9 @@ from quadrants_lab.frontend.values.context import Context, LoopConfig, argument_
 from quadrants_lab.frontend.values.values import (
     Grouped,
     Lit,
-    Mem,
     NdRange,
     Obj,
     Range,
-    StructMem,
     Tuple,
     Value,
 )
@@ -57,8 +55,7 @@ def is_order(axes: Any, n: int) -> bool:
 
 
 def _grouped(cx: Context, call: ast.Call, x: Value) -> Value:
-    node = isinstance(x, Obj) and getattr(x.value, "__qd_snode__", False) is True
-    if not node and not isinstance(x, (Mem, StructMem, NdRange, Range)):
+    if x.snode is None and not x.fields and not isinstance(x, (NdRange, Range)):
         raise cx.fail("QL1701", call, what=f"{x.describe()} with a vector of indices")
     return Grouped(x)
 

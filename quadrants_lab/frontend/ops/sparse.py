@@ -9,7 +9,7 @@ from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
 from quadrants_lab.frontend.values.update import paired_leaves, store_number
-from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, StructMem, Value
+from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, Value
 from quadrants_lab.ir.types import i32, u1
 
 ALL = ("pointer", "bitmasked", "dynamic")
@@ -17,8 +17,8 @@ ALL = ("pointer", "bitmasked", "dynamic")
 
 def _node(cx: Context, call: ast.Call, value: Value, kinds: tuple[str, ...] = ALL) -> Any:
     """The node that is the first argument, which must be one of these kinds."""
-    node: Any = value.value if isinstance(value, Obj) else None
-    if getattr(node, "__qd_snode__", False) is not True:
+    node = value.snode
+    if node is None:
         raise cx.fail("QL1711", argument_node(call, 0), what=value.describe(), kinds=" or ".join(kinds))
     if node.kind not in kinds:
         raise cx.fail("QL1711", argument_node(call, 0), what=f"a {node.kind} node", kinds=" or ".join(kinds))
@@ -111,14 +111,14 @@ def _parent(cx: Context, call: ast.Call, x: Value, n: Value | None) -> Value:
     """The node that a field or node is placed in."""
     note_unknown()
     levels = 1 if n is None else n.python(cx)
-    found = (x.fields[0] if isinstance(x, StructMem) else x).python(cx)
+    found = (x.fields or (x,))[0].python(cx)
     return Obj(found.parent(levels), ast.unparse(call))
 
 
 def _rescale_index(cx: Context, call: ast.Call, a: Value, b: Value, index: Value) -> Value:
     """The index times or over the ratio of the extents, axis by axis."""
     note_unknown()
-    of, to = (v.value if isinstance(v, Obj) else v.python(cx) for v in (a, b))
+    of, to = (v.python(cx) for v in (a, b))
     for k, grid in enumerate((of, to)):
         if not any(getattr(grid, mark, False) is True for mark in ("__qd_snode__", "__qd_field__")):
             raise cx.fail("QL1711", argument_node(call, k), what=(a, b)[k].describe(), kinds="any")

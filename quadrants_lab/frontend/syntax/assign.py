@@ -109,9 +109,9 @@ def set_name(cx: Context, target: ast.Name, value: V.Value, node: ast.stmt, sour
 
 def _is_container(value: V.Value) -> bool:
     """Whether the value is a list, tuple or dict of Python, or an array of a block."""
-    if isinstance(value, V.Mem):
-        return value.buffer.kind == "shared"
-    return isinstance(value, V.Obj) and isinstance(value.value, (list, tuple, dict))
+    if value.fields:
+        return bool(value.fields[0].buffer.kind == "shared")
+    return isinstance(value.captured, (list, tuple, dict))
 
 
 def _named(value: V.Value) -> Any:

@@ -189,7 +189,7 @@ def _python(
         given = {**inlined.keywords, **keywords}
         return funcs.inline(cx, node, inlined.source, [*inlined.first, *args], given, procedure)
 
-    memory = any(isinstance(a, (V.Mem, V.StructMem)) for a in values)
+    memory = any(a.fields for a in values)
     if inlined is not None and (memory or not known or plain.touches_kernels(inlined.source)):
         return inline()
     if fn is list and not keywords and len(args) < 2:

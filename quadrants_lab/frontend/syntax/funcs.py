@@ -19,7 +19,7 @@ from quadrants_lab.frontend.values.containers import handed_out, passed
 from quadrants_lab.frontend.values.context import Context, Frame
 from quadrants_lab.frontend.values.struct import annotation, as_type, bound
 from quadrants_lab.frontend.values.update import differ, write_back
-from quadrants_lab.frontend.values.values import Container, Dict, Lit, Matrix, Num, Obj, Struct, Tuple, Value
+from quadrants_lab.frontend.values.values import Container, Lit, Matrix, Num, Obj, Struct, Tuple, Value
 from quadrants_lab.ir.deep_recursion import check_depth, syntax_tree
 
 _MAX_RECURSION = 1000  # nested calls of a func within itself, as Python's own limit
@@ -157,7 +157,7 @@ def _parameter(
         if declared is not None:
             value = as_type(cx, value, declared, node)
     cx.at(node)
-    if isinstance(value, (Dict, Tuple)):
+    if value.holds:
         return value if reference else passed(value)
     return value.map(lambda leaf: cx.own(leaf, node))  # type: ignore[no-any-return]
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial, reduce
 from itertools import count as count_from
 from math import prod
+from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.syntax.branch import emit_exit
@@ -96,13 +97,13 @@ def _iteration(cx: Context, node: ast.For, space: Space, names: list[ast.Name]) 
     if space.grouped:
         assert isinstance(node.target, ast.Name)
         indices = [cx.frame.env[f"{node.target.id}[{k}]"] for k in range(space.rank)]
-        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(i for i in indices if isinstance(i, Num)))
+        cx.frame.env[node.target.id] = Matrix((len(indices),), tuple(indices))
     if space.active is None:
         cx.stmts(node.body)
         return
     cx.at(node.iter)
-    values = [cx.frame.env[n.id] for n in names]
-    cell = space.active.emit(cx, [v.id for v in values if isinstance(v, Num)], lambda: emit_exit(cx, N.Continue))
+    values: list[Any] = [cx.frame.env[n.id] for n in names]
+    cell = space.active.emit(cx, [v.id for v in values], lambda: emit_exit(cx, N.Continue))
     cx.exited = False
     with known_active(cx, cell):
         cx.stmts(node.body)

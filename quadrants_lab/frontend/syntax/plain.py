@@ -27,16 +27,17 @@ class Inlined(NamedTuple):
 
 def inlined(cx: Context, fn: Any, text: str) -> Inlined | None:
     """The Python function behind a callable; None for a builtin, a C function or a class."""
-    if isinstance(fn, partial):
-        inner = inlined(cx, fn.func, text)
-        given = {k: cx.wrap(v, k) for k, v in fn.keywords.items()}
-        first = tuple(cx.wrap(v, text) for v in fn.args)
-        return inner and Inlined(inner.source, (*inner.first, *first), {**inner.keywords, **given})
-    if isinstance(fn, MethodType):
-        inner = inlined(cx, fn.__func__, text)
-        return inner and inner._replace(first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
-    if isinstance(fn, FunctionType):
-        return Inlined(function_source(fn).untyped, (), {})
+    match fn:
+        case partial():
+            inner = inlined(cx, fn.func, text)
+            given = {k: cx.wrap(v, k) for k, v in fn.keywords.items()}
+            first = tuple(cx.wrap(v, text) for v in fn.args)
+            return inner and Inlined(inner.source, (*inner.first, *first), {**inner.keywords, **given})
+        case MethodType():
+            inner = inlined(cx, fn.__func__, text)
+            return inner and inner._replace(first=(Obj(fn.__self__, text.rpartition(".")[0]), *inner.first))
+        case FunctionType():
+            return Inlined(function_source(fn).untyped, (), {})
     call = getattr(type(fn), "__call__", None)  # noqa: B004  # the function itself is needed
     if isinstance(call, FunctionType) and not isinstance(fn, type):
         return inlined(cx, MethodType(call, fn), f"{text}.__call__")

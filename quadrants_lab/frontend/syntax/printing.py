@@ -57,7 +57,7 @@ def _argument(cx: Context, node: ast.expr) -> Callable[[], list[list[Part]]]:
     else:
         parts = text_parts(cx, node)
         return lambda: [parts]
-    if not any(isinstance(v, (Dict, Tuple)) for v in values):
+    if not any(v.holds for v in values):
         pieces = [_shown(cx, v, shown, "") for v in values]
         return lambda: pieces
     return lambda: [_shown(cx, live(cx, v), shown, "") for v in values]
@@ -102,8 +102,8 @@ def _template(cx: Context, node: ast.Call) -> str | None:
         case ast.Attribute(value=ast.Constant(value=str(text)), attr="format"):
             return text
         case ast.Attribute(value=ast.Name() | ast.Attribute() as named, attr="format"):
-            found = locate(cx, named)
-            return found.value if isinstance(found, Obj) and isinstance(found.value, str) else None
+            found = locate(cx, named).captured
+            return found if isinstance(found, str) else None
     return None
 
 

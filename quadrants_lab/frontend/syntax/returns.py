@@ -68,8 +68,8 @@ def early_return(cx: Context, node: ast.Return, values: tuple[Value, ...]) -> No
     assert cx.frame.returning is not None
     cx.frame.returning.append((node, values))
     cx.at(node)
-    old = cx.frame.env.get(RETURN)
-    if isinstance(old, Struct):
+    old: Any = cx.frame.env.get(RETURN)
+    if old is not None:
         members: dict[str, Value] = {"": Num(cx.const(True, u1), u1)}
         for (name, member), value in zip(list(old.members.items())[1:], values, strict=True):
             want = member.leaves()
@@ -84,13 +84,11 @@ def propagate_return(cx: Context, loop: ast.For | ast.While) -> None:
     if frame.returning is None or first_return(loop.body) is None:
         return
     forever = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and bool(loop.test.value)
-    hidden = frame.env.get(RETURN)
+    hidden: Any = frame.env.get(RETURN)
     if forever and not has_break(loop.body):
         _leave(cx)
-    elif isinstance(hidden, Struct):
-        flag = hidden.members[""]
-        assert isinstance(flag, Num)
-        branch(cx, flag.id, lambda: _leave(cx), lambda: None, loop)
+    elif hidden is not None:
+        branch(cx, hidden.members[""].id, lambda: _leave(cx), lambda: None, loop)
 
 
 def _leave(cx: Context) -> None:

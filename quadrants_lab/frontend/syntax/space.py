@@ -78,7 +78,7 @@ def space_of(cx: Context, node: ast.For, value: Value) -> Space:
             cx.at(node.iter)
             mem = value.fields[0]
             return Space("struct_for", _axes(cx, mem, node), active=Active.of(cx, mem))
-        case Obj() if getattr(below := value.value, "__qd_snode__", False) is True:
+        case Obj() if (below := value.snode) is not None:
             box: list[tuple[Num | Lit, Num | Lit]] = [(Lit(0, node.iter), Lit(n, node.iter)) for n in below.shape]
             return Space("struct_for", tuple(box), active=Active.over(below))
         case NdRange():
@@ -124,6 +124,4 @@ def _bound(cx: Context, value: Value, node: ast.For) -> Num | Lit:
     if t is u64:
         most = cx.const(i64.limits[1], u64)
         return cx.num(Num(cx.b.op("min", number.id, most), u64), i64)
-    at = cx.index(number)
-    assert isinstance(at, Num)
-    return at
+    return cx.index(number)

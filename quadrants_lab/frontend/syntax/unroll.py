@@ -35,7 +35,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
     items, held, k = iterate(cx, value, node), _held(cx), 0
     while True:
         now = _held(cx)
-        if isinstance(value, (V.Dict, V.Tuple)) and [*map(id, now)] != [*map(id, held)]:
+        if value.holds and [*map(id, now)] != [*map(id, held)]:
             before, items, held = len(items), iterate(cx, live(cx, value), node), now
             if len(items) > before or (len(items) < before and k < before):
                 raise cx.fail("QL1426", node)
@@ -47,7 +47,7 @@ def _live_entries(cx: Context, value: V.Value, node: ast.expr) -> Iterator[V.Val
 
 def _held(cx: Context) -> list[V.Value]:
     """What the locals hold of lists: they are immutable, so where these are the same no list has changed."""
-    return [v for v in cx.frame.env.values() if isinstance(v, (V.Dict, V.Tuple))]
+    return [v for v in cx.frame.env.values() if v.holds]
 
 
 def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
@@ -61,7 +61,7 @@ def iterate(cx: Context, value: V.Value, node: ast.expr) -> tuple[V.Value, ...]:
         known: Any = value.value if isinstance(value, V.Obj) else _python(cx, value, node)
         return tuple(cx.wrap(v, f"{name_of(node)}[{k}]", node) for k, v in enumerate(known))
     except (TypeError, QuadrantsRuntimeError):  # the latter from a field, over which only kernels can iterate
-        at = " at compile time" if isinstance(value, (V.Mem, V.StructMem, V.Obj)) else ""
+        at = " at compile time" if value.fields or isinstance(value, V.Obj) else ""
         raise cx.fail("QL1701", node, what=f"{value.describe()}{at}") from None
 
 

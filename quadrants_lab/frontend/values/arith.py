@@ -55,7 +55,7 @@ def operate(
     concatenated by ``+`` and repeated by ``*``; what Python makes of text and other constants."""
     if isinstance(left, (Num, Lit)) and isinstance(right, (Num, Lit)):
         return binary(cx, op, left, right, node, lnode, rnode)
-    if isinstance(left, Obj) or isinstance(right, Obj):
+    if left.captured is not None or right.captured is not None:
         if (constant := _of_constants(cx, op, left, right, node)) is not None:
             return constant
         left, right = _listed(cx, left), _listed(cx, right)
@@ -87,10 +87,10 @@ def _of_constants(cx: Context, op: type, left: Value, right: Value, node: ast.AS
 
 def _listed(cx: Context, value: Value) -> Value:
     """The entries of a captured list or tuple; other values as they are."""
-    if not isinstance(value, Obj) or not isinstance(value.value, (list, tuple)):
+    if not isinstance(value.captured, (list, tuple)):
         return value
     found = value.entries(cx) or ()
-    return List(found, cx.depth) if isinstance(value.value, list) else Tuple(found)
+    return List(found, cx.depth) if isinstance(value.captured, list) else Tuple(found)
 
 
 def binary(

@@ -173,6 +173,7 @@ class Tuple(Value, tuple[Any, ...]):
     """A tuple of values. It has no numbers of its own: no local carries those in it."""
 
     words = "a tuple"
+    holds = True
     brackets = ("(", ")")
     has_items = True
     parts = property(lambda self: self)
@@ -229,7 +230,7 @@ class Container(_Tree):
 
     __slots__ = ()
     kind: str
-    is_local = True
+    is_local = holds = True
     copied: Any
     keys: Any
 

@@ -31,6 +31,12 @@ class Obj(Value):
             fingerprint.use(self.raw)
         return self.raw
 
+    captured = property(lambda self: self.value)
+
+    @property
+    def snode(self) -> Any:
+        return self.value if getattr(self.value, "__qd_snode__", False) is True else None
+
     def describe(self) -> str:
         if self.value is None or isinstance(self.value, str):
             return f"{self.value!r}"

@@ -55,6 +55,8 @@ def current(cx: Context, value: Container) -> Any:
 def live(cx: Context, value: Value) -> Any:
     """The value with the lists in it as they are now. It was read before: an iteration in Python sees changes of the
     list that it goes over, and in ``[a, a.pop()]`` the first entry is the list without its last one."""
+    if not value.holds:
+        return value
     if (renewed := value.renewed()) is not value:
         return renewed
     now = value if value.token is None else current(cx, value)  # type: ignore[arg-type]  # lists and dicts have a token
@@ -191,7 +193,7 @@ def _relate_pairs(cx: Context, slots: Sequence[tuple[object, tuple[object, ...]]
 
 
 def _with_lists(env: Env) -> list[str]:
-    return [n for n, v in env.items() if next(_lists(v), None) is not None]
+    return [n for n, v in env.items() if v.holds and next(_lists(v), None) is not None]
 
 
 def met_locals(cx: Context, ways: Sequence[Env]) -> None:

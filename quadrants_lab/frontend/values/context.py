@@ -438,7 +438,7 @@ def argument_node(call: ast.Call, k: int) -> ast.expr:
 
 def dtype_of(value: V.Value, options: CompileOptions) -> DType | None:
     """The dtype that a compile-time value names: a dtype itself, or Python's int, float or bool; None for others."""
-    named = value.value if isinstance(value, V.Obj) else None
+    named = value.captured
     if isinstance(named, DType):
         return named
     plain = (int, options.default_ip), (float, options.default_fp), (bool, u1)

@@ -236,10 +236,9 @@ def _along(cx: Context, node: ast.expr, k: int, extent: int, text: str, value: V
             raise cx.fail("QL1506", node, index=known, count=extent)
         return known
     cx.at(node)
-    at = cx.index(number)
-    assert isinstance(at, V.Num)
+    at: Any = cx.index(number)
     _checked(cx, at, cx.const(extent, at.type), text)
-    return at
+    return at  # type: ignore[no-any-return]  # of a number that no literal is
 
 
 def _checked(cx: Context, index: V.Num, extent: int, text: str) -> None:
@@ -259,7 +258,7 @@ def _list_method(cx: Context, node: ast.Attribute) -> V.Value | None:
     if node.attr not in ("append", "length", "deactivate") or not isinstance(inner, (ast.Name, ast.Attribute)):
         return None
     mem = locate(cx, inner).held(cx, inner)
-    if not isinstance(mem, (V.Mem, V.StructMem)):
+    if not mem.fields:
         return None
     first = mem.fields[0]
     cell = node_of(cx, first)
@@ -298,7 +297,7 @@ def _container_member(cx: Context, base: Place, value: V.Container, node: ast.At
 
 
 def _attribute(cx: Context, base: Place, value: V.Obj, node: ast.Attribute) -> Place | None:
-    if node.attr == "parent" and getattr(value.value, "__qd_snode__", False) is True:
+    if node.attr == "parent" and value.snode is not None:
         return V.BoundMethod("Field.parent", value, name_of(node))
     if value.raw is None:
         return None

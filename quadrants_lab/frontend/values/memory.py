@@ -16,12 +16,11 @@ from quadrants_lab.ir.types import i32
 
 
 class _Memory(Value):
-    """The answers of a field, of numbers or of structs. ``text`` is the expression that names it in the program, and
-    ``fields`` are the fields of which it consists, which have the same axes."""
+    """The answers of a field, of numbers or of structs, whose ``fields`` have the same axes. ``text`` is the expression
+    that names it in the program."""
 
     __slots__ = ()
     text: str
-    fields: Any
 
     def describe(self) -> str:
         mem = self.fields[0]

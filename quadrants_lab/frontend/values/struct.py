@@ -8,7 +8,7 @@ from typing import Any
 from quadrants_lab.frontend.diagnostics import count
 from quadrants_lab.frontend.values import matrix
 from quadrants_lab.frontend.values.context import Context, dtype_of
-from quadrants_lab.frontend.values.values import Lit, Matrix, Mem, Obj, Struct, StructMem, Value
+from quadrants_lab.frontend.values.values import Lit, Matrix, Obj, Struct, Value
 from quadrants_lab.ir.types import DType
 
 
@@ -28,7 +28,7 @@ def annotation(cx: Context, node: ast.expr | None, evaluated: Any = None) -> Any
         return None
     with cx.setting(static=cx.static + 1):
         value = cx.expr(node)
-    return type_of(cx, value.value) if isinstance(value, Obj) else None
+    return type_of(cx, value.captured)
 
 
 def instance(cx: Context, call: ast.Call, declared: Any, args: Sequence[Value], keywords: dict[str, Value]) -> Value:
@@ -83,7 +83,7 @@ def as_type(cx: Context, value: Value, declared: Any, node: ast.expr) -> Value:
         if mem is None or dtype not in (None, mem.buffer.dtype):
             raise cx.fail("QL1433", node, what=value.describe(), target=f"a view of {dtype}" if dtype else "a view")
         return value
-    if want is None or isinstance(value, (Mem, StructMem)):
+    if want is None or value.fields:
         return value
     if want.__qd_type__ == "matrix":
         return _as_matrix(cx, value, want, node)

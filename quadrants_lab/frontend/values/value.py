@@ -31,6 +31,10 @@ class Value:
     parts       the entries of a list, dict or tuple
     length      what Python's ``len`` says of it
     has_items   whether it has an `item`
+    holds       whether it is a list, dict or tuple, which holds values
+    fields      the fields of a field or ndarray: one, or those of the members of structs
+    captured    the object of Python that it is, if it is one that is no number, field, vector, matrix or struct
+    snode       the node of a layout that it is
     static_key  a key of what is known of it at compile time. A func may call itself with another key, because qd.static
                 can decide on it; with the same key the recursion would not end
     """
@@ -51,6 +55,10 @@ class Value:
     length: Any = None
     has_items: Any = False
     static_key: Any = None
+    holds = False
+    fields: Any = ()
+    captured: Any = None
+    snode: Any = None
 
     def describe(self) -> str:
         """The value in words, for messages."""
