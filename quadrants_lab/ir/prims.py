@@ -6,8 +6,8 @@ derivative, ``llvm`` its spelling for the LLVM emitters.
 A derivative has one expression for each operand: the operand's share of the adjoint ``g`` of the result, in terms of
 the operands ``a``, ``b``, ``c`` and the result ``r``. Every expression is linear in ``g``, so forward mode reads the
 same column: the tangent of the result is the sum of the expressions, each with ``g`` replaced by the operand's tangent.
-None means that no derivative reaches the operand. The names in an expression are the primal values that it needs; the
-to-be-recorded analysis of reverse mode reads them. Comments state the convention at kinks.
+None means that no derivative reaches the operand. The names in an expression are the primal values that it needs, from
+which reverse mode finds the values to record. Comments state the convention at kinks.
 """
 
 import warnings
@@ -185,8 +185,8 @@ _ROWS: tuple[Prim, ...] = (
     # the derivative of |a| is 0 at a = 0
     Prim("abs", 1, "num", _num(np.abs, abs), ("select(a > 0, g, select(a < 0, -g, zero))",),
          ("llvm.fabs", "@abs_i", "@same")),
-    # of a NaN and a number the result is the number, as in LLVM's minnum and maxnum; at a tie the first operand has the
-    # whole derivative
+    # if one operand is NaN, the result is the other one, as in LLVM's minnum and maxnum; at a tie the first operand has
+    # the whole derivative
     Prim("min", 2, "num", _num(np.fmin, min), ("select(a <= b, g, zero)", "select(a <= b, zero, g)"),
          ("llvm.minnum", "llvm.smin", "llvm.umin")),
     Prim("max", 2, "num", _num(np.fmax, max), ("select(a >= b, g, zero)", "select(a >= b, zero, g)"),
