@@ -18,7 +18,7 @@ def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> 
     temporary: it flows through, from the values written there to the values read."""
     types = types_of(kernel.body)
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
-    steps: list[tuple[int | str, int | str]] = []  # between values, and buffers by name
+    steps: list[tuple[int | str, int | str]] = []  # a derivative goes from a value, or a buffer by name, to another
     for stmt in walk(kernel.body):
         if isinstance(stmt, N.Op):
             steps += [(a, stmt.id) for a in flows(stmt)]

@@ -76,7 +76,7 @@ def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
         for arm, inner in enumerate(stmt.blocks()):
             child = Scope(scope, stmt, arm, scope.loops + looping)
             s.by_key[child.key] = child
-            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # a While's condition sees the same ones
+            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # once, though a While has two blocks
                 for p in stmt.params():
                     s.define(child, p.id, stmt, p.type, p.name)
             _visit(s, child, inner)

@@ -119,7 +119,7 @@ def _round(a: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """An array's power: that of two numbers is a square root where b = 0.5 (numpy 2.4), NaN for minus infinity."""
+    """The power of arrays. For two scalars numpy 2.4 takes a square root if b = 0.5, which is NaN for minus infinity."""
     return np.power(np.array([a]), np.array([b]))[0]
 
 
@@ -204,8 +204,8 @@ _ROWS: tuple[Prim, ...] = (
     Prim("exp", 1, "float", _flt(np.exp), ("g*r",), ("@math", "", ""), 15),
     Prim("log", 1, "float", _flt(np.log), ("g/a",), ("@math", "", ""), 15),
     Prim("log1p", 1, "float", _flt(np.log1p), ("g/(1 + a)",), ("@math", "", ""), 20),
-    # a**b: the share of the exponent is 0 where log(a) does not exist, that of the base is 0 where b = 0. The inner
-    # selects do not change them, but make second derivatives right where b = 0, and finite at a = 0
+    # a**b: the share of the exponent is 0 where log(a) does not exist, and the share of the base is 0 where b = 0. The
+    # inner selects change neither share, but make second derivatives right where b = 0, and finite at a = 0
     Prim("pow", 2, "num", _num(_pow, _int_pow),
          ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
           "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "", ""), 40),
