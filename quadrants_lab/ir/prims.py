@@ -119,7 +119,7 @@ def _round(a: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """The power of arrays. For two scalars numpy 2.4 takes a square root if b = 0.5, which is NaN for minus infinity."""
+    """The power of arrays. Of two scalars numpy 2.4 takes a square root if b = 0.5, which is NaN for minus infinity."""
     return np.power(np.array([a]), np.array([b]))[0]
 
 
