@@ -250,7 +250,7 @@ class Tape:
         with unwatched(), doctor.showing(None) as say:
             report = verdict.check(self._launches, self.loss, fields, say=say)
         if report.stopped:
-            raise KeyboardInterrupt("the check of gradients was stopped before all was looked at")
+            raise KeyboardInterrupt("the check of gradients was stopped before everything was checked")
         for v in report.verdicts:
             if not v.good:
                 says = f"the gradient of {v.field} {v.says}"

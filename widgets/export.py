@@ -41,6 +41,6 @@ def page(shape: dict[str, Any], answers: dict[str, str]) -> str:
     return _PAGE.format(
         title=esc(shape["title"]),
         loader=assets.loader(),
-        missing=json.dumps(empty("this page has no answer to that: run the cell in a notebook")),
+        missing=json.dumps(empty("this page does not contain this: run the cell in a notebook")),
         data=base64.b64encode(data).decode(),
     )

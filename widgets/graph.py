@@ -159,8 +159,8 @@ def figure(graph: GraphView) -> str:
 
 
 HINT = (
-    "A task is a parallel loop of the gradient's kernel, or what stands between two. Its forward slice computes again "
-    "what the way back needs; boxes that push it on a stack have an orange border."
+    "A task is a parallel loop of the gradient's kernel, or the statements between two. Its forward slice computes the "
+    "values that the way back needs again; boxes that push such a value on a stack have an orange border."
 )
 
 

@@ -274,7 +274,7 @@ export function live({ model, el }, initial) {
   const progress = (request, asked) => {
     const seconds = Math.round((Date.now() - asked.since) / 1000), p = (asked.told ??= element("p", { class: "none" }, " "));
     p.firstChild.data = asked.heard ? `${asked.text}: ${seconds} s ` : seconds < 3 ? "asking the kernel" :
-      "no answer yet: the kernel is busy, or gone and what was asked for was not kept in the notebook; then run the cell";
+      "no answer yet: the kernel is busy; if it has ended, this view was not kept in the notebook: run the cell";
     if (asked.heard && !p.children.length) {
       const stop = element("button", { type: "button", class: "ch stop" }, "stop");
       stop.addEventListener("click", (e) => { e.stopPropagation(); model.send({ kind: "stop", request }); });

@@ -6,11 +6,10 @@ from quadrants_lab.widgets.code import MEASURES, bytes_of
 from quadrants_lab.widgets.html import esc, seconds, size, table
 from quadrants_lab.widgets.model import BackendRun, CodeView, KernelView
 
-CORES = "none are allotted: a thread has those of its core"
-DRIVER = "its driver allots them and does not tell"
-NO_REGISTERS = {
-    "cpu": CORES, "c": CORES, "metal": DRIVER, "vulkan": DRIVER, "cuda": "ptxas, which allots them, is not here",
-}  # fmt: skip
+CORES = "no number: a thread has the registers of its core"
+DRIVER = "not known: the driver chooses the number and does not tell"
+PTXAS = "not known: ptxas, which chooses the number, is not installed"
+NO_REGISTERS = {"cpu": CORES, "c": CORES, "metal": DRIVER, "vulkan": DRIVER, "cuda": PTXAS}
 ASK = "run the cell with --arch and several backends to compare values, gradients and times"
 
 

@@ -9,8 +9,8 @@ from quadrants_lab.widgets.model import ArrayView, BackendRun, KernelView, Launc
 
 TIMES = ("first launch", "warm launch")
 AGAIN = (
-    "Each made the launch again, on a device of its own, without what Python does before it; a warm launch is the "
-    "median of those after the first."
+    "Each backend repeated the launch on its own device, without the work that Python does before a launch. The time "
+    "of a warm launch is the median of the launches after the first."
 )
 STACK_BYTES = ("stacks of an iteration", "stack heap")
 
@@ -49,14 +49,14 @@ def _near(view: LaunchView, request: str) -> str:
     """The roofline if it was made, else a button that makes it."""
     slot = f"near{request.rpartition('/')[2]}"
     known = view.roofline.known if view.roofline else None
-    shown = roofline(known) if known else offer("how near it is to the device's limits", request, slot)
+    shown = roofline(known) if known else offer("how near the launch is to the device's limits", request, slot)
     return f'<div class="slot" data-slot="{slot}">{shown}</div>'
 
 
 def roofline(view: RooflineView) -> str:
     """A sentence with the figures of a roofline."""
     if view.problem:
-        return f'<p class="foot">how near it is to the device\'s limits is not known: {esc(view.problem)}</p>'
+        return f'<p class="foot">how near the launch is to the device\'s limits is not known: {esc(view.problem)}</p>'
     memory, computing = view.least
     by = "memory" if memory >= computing else "computing"
     share = f"{view.share:.0%}" if view.share >= 0.01 else f"{100 * view.share:.1g}%"

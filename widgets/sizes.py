@@ -8,7 +8,7 @@ from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.widgets.html import empty, esc, size
 from quadrants_lab.widgets.model import KernelView, SizeView, StackView, StepTrace
 
-NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to work out; the Stacks tab says why"
+NO_STACK = "this gradient keeps nothing on a stack, so there is no depth to compute; the pane Stacks says why"
 MOST_FOLLOWED = 16  # iterations per task that are traced for the depths they reach
 _WIDTHS = {"u1": 0, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "f16": 2, "i64": 8, "u64": 8, "f64": 8}
 

@@ -8,7 +8,8 @@ from quadrants_lab.widgets.model import KernelView, Line
 from quadrants_lab.widgets.run import STACK_BYTES
 
 NO_STACK = (
-    "This gradient keeps nothing on a stack: all that its way back reads is still in memory or can be computed again."
+    "This gradient keeps nothing on a stack: every value that the way back reads is still in memory or can be computed "
+    "again."
 )
 
 
@@ -21,9 +22,8 @@ def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
     if drawn:
         parts.append("<h4>Where the depths come from</h4>")
         parts.append(
-            '<p class="hint">A frame is a loop: the blocks that can reach themselves again. Inside it the way back '
-            "is cut, so every path ends, and the depth of a stack is the most pushes along any path, times the trips "
-            "of the loop.</p>"
+            '<p class="hint">A frame is a loop. Its edge back to the start is left out, so every path through it ends. '
+            "The depth of a stack is the most pushes along any path, times the trips of the loop.</p>"
         )
         parts += [figure(t.scc) for t in drawn if t.scc is not None]
     return "".join(parts)
@@ -33,7 +33,7 @@ def tables(view: KernelView) -> str:
     """The pane without its graphs."""
     parts = [f"<h4>Stacks of the last gradient launch</h4>{report(view)}"]
     if view.kept:
-        parts.append(f"<h4>Kept by the launch because it is overwritten</h4>{kept(view)}")
+        parts.append(f"<h4>Values that the launch keeps, because it overwrites them</h4>{kept(view)}")
     parts.append(backends(view))
     if view.free:
         parts.append(f"<h4>Values without a stack</h4>{free(view)}")

@@ -50,7 +50,7 @@ LIMITS = (
     Limits(0, 0, 0, 0, pictures=False),
 )
 _GROW = ("Source", "Tape", "SizeExpr", "Steps", "Stacks", "CFG", "Run", "Code", "Passes")  # the most wanted ones first
-_ELSEWHERE = '<p style="color:#85888e">too much for a copy that a notebook keeps: run the cell, or export the view</p>'
+_ELSEWHERE = '<p style="color:#85888e">too large for the copy in the notebook: run the cell, or export the view</p>'
 _GREY = "#85888e"
 _FRAME = f"border:1px solid {_GREY};border-radius:6px;padding:6px 10px;margin:6px 0"
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px"

@@ -4,14 +4,14 @@
 
 const BUTTONS = [ // move, text, key, label
   ["first", "first", "Home", "first step"], ["line-", "« line", "Shift ←", "line before"], ["-", "‹ step", "←", "step before"],
-  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"], ["turn", "turn", "t", "where it turns back"],
+  ["+", "step ›", "→", "next step"], ["line+", "line »", "Shift →", "next line"], ["turn", "turn", "t", "where the way back begins"],
   ["push", "push", "u", "next push of a stack"], ["pop", "pop", "o", "next pop of a stack"], ["lost", "nan", "x", "next NaN or infinity"],
   ["last", "last", "End", "last step"]];
 const MOVE_OF = { Home: "first", End: "last", ArrowLeft: "-", ArrowRight: "+", t: "turn", u: "push", o: "pop", x: "lost" };
 const SPEEDS = [1, 2, 4, 8, 16, 32, 64], MOST_SLOTS = 12, MOST_LINES = 6, CLOSE = 0.01;
-HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"], ["in Steps: t u o x", "where it turns back; the next push, pop, NaN or infinity"],
+HELP.push(["in Steps: ← →, Shift ← →, Home, End", "a step, a line, the ends"], ["in Steps: t u o x", "where the way back begins; the next push, pop, NaN or infinity"],
   ["in Steps: p, < >", "play or pause; slower, faster"], ["in Steps: g, i", "go to a step (12) or line (:7); to another iteration"],
-  ["in Steps: q, c", "predict what comes back, Enter answers; the compiler's own names"], ["in Steps: Enter on a line", "its next step"]);
+  ["in Steps: q, c", "predict the value from a stack, Enter answers; the compiler's own names"], ["in Steps: Enter on a line", "its next step"]);
 
 /** The state after events: values by name, stacks, open loops, and what was written. */
 class Frame {
@@ -93,7 +93,7 @@ function stepper(root, ask) {
   }
   const moves = {
     first: () => goTo(0), last: () => data.cut ? fetch("last") : go(end), "-": () => goTo(at - 1), "+": () => step(),
-    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first ? goTo(data.turn) : data.cut ? fetch("turn", "it does not turn back") : say("it does not turn back"),
+    turn: () => data.turn >= data.first && data.turn <= end ? go(data.turn) : data.turn < data.first ? goTo(data.turn) : data.cut ? fetch("turn", "there is no way back") : say("there is no way back"),
     "line+": () => { const n = seek((m) => line(m) !== line(at)); goTo(n ?? end + (data.cut ? 1 : 0)); },
     "line-": () => { let n = at; while (n > data.first && line(n) === line(at)) n--; const to = line(n); while (n > data.first && line(n - 1) === to) n--; goTo(n === at ? n - 1 : n); },
     push: (k) => next("push", k), pop: (k) => next("pop", k), lost: () => next("lost"), line: (k) => next("line", k),
@@ -326,5 +326,5 @@ function stepper(root, ask) {
     for (const kind of ["push", "pop"]) button(x, `next ${kind}`, `Next ${kind} of ${data.names[k]}`, () => move(kind, k));
   });
   go(Math.max(data.found, data.first));
-  if (data.found < 0) say("what was looked for is not in this iteration");
+  if (data.found < 0) say("the step that you asked for is not in this iteration");
 }

@@ -66,9 +66,9 @@ def bars(report: Report) -> str:
         f'viewBox="0 0 {WIDTH} {HEIGHT + _ROW + 8}"><line x1="0" y1="{HEIGHT}" x2="{WIDTH}" y2="{HEIGHT}" '
         f'stroke="currentColor" stroke-opacity="0.4"/>{"".join(parts)}</svg>'
     )
-    legend = "Bars: bytes kept"
+    legend = "Bars: the bytes that are kept"
     if report.stretches:
-        legend += ", those before a stretch in orange. Blue: steps made again, the darker the more often"
+        legend += "; orange bars: before a stretch. Blue: repeated steps, the darker the more often"
     return f"{why}{svg}<small>{legend}.</small>"
 
 

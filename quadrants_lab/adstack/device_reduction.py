@@ -69,7 +69,7 @@ def sizing_kernel(kernel: N.Kernel, work: DeviceReduction) -> N.Kernel:
     buffers = {name: kernel.buffers[name] for name in kernel.buffers if name in wanted}
     tasks: list[N.Stmt] = []
     wide = any(x.wide or any(n >> 31 for n in x.shape or ()) for x in buffers.values())
-    t = i64 if wide else i32  # of indices
+    t = i64 if wide else i32  # the dtype of indices
     made = _Maker(b, buffers, work.given, t)
     for k, e in enumerate(work.ranges):
         buffers[f"{SIZE}{k}"] = N.Buffer(f"{SIZE}{k}", "ret", i64, 0, ())

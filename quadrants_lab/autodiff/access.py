@@ -1,7 +1,7 @@
 """The data-access rule: the memory that a gradient reads again must hold what the kernel read.
 
 A gradient starts from the memory that the launch left. Each load that its forward slices repeat is compared with
-every write of the kernel that may come later and go to the same element. What such writes overwrite is kept
+every write of the kernel that may come later and go to the same element. The values that such writes overwrite are kept
 (`autodiff.keeps`). The old value that an atomic returned in a parallel loop cannot be kept, because it depends on the
 order of the threads.
 """
@@ -24,8 +24,8 @@ from quadrants_lab.ir.walk import walk
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """A forward load, or an atomic min or max whose result is compared, that the gradient repeats although ``write``
-    may have changed the element since. ``temporary`` is the task that repeats it to compute launch temporaries again,
-    if it is one of those."""
+    may have changed the element since. ``temporary`` is the task that repeats the access, if that task computes launch
+    temporaries again."""
 
     read: Access
     write: Access
@@ -35,8 +35,8 @@ class Conflict:
 def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keeps:
     """What an offloaded forward kernel has to keep for its gradient.
 
-    ``gradient(keeps)`` makes that gradient, after dead-code elimination. The writes that it repeats may need further
-    values, so this is a fixed point.
+    ``gradient(keeps)`` makes the gradient for these ``keeps``, after dead-code elimination. The writes that a gradient
+    repeats may need further values, so the result is a fixed point.
     """
     if not may_lose_reads(kernel):
         return NOTHING
@@ -70,8 +70,8 @@ def overwritten(kernel: N.Kernel, gradient: Callable[[Keeps], N.Kernel]) -> Keep
 
 
 def _check_extremes_apart(info: Accesses, c: Conflict) -> None:
-    """Raises QL0404 where a field that is put back before the adjoint of its task also has results of that task's
-    atomic mins or maxes, with which the adjoint compares."""
+    """Raises QL0404 if a field that is put back before the adjoint of a task also has results of atomic mins or maxes
+    of that task: the adjoint compares values with these results."""
     buffer = info.kernel.buffers[c.write.stmt.buffer]
     own = (w.stmt for w in _writes(info, buffer.name) if w.number == c.write.number)
     if buffer.grad and any(isinstance(s, N.Atomic) and s.op in N.MINMAX for s in own):
@@ -90,8 +90,8 @@ def _adjoints(info: Accesses) -> set[str]:
 
 
 def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) -> Iterator[tuple[N.Load, Access]]:
-    """Each load of the gradient that repeats an access of the kernel behind ``info``, with that access. ``derivatives``
-    are the buffers of derivatives."""
+    """Pairs of a load of the gradient and the access that it repeats, of the kernel of ``info``. ``derivatives`` are
+    the buffers of derivatives."""
     buffers = info.kernel.buffers
     for load in walk(gradient.body):
         if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in derivatives:
@@ -101,8 +101,9 @@ def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) ->
 
 
 def conflicts(info: Accesses, gradient: N.Kernel, derivatives: set[str] | None = None) -> Iterator[Conflict]:
-    """The reads of the kernel behind ``info`` that its gradient (after dead-code elimination) repeats, but may find
-    overwritten. Raises QuadrantsCompilationError where it needs the old value of an atomic."""
+    """The reads of the kernel of ``info`` that its gradient (after dead-code elimination) repeats although the
+    element may be overwritten by then. Raises QuadrantsCompilationError if the gradient needs the old value of an
+    atomic."""
     derivatives = _adjoints(info) if derivatives is None else derivatives
     for task in gradient.tasks:
         computes = touched((task,), N.Write)

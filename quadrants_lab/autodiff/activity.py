@@ -1,5 +1,5 @@
-"""Activity analysis: which values carry a derivative, because they depend on a buffer with a gradient (they vary) and
-another such buffer depends on them (they are useful)."""
+"""Activity analysis: which values carry a derivative. Such a value depends on a buffer with a gradient (it varies),
+and a buffer with a gradient depends on the value (it is useful)."""
 
 from quadrants_lab.autodiff.rules import share
 from quadrants_lab.ir import nodes as N
@@ -14,11 +14,11 @@ def flows(stmt: N.Op) -> tuple[int, ...]:
 
 def active_values(kernel: N.Kernel, with_derivative: set[str] | None = None) -> set[int]:
     """Ids of the floating-point values of an offloaded kernel through which a derivative flows between the buffers
-    ``with_derivative`` (by default those with an adjoint). A derivative does not begin or end in a launch temporary: it
-    flows through, from what is written there to what is read."""
+    ``with_derivative`` (by default the buffers with an adjoint). A derivative does not begin or end in a launch
+    temporary: it flows through, from the values written there to the values read."""
     types = types_of(kernel.body)
     carriers = {b.name for b in kernel.buffers.values() if b.grad} if with_derivative is None else with_derivative
-    steps: list[tuple[int | str, int | str]] = []  # between values, and buffers by name
+    steps: list[tuple[int | str, int | str]] = []  # a derivative goes from a value, or a buffer by name, to another
     for stmt in walk(kernel.body):
         if isinstance(stmt, N.Op):
             steps += [(a, stmt.id) for a in flows(stmt)]

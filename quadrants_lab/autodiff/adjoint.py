@@ -25,8 +25,8 @@ Adjoints = dict[int, int]  # forward value -> its adjoint so far, in the current
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a reversed loop carries the adjoints of: carried values of the forward loop, by position, and active values
-    from outside, by id."""
+    """The values whose adjoints a reversed loop carries: carried values of the forward loop, by position, and active
+    values from outside the loop, by id."""
 
     carried: list[int]
     outer: list[int]
@@ -63,7 +63,7 @@ class AdjointBuilder:
     # --- primal values ---------------------------------------------------------------------------------------
 
     def _primal(self, v: int) -> int:
-        """The id of a forward value in the reverse code. Constants and other uniform values are emitted where they are
+        """The id of a forward value in the reverse code. A constant or another uniform value is emitted where it is
         read."""
         if v in self.env:
             return self.env[v]
@@ -73,7 +73,7 @@ class AdjointBuilder:
         return v
 
     def _restore(self, key: tuple[int, int]) -> None:
-        """Emits, at the top of the reverse of a block, the pops of its stashed values and its recomputed values."""
+        """Emits the top of the reverse of a block: pops of its stashed values, and values that are computed again."""
         scope = self.scopes.by_key[key]
         for v in scope.defined:
             stmt = self.scopes.defs[v]
@@ -93,7 +93,7 @@ class AdjointBuilder:
     # --- adjoints --------------------------------------------------------------------------------------------
 
     def _name(self, v: int) -> str:
-        """The name of the adjoint of a value, formed as that of a buffer's adjoint."""
+        """The name of the adjoint of a value, formed like the name of a buffer's adjoint."""
         name = self.scopes.names[v]
         return f"{name}.grad" if name else ""
 
@@ -254,8 +254,9 @@ class AdjointBuilder:
         self, stmt: N.Loop, index: N.Param, begin: int, end: int, adjoints: Carried, inits: list[int],
         own: int, before: Callable[[], None] = lambda: None,
     ) -> list[int]:  # fmt: skip
-        """Emits the reversed loop, a For over ``index``. ``own`` is the id of the forward loop's index or counter in
-        it, and ``before`` emits that value. Returns the final adjoints of carried values and of values from outside."""
+        """Emits the reversed loop, a For over ``index``. In it ``own`` is the id of the forward loop's index or
+        counter, and ``before`` emits this value. Returns the final adjoints of carried values and of values from
+        outside."""
         b, carried, outer = self.b, adjoints.carried, adjoints.outer
         own_index, arm = (stmt.index.id, 0) if isinstance(stmt, N.For) else (stmt.carried[-1].id, 1)
         params = tuple(b.param(self.scopes.types[v], self._name(v)) for v in (stmt.carried[k].id for k in carried))
@@ -314,8 +315,9 @@ class AdjointBuilder:
         return [r.id for r in results]
 
     def _again(self, segment: R.Segment, at: tuple[int, int, int], zero: int, length: int, starts: list[int]) -> None:
-        """Emits the forward slice of one segment, with its pushes, from the carried values ``starts``, then the check
-        of capacities. ``at``: begin and end of the loop, and the number of the segment's first iteration."""
+        """Emits the forward slice of one segment, with its pushes, which begins with the carried values ``starts``,
+        and then the check of capacities. ``at``: begin and end of the loop, and the number of the segment's first
+        iteration."""
         b, loop = self.b, segment.loop
         count = b.param(loop.index.type)
         carried = tuple(p for p in loop.carried if p.id in segment.starts)

@@ -2,10 +2,10 @@
 stashed on an adstack.
 
 The reverse needs operands of non-linear operations, indices of memory that carries a gradient, branch conditions and
-trip counts. Values of the task's outermost block and loop indices are available in the reverse. For the others, a
-minimum vertex cut over the dataflow from the values that cannot be recomputed to the needed ones chooses what is
-stashed; the needed values behind the cut are recomputed. The capacity of a value is its size in bytes, times a factor
-for each loop around its definition.
+trip counts. Values of the task's outermost block and loop indices are available in the reverse. For the others, take
+the dataflow from the values that cannot be recomputed to the values that are needed. A minimum vertex cut of this
+graph is stashed, and the needed values after the cut are recomputed. The capacity of a value is its size in bytes,
+times a factor for each loop around its definition.
 """
 
 from dataclasses import field
@@ -34,11 +34,11 @@ class Demand:
 class StashPlan:
     """What `stash_plan` decided.
 
-    ``reversed`` has the ids of statements that have an adjoint, ``stash`` the values that are pushed, ``export`` those
-    in ifs outside all loops, which become results of the ifs, and ``recompute`` those that are computed again.
-    ``segments`` has the checkpointed loops in which values are stashed, by id, inner ones first. ``needed`` has all
-    demands, and ``demand`` the first one of each stashed or exported value. ``graph`` maps each value that is not
-    available to the operands from which it can be computed again, or to None.
+    ``reversed`` has the ids of statements that have an adjoint. ``stash`` has the values that are pushed, ``export``
+    the values in ifs outside all loops, which become results of these ifs, and ``recompute`` the values that are
+    computed again. ``segments`` has the checkpointed loops in which values are stashed, by id, inner loops first.
+    ``needed`` has all demands, and ``demand`` the first demand for each stashed or exported value. ``graph`` maps
+    each value that is not available to the operands from which it can be computed again, or to None.
     """
 
     reversed: set[int]
@@ -51,7 +51,7 @@ class StashPlan:
     graph: dict[int, tuple[int, ...] | None] = field(default_factory=dict)
 
     def uses(self, value: int) -> list[Demand]:
-        """The demands for a stashed value, and for the values that are recomputed from it."""
+        """The demands for a stashed value and for the values that are recomputed from it."""
         above: dict[int, list[int]] = {}
         for v in self.recompute:
             for a in self.graph[v] or ():

@@ -16,14 +16,14 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import types_of, walk
 
 _DECISIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf"})
-_ON_PURPOSE = frozenset({"custom_jvp"})  # the user asks these to end a derivative
+_ON_PURPOSE = frozenset({"custom_jvp"})  # primitives by which the user asks for the end of a derivative
 _WORDS = {"grad": ("gradient", "needs_grad"), "dual": ("tangent", "needs_dual")}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A buffer between two of the tasks that overwrite all of it: ``first`` before any of them, so that values of
-    earlier launches are there, ``last`` behind them all, so that later launches find what was written."""
+    """A buffer between two tasks that overwrite all of it. ``first``: the buffer before all such tasks, with values of
+    earlier launches. ``last``: the buffer after all such tasks, where later launches find what was written."""
 
     buffer: str
     number: int
@@ -40,22 +40,23 @@ Cuts = dict[tuple[Place, Place], tuple[N.Load, N.Stmt | None]]
 
 @dataclass(slots=True)
 class _Graph:
-    """The dataflow of a kernel. ``next[v]`` lists pairs of a value that depends on v and the statement that ends the
+    """The dataflow of a kernel. ``next[v]`` lists pairs: a value that depends on v, and the statement that ends the
     derivative there, or None. Values also flow through launch temporaries and integer buffers. ``loads`` has the loads
-    of each place, ``stored`` the writes of each value with their places."""
+    of each place, and ``stored`` the writes of each value with their places."""
 
     next: dict[int, list[tuple[int, N.Stmt | None]]] = field(default_factory=dict)
     loads: dict[Place, list[N.Load]] = field(default_factory=dict)
     stored: dict[int, list[tuple[Place, N.Write]]] = field(default_factory=dict)
 
     def read_after(self, written: Place) -> list[N.Load]:
-        """Loads that may find what was written there, those of the kernel's next launch included."""
+        """Loads that may find what was written at the place, also in the kernel's next launch."""
         again = [Place(written.buffer, 0, False)] if written.last and not written.first else []
         return [r for place in (written, *again) for r in self.loads.get(place, ())]
 
     def reach(self, loads: list[N.Load], cuts: bool) -> dict[int, N.Stmt | None]:
-        """The values that depend on what was loaded: with ``cuts`` those with a path along which a statement ends the
-        derivative, each with that statement; else those with a path without one."""
+        """The values that depend on what was loaded. With ``cuts``: the values to which a path leads along which a
+        statement ends the derivative, each with that statement. Without: the values to which a path leads that
+        nothing ends."""
         found: dict[tuple[int, bool], N.Stmt | None] = {}
         todo: deque[tuple[int, N.Stmt | None]] = deque((r.id, None) for r in loads)
         while todo:
@@ -93,7 +94,8 @@ def _graph(kernel: N.Kernel) -> _Graph:
 
 
 def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:
-    """Where an access happens. Within a task that overwrites the buffer it may be before or after that."""
+    """The places where an access may happen. In a task that overwrites the buffer, it may happen before or after
+    that."""
     tasks = whole.get(access.stmt.buffer, [])
     before = sum(t < access.number for t in tasks)
     numbers = range(before, before + 1 + (access.number in tasks))
@@ -101,9 +103,10 @@ def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:
 
 
 def dead_paths(forward: N.Kernel, which: str = "grad") -> list[GradientWarning]:
-    """A warning for each pair of buffers with a derivative (``which``: "grad" or "dual") where values of one reach the
-    other only through operations without a derivative (a cast to integer, floor, ...), and for each buffer without a
-    derivative through which values flow from one with it to another in the same kernel."""
+    """Warnings of two kinds, where ``which`` is "grad" or "dual". One is about two buffers with a derivative, if
+    values of one reach the other only through operations without a derivative (a cast to integer, floor, ...). The
+    other is about a buffer without a derivative through which values flow between two buffers with one, in the same
+    kernel."""
     g = _graph(forward)
     carriers = {n for n, b in forward.buffers.items() if getattr(b, which) and not b.passing}
     found: list[GradientWarning] = []
@@ -132,8 +135,8 @@ def value_flows(forward: N.Kernel) -> Flows:
 
 
 def integer_flows(forward: N.Kernel) -> Cuts:
-    """(place read, place written) -> (first read, what ends a derivative on the way), for every pair of fields or
-    ndarrays where values flow from one to the other and just one of them holds integers."""
+    """(place read, place written) -> (first read, the statement that ends a derivative on the way), for every pair of
+    fields or ndarrays where values flow from one to the other and just one of the two holds integers."""
     g, found = _graph(forward), Cuts()
     for source, loads in g.loads.items():
         for v, cut in (g.reach(loads, cuts=False) | g.reach(loads, cuts=True)).items():
@@ -167,7 +170,7 @@ def _targets(g: _Graph, carriers: set[str], reached: dict[int, N.Stmt | None]) -
 
 
 def gets_nothing(name: str, target: str, read: N.Load, cut: N.Op, which: str = "grad") -> GradientWarning:
-    """The warning about two buffers all paths between which end at operations like ``cut``."""
+    """The warning about two buffers, if every path between them goes through an operation like ``cut``."""
     what = f"{cut.prim} to {cut.type}" if cut.prim == "cast" else cut.prim
     labels = (Label(cut.span, f"{what} has no derivative"), Label(read.span, f"{name} is read here"))
     if which == "grad":

@@ -26,7 +26,7 @@ _ADDED = frozenset(("trips", "group", "segment", "live", "row"))  # names of val
 
 
 def added_names(function: ast.AST) -> Set[str]:
-    """Names of values that passes add, without those that the function itself uses."""
+    """Names of values that passes add, without the names that the function itself uses."""
     return _ADDED - {x.id for x in ast.walk(function) if isinstance(x, ast.Name)}
 
 
@@ -53,8 +53,8 @@ def explain(forward: N.Kernel) -> list[Note]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Why a value has a stack: ``uses`` has everything that needs it, in program order, and ``choice`` says why it is
-    not recomputed."""
+    """Why a value has a stack. ``uses`` has everything that needs the value, in program order, and ``choice`` says why
+    the value is not recomputed."""
 
     uses: list[str]
     choice: str
@@ -70,7 +70,7 @@ def on_stacks(forward: N.Kernel) -> dict[int, Kept]:
 
 
 def _choice(v: int, scopes: Scopes, plan: StashPlan) -> str:
-    """Why the minimum cut chose the value rather than those from which it would be computed again."""
+    """Why the minimum cut chose this value rather than the values from which it could be computed again."""
     if plan.graph.get(v) is None:
         if isinstance(scopes.defs[v], N.Loop):
             return "its loop hands it on from trip to trip, so only the whole loop could compute it again"

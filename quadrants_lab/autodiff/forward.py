@@ -22,14 +22,14 @@ _SPLIT = (
 
 
 def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel:
-    """The forward-mode derivative: the kernel itself which, with each write to a buffer that has a dual, also writes
+    """The forward-mode derivative: the kernel itself, in which each write to a buffer that has a dual also writes
     the tangent.
 
     Tangents are computed beside their values, and pass through loops and ifs as further carried values and results. A
-    value that does not depend on a dual, or reaches none, has no tangent. Behind a task with an atomic min or max stand
-    more tasks, which give the result its winners' tangent. If its number is in ``early`` the atomics and these tasks
-    stand in front of it, where they find what the task then overwrites. Values keep their ids; the statements of a
-    tangent name the statement that they differentiate.
+    value has no tangent if it does not depend on a dual, or if no dual depends on it. After a task with an atomic min
+    or max stand more tasks, which give the result the tangent of its winners. If the number of the task is in
+    ``early``, the atomics and these tasks stand before it, so that they see the values that the task overwrites.
+    Values keep their ids; the statements of a tangent name the statement that they differentiate.
     """
     b = Builder(kernel.next_id, types_of(kernel.body))
     buffers = dict(kernel.buffers)
@@ -68,9 +68,9 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
 
 
 def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
-    """The numbers of the tasks that are to be ``early`` in `forward`: those that overwrite what ``dual``, the dual
-    kernel without dead code, repeats to find their winners. Not those that also write it before they read it, or need
-    the old value of the atomic."""
+    """The numbers of the tasks that must be ``early`` in `forward`, because they overwrite values that ``dual``, the
+    dual kernel without dead code, reads again to find the winners. A task cannot be early if it also writes these
+    values before it reads them, or if something uses the old value of the atomic."""
     info = accesses_of(kernel)
     replays, tangents = _replays(dual)
     lost = {c.write.number for c in conflicts(info, replays, tangents) if c.write.number == c.read.number}
@@ -89,9 +89,10 @@ def early_extremes(kernel: N.Kernel, dual: N.Kernel) -> frozenset[int]:
 
 
 def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
-    """Applies the data-access rule to what the (simplified) dual kernel of ``kernel`` repeats to find the winners of
-    atomic mins and maxes. A replay stands directly behind its task, so only this task may have overwritten what it
-    reads; or directly in front of it, where nothing is lost. Raises QL0404 where it has."""
+    """Applies the data-access rule to the replays by which ``dual``, the simplified dual kernel of ``kernel``, finds
+    the winners of atomic mins and maxes. A replay stands directly after its task, so only this task can have
+    overwritten what the replay reads; if it has, this raises QL0404. A replay directly before its task loses
+    nothing."""
     replays, tangents = _replays(dual)
     for c in conflicts(accesses_of(kernel), replays, tangents):
         if c.write.number == c.read.number:
@@ -100,7 +101,7 @@ def check_replays(kernel: N.Kernel, dual: N.Kernel) -> None:
 
 
 def _replays(dual: N.Kernel) -> tuple[N.Kernel, set[str]]:
-    """A dual kernel's tasks that stand behind the task that they repeat; and the names of all tangents."""
+    """The tasks of a dual kernel that stand after the task that they repeat, and the names of all tangents."""
     done: set[int] = set()
     found: list[N.Stmt] = []
     for s in dual.body:

@@ -1,11 +1,12 @@
 """Values that a kernel overwrites although its gradient reads them: the forward launch keeps them, and the gradient
 puts them back.
 
-In front of a task that overwrites such values the forward kernel copies the box of elements that the task may write
-into scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. Behind the
-adjoint of such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks
-had. If a task itself reads what it later overwrites, the box is put back before its adjoint, whose forward slice
-repeats the task's writes if it also reads them. In the end the memory is as the launch left it.
+Before a task that overwrites such values, the forward kernel copies the box of elements that the task may write into
+scratch memory of the launch (role "kept"). The gradient goes through the tasks in reverse order. After the adjoint of
+such a task it copies the box back, so that the adjoints of earlier tasks find the memory that these tasks had. If a
+task itself reads elements that it later overwrites, the box is put back before the adjoint of the task. If the task
+also reads what it wrote, the forward slice in the adjoint repeats the task's writes. In the end the memory is as the
+launch left it.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class Saved:
 class Keeps:
     """All that a forward kernel keeps.
 
-    ``before`` has pairs (number of a task, buffer) where the task reads elements that it then overwrites, so that they
-    are put back before its adjoint. ``repeated`` has the pairs where it may also read what it wrote, so that its
-    adjoint repeats the writes in the forward slice. ``temporaries`` maps launch temporaries that cannot be computed
-    again to the scratch buffers that keep them.
+    ``before`` has the pairs (number of a task, buffer) for which the task reads elements that it then overwrites; these
+    are put back before the adjoint of the task. ``repeated`` has the pairs for which the task may also read what it
+    wrote; the adjoint repeats these writes in its forward slice. ``temporaries`` maps each launch temporary that cannot
+    be computed again to the scratch buffer that keeps it.
     """
 
     saved: tuple[Saved, ...] = ()
@@ -68,8 +69,8 @@ class Keeps:
         return [s for s in self.of(task) if (task, s.buffer) in self.before]
 
     def put_after(self, task: int) -> list[Saved]:
-        """The elements that are put back after the adjoint of a task: those that were not put back before it, and those
-        that the adjoint wrote."""
+        """The elements that are put back after the adjoint of a task: the elements that were not put back before it,
+        and the elements that the adjoint wrote."""
         return [s for s in self.of(task) if (task, s.buffer) not in self.before - self.repeated]
 
     def repeats(self, task: int) -> frozenset[str]:
@@ -137,8 +138,8 @@ def set_changed(b: Builder, buffers: Mapping[str, N.Buffer], value: int) -> N.Of
 
 
 def put_back(kernel: N.Kernel) -> N.Kernel:
-    """The last tasks of a gradient, which restore what the launch had left. They are run alone after a gradient that
-    was interrupted."""
+    """The last tasks of a gradient, which restore the memory as the launch left it. After an interrupted gradient only
+    these tasks run."""
 
     def ends(task: N.Stmt) -> bool:
         stmts = list(walk((task,)))

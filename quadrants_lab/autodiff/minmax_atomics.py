@@ -1,9 +1,9 @@
 """Atomic min and max: the derivative belongs to the winners, the iterations whose value is the result.
 
-An iteration knows that it won by comparing its value with the memory after the task. Several winners have equal shares:
-the derivatives of the result then sum to 1, however often a program offers the same value, and they do not depend on
-the order of iterations. (Where different values tie there is no derivative. The mean of those of all winners is a
-subgradient, and array libraries take it for a maximum.) The old value has no share at a tie.
+An iteration compares its value with the memory after the task, and has won if they are equal. Several winners have
+equal shares. So the derivatives of the result sum to 1, however often a program offers the same value, and they do
+not depend on the order of iterations. (If different values tie, there is no derivative. The mean of the derivatives
+of all winners is a subgradient, and array libraries use it for a maximum.) The old value has no share at a tie.
 
 First the winners of each element are counted. In reverse mode the adjoint of the task distributes the gradient, and
 then `settled` clears it where an iteration won; where the old value won it stays. Forward mode is the transpose:
@@ -28,8 +28,8 @@ from quadrants_lab.ir.walk import reached, renamed, rewrite, uses, walk
 
 
 def minmax_atomics(task: N.Offload, with_derivative: AbstractSet[str]) -> list[N.Atomic]:
-    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 where the task may also access such
-    an element in another way, since the result then depends on the order of threads."""
+    """The task's atomic mins and maxes on buffers with a derivative. Raises QL0408 if the task may also access such an
+    element in another way, since the result then depends on the order of threads."""
     found = [
         s for s in walk(task.body) if isinstance(s, N.Atomic) and s.op in N.MINMAX and s.buffer in with_derivative
     ]
@@ -71,8 +71,8 @@ def winners_of(info: Accesses, number: int, minmax: list[N.Atomic]) -> dict[str,
 
 @dataclass(slots=True)
 class MinmaxAtomics:
-    """Makes the tasks around the derivative of one forward task. ``args`` are the kernel's; ``repeated`` has the
-    buffers whose writes are repeated where the task runs again."""
+    """Makes the tasks around the derivative of one forward task. ``args`` are the kernel's arguments; ``repeated``
+    has the buffers to which a replay of the task writes again."""
 
     b: Builder
     buffers: Mapping[str, N.Buffer]
@@ -94,7 +94,7 @@ class MinmaxAtomics:
         return [task_over(self.b, w.box, self.types, partial(build, w)) for w in self.winners.values()]
 
     def counted(self, task: N.Offload, minmax: list[N.Atomic]) -> N.Offload:
-        """The task again without effects, except that it counts the winners."""
+        """A replay of the task that has no effect except that it counts the winners."""
         return renamed(replay(task, {s.id: self._count(s) for s in minmax}, self.repeated), self.b.fresh)
 
     def _count(self, s: N.Atomic) -> N.Block:
@@ -131,9 +131,9 @@ class MinmaxAtomics:
 
 
 def replay(task: N.Offload, instead: Mapping[int, N.Block], repeated: frozenset[str]) -> N.Offload:
-    """The task again under the same ids, without effects except for writes to ``repeated`` buffers, and with some
-    atomics replaced by ``instead``. Each statement names itself as the one that it repeats. Raises QL0403 where it
-    needs the old value of one of these atomics."""
+    """A replay of the task: the task under the same ids, with no effects but the writes to ``repeated`` buffers, and
+    with some atomics replaced by ``instead``. Each statement names itself as the statement that it repeats. Raises
+    QL0403 if the replay needs the old value of one of these atomics."""
 
     def one(s: N.Stmt) -> N.Stmt | N.Block:
         if s.id in instead:

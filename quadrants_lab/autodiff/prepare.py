@@ -1,5 +1,5 @@
-"""Puts loops into the form that reverse mode needs: a While counts its trips, one with a checkpoint becomes a For, and
-induction variables become formulas."""
+"""Puts loops into the form that reverse mode needs: a While counts its trips, a While with a checkpoint becomes a
+For, and induction variables become formulas."""
 
 from dataclasses import replace
 
@@ -34,9 +34,9 @@ def _counted(b: Builder, loop: N.While) -> None:
 
 
 def measure_whiles(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that no While has a checkpoint: it becomes a While that only counts its iterations, and a For with a
-    checkpoint over as many. Runs after `count_whiles`. Raises QuadrantsCompilationError where a loop draws random
-    numbers or uses what an atomic in it returned."""
+    """Guarantees that no While has a checkpoint. Such a While becomes two loops: a While that only counts the
+    iterations, and a For with a checkpoint that runs as many. Runs after `count_whiles`. Raises
+    QuadrantsCompilationError if the loop draws random numbers or uses the value that an atomic in it returned."""
     b = Builder(kernel.next_id)
 
     def one(s: N.Stmt) -> N.Stmt | list[N.Stmt]:
@@ -73,8 +73,8 @@ def _without_effects(s: N.While) -> N.While:
 
 def rewrite_inductions(kernel: N.Kernel) -> N.Kernel:
     """Guarantees that an integer carried as ``p = p + c``, with c from outside the loop, is read in the body as
-    ``init + c * iteration``, which reverse mode recomputes instead of stashing. (In wrapping arithmetic it is the same
-    value.) Runs after `count_whiles`, since the iteration of a While is its counter."""
+    ``init + c * iteration``, which reverse mode recomputes instead of stashing. (In wrapping arithmetic both are the
+    same value.) Runs after `count_whiles`, since the iteration of a While is its counter."""
     b = Builder(kernel.next_id, types_of(kernel.body))
 
     return rewritten(kernel, lambda s: induction_formulas(b, s) if isinstance(s, (N.For, N.While)) else s, b)

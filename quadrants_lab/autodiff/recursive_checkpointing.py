@@ -1,10 +1,10 @@
 """Checkpointed loops: T trips in segments of about sqrt(T).
 
 The forward slice runs the loop without pushes inside, and pushes the carried values at the start of each segment. The
-reverse goes through the segments from the last to the first: from the kept carried values it runs the forward slice of
-the segment again, with its pushes, and then its adjoint. So a stack in the loop needs slots for one segment only, and a
-stack of starting values one slot a segment. Source: the two-level scheme of Griewank and Walther, Evaluating
-Derivatives, chapter 12.
+reverse goes through the segments from the last to the first: from the kept carried values it runs the forward slice
+of the segment again, with its pushes, and then its adjoint. So a stack in the loop needs slots for only one segment,
+and a stack of starting values needs one slot for each segment. Source: the two-level scheme of Griewank and Walther,
+Evaluating Derivatives, chapter 12.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +21,8 @@ from quadrants_lab.ir.walk import end_of, reached, rewrite, walk
 
 @dataclass(slots=True)
 class Segment:
-    """What a segment of ``loop`` needs to run again: ``starts`` has the carried values that it starts from, ``live``
-    the values that it computes and the statements around them, ``outside`` the values that it reads from outside the
+    """What a segment of ``loop`` needs to run again. ``starts`` has the carried values at its start, ``live`` the
+    values that it computes and the statements around these, and ``outside`` the values that it reads from outside the
     loop."""
 
     loop: N.For
@@ -33,8 +33,8 @@ class Segment:
 
 def segment_of(loop: N.For, scopes: Scopes, wanted: Iterable[int], inner: Sequence[Segment]) -> Segment:
     """The part of the loop that must run again to give the reverse the ``wanted`` values. ``inner`` has the segments of
-    checkpointed loops in this one. Raises QuadrantsCompilationError where the loop draws random numbers or uses what an
-    atomic in it returned."""
+    checkpointed loops in this one. Raises QuadrantsCompilationError if the loop draws random numbers or uses the value
+    that an atomic in it returned."""
     needs = Needs()
     needs.of |= {loop.id: (), loop.index.id: ()}
     needs.of |= {p.id: (v,) for p, v in zip(loop.carried, end_of(loop.body).values, strict=True)}
@@ -57,7 +57,7 @@ def segments_of(
     block: N.Block, scopes: Scopes, reversed_: set[int], wanted: Iterable[int]
 ) -> dict[int, Segment]:
     """The segments of the block's checkpointed loops that have an adjoint, inner loops first. An outer loop must also
-    provide what an inner one reads from outside."""
+    provide the values that an inner loop reads from outside."""
     found: dict[int, Segment] = {}
     needed = list(wanted)
     for loop in reversed([s for s in walk(block) if isinstance(s, N.For) and s.checkpoint and s.id in reversed_]):
@@ -73,7 +73,7 @@ def pruned(block: N.Block, live: set[int]) -> N.Block:
 
 @dataclass(slots=True)
 class Lengths:
-    """Ids of emitted values: the number of iterations of the loop, that of a segment, and the number of segments."""
+    """Ids of emitted values: the iterations of the loop, the iterations of a segment, and the number of segments."""
 
     trips: int
     size: int

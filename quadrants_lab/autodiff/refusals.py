@@ -43,18 +43,19 @@ def refusal(code: str, *spans: Span | None, cure: str = "", **parts: Any) -> Qua
 
 
 def shown(buffer: N.Buffer) -> str:
-    """The name of the buffer in the program, where a launch temporary is a local of the kernel."""
+    """The buffer's name in the program: a launch temporary has the name of a local of the kernel."""
     return f"the local '{buffer.name.rpartition('.tmp')[0]}'" if buffer.kind == "temp" else buffer.name
 
 
 def of_atomic(code: str, atomic: N.Atomic, buffer: N.Buffer) -> QuadrantsCompilationError:
-    """The error about an atomic. On a local of the kernel a serial loop needs no atomics, so the help says that."""
+    """The error about an atomic. If the atomic is on a local of the kernel, the help says that a serial loop needs no
+    atomics."""
     cure = "run the loop in order: qd.loop_config(serialize=True)" if buffer.kind == "temp" else ""
     return refusal(code, atomic.span, cure=cure, op=atomic.op, name=shown(buffer))
 
 
 def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
-    """Raises an error where a checkpointed loop cannot run the statement again: a random draw, or an atomic whose old
+    """Raises an error if a checkpointed loop cannot run the statement again: a random draw, or an atomic whose old
     value is ``used``."""
     if isinstance(s, N.Random):
         raise refusal("QL0413", s.span, loop.span)

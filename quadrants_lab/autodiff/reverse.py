@@ -25,13 +25,13 @@ from quadrants_lab.ir.walk import reached, rename, rewrite, rewrite_in, types_of
 
 
 def reverse(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
-    """The reverse-mode derivative: propagates the gradients of the outputs to those of the inputs, and adds them there.
+    """The reverse-mode derivative: it takes the gradients of the outputs and adds to the gradients of the inputs.
 
     First come the tasks that recompute the launch temporaries which the reverse reads, then the adjoint of each task,
     in reverse order. An adjoint holds the stacks, the forward slice with its pushes, and the reverse code, which is
-    guarded if there are stacks. Values keep their ids in the forward slice; reverse code names the statement that it is
-    the adjoint of. ``keeps`` says what the forward kernel kept of the memory that it overwrites: tasks around the
-    adjoints put that back step by step, and in the end restore what the launch had left.
+    guarded if there are stacks. Values keep their ids in the forward slice; a statement of the reverse code names the
+    statement that it is the adjoint of. ``keeps`` says which overwritten values the forward kernel kept: tasks between
+    the adjoints put these back step by step, and the last tasks restore the memory as the launch left it.
     """
     if not has_gradients(kernel):
         nothing = warning(
@@ -48,9 +48,10 @@ def reverse(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
 
 
 def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
-    """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then those of `reverse`. The
-    first of the latter also does the work of the last forward task: each iteration goes on to its reverse code at once.
-    For kernels whose gradient does not depend on results of other iterations (`runtime.compile.derivatives`)."""
+    """The forward kernel and its reverse-mode derivative in one sweep: the forward tasks, then the tasks of
+    `reverse`. The first task of `reverse` also does the work of the last forward task: each iteration goes on to its
+    reverse code at once. For kernels whose gradient does not depend on results of other iterations
+    (`runtime.compile.derivatives`)."""
     last = max((n for n, t in enumerate(kernel.body) if isinstance(t, N.Offload)), default=-1)
     made = _adjoints(kernel, K.NOTHING, whole=last)
     merged = any(number == last for number, _, _ in made.tasks)
@@ -61,7 +62,7 @@ def value_and_gradient(kernel: N.Kernel) -> N.Kernel:
 
 def forward_slices(kernel: N.Kernel, keeps: K.Keeps = K.NOTHING) -> N.Kernel:
     """The tasks of `reverse` without reverse code, for counting the pushes of a kernel with checkpointed loops. All
-    pushes are in the forward slices, to stacks of the same ids, and an empty AdStackGuard stands behind each run of a
+    pushes are in the forward slices, to stacks with the same ids, and an empty AdStackGuard stands after each run of a
     segment."""
     made = _adjoints(kernel, keeps)
     return _assembled(made, keeps, [(number, count()) for number, _, count in made.tasks if count is not None], "count")
@@ -72,8 +73,8 @@ _Task = tuple[int, N.Offload, Callable[[], N.Offload] | None]
 
 @dataclass(slots=True)
 class _Adjoints:
-    """The prepared kernel, and the tasks of the reverse: each with the number of the forward task that it is the
-    adjoint of, and a function that makes its counting slice (None for a task without one)."""
+    """The prepared kernel, and the tasks of the reverse. With each task comes the number of the forward task whose
+    adjoint it is, and a function that makes its counting slice, or None."""
 
     kernel: N.Kernel
     b: Builder
@@ -198,7 +199,7 @@ def _reverse_task(
 
 
 def _check_constants(kernel: N.Kernel, task: N.Offload, plan: StashPlan) -> None:
-    """Raises QL0419 where the reverse needs an element of a gradient that the task read and the reverse changes."""
+    """Raises QL0419 if the reverse needs an element of a gradient that the task read and that the reverse changes."""
     grads = {b.grad: b for b in kernel.buffers.values() if b.grad and b.kind != "temp"}
     loads = {s.id: s for s in walk(task.body) if isinstance(s, N.Load) and s.buffer in grads}
     if not loads:
@@ -217,9 +218,9 @@ def _alloca(b: Builder, scopes: Scopes, v: int, why: str, by: N.Stmt, span: Span
 
 
 def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: K.Keeps = K.NOTHING) -> N.Block:
-    """The tasks of the forward kernel that write temporaries which ``adjoints`` (transitively) read, in forward order,
-    under new ids and without other effects; in front of them the task that restores the temporaries that are kept.
-    Every statement names the forward statement that it repeats."""
+    """The tasks of the forward kernel that write temporaries which ``adjoints`` read, directly or through other
+    temporaries. They come in forward order, under new ids and without other effects; before them comes the task that
+    restores the temporaries that are kept. Every statement names the forward statement that it repeats."""
     temps = {b.name for b in kernel.buffers.values() if b.kind == "temp"} - set(keeps.temporaries)
     all_read = touched(adjoints, N.Load)
     needed = all_read & temps
@@ -239,13 +240,13 @@ def temporaries(kernel: N.Kernel, adjoints: N.Block, b: Builder, keeps: K.Keeps 
     return (*restored, *rename(repeated, b.fresh, {}))
 
 
-_MOST_PAIRS = 400  # pairs of stores that are compared; where there are more, all of them are taken to collide
+_MOST_PAIRS = 400  # pairs of stores that are compared; if there are more, all stores count as colliding
 
 
 def colliding_stores(kernel: N.Kernel) -> frozenset[int]:
-    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too. They
-    do not race where all store the same value, and the element then holds the value of one of them. So just one may
-    take its adjoint: the first one, which reads it and leaves 0 behind in one atomic exchange."""
+    """Ids of the stores to buffers with a gradient whose element another iteration of the task may store to, too. Such
+    stores do not race if all of them store the same value. The element then holds the value of one store, so only one
+    iteration may take the adjoint of the element: the first one, by an atomic exchange that leaves 0 for the others."""
     found: set[int] = set()
     info = accesses_of(kernel)
     groups: dict[tuple[int, str], list[Access]] = {}

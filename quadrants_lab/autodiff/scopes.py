@@ -37,7 +37,7 @@ class Scope:
 @dataclass(slots=True)
 class Scopes:
     """All scopes of a task. ``of`` maps a value to its scope, ``by_key`` the key of a scope to the scope, and ``defs``
-    a value to its statement (a parameter or result to the statement that has it). All are in program order."""
+    a value to its statement (a parameter or result to the statement that owns it). All three are in program order."""
 
     of: dict[int, Scope] = field(default_factory=dict)
     by_key: dict[tuple[int, int], Scope] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Scopes:
     names: dict[int, str] = field(default_factory=dict)
 
     def is_available(self, v: int) -> bool:
-        """Whether the value is available in the reverse anyway: uniform values, and indices and counters of loops."""
+        """Whether the reverse has the value anyway: a uniform value, or the index or counter of a loop."""
         stmt = self.defs[v]
         index = isinstance(stmt, N.For) and v == stmt.index.id
         return index or isinstance(stmt, N.Uniform) or (isinstance(stmt, N.While) and v == stmt.carried[-1].id)
@@ -76,7 +76,7 @@ def _visit(s: Scopes, scope: Scope, block: N.Block) -> None:
         for arm, inner in enumerate(stmt.blocks()):
             child = Scope(scope, stmt, arm, scope.loops + looping)
             s.by_key[child.key] = child
-            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # a While's condition sees the same ones
+            if looping and (arm == 1 or not isinstance(stmt, N.While)):  # once, though a While has two blocks
                 for p in stmt.params():
                     s.define(child, p.id, stmt, p.type, p.name)
             _visit(s, child, inner)

@@ -1,10 +1,12 @@
 """Second derivatives: reverse mode over forward mode.
 
-Let f be a program from x to a loss, and v a direction. Forward mode gives the tangent of the loss, (grad f(x)) . v. The
-derivative of this number by x is the Hessian times v, and its derivative by v, the tangent of x, is the gradient. So
-`with_tangents` and the pass `forward` make a kernel of twice as many buffers, and `reverse` makes the gradient of that.
+Let f be a program from x to a loss, and v a direction. Forward mode gives the tangent of the loss, (grad f(x)) . v.
+The derivative of this number by x is the Hessian times v, and its derivative by v, the tangent of x, is the gradient.
+So `with_tangents` and the pass `forward` make a kernel with twice as many buffers, and `reverse` makes the gradient
+of that kernel.
 
-The adjoint of ``x.tangent`` is ``x.grad``; that of ``x`` is ``x.grad.tangent``, the derivative of the gradient along v.
+The adjoint of ``x.tangent`` is ``x.grad``. The adjoint of ``x`` is ``x.grad.tangent``, the derivative of the gradient
+along v.
 """
 
 from dataclasses import replace
@@ -38,9 +40,9 @@ def is_second(kernel: N.Kernel) -> bool:
 
 
 def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
-    """Makes the kernel after `forward` one that `reverse` accepts: tangents of launch temporaries have adjoints,
-    statements of tangents are no adjoints of others, and the counts of winners of atomic mins and maxes are kept for
-    the gradient."""
+    """Makes the result of `forward` a kernel that `reverse` accepts: tangents of launch temporaries have adjoints,
+    statements of tangents do not name the statements that they differentiate, and the counts of winners of atomic mins
+    and maxes are kept for the gradient."""
     buffers = dict(kernel.buffers)
     for b in kernel.buffers.values():
         if b.passing and b.dual:
@@ -59,8 +61,7 @@ def to_be_differentiated(kernel: N.Kernel) -> N.Kernel:
 
 
 def check_second(kernel: N.Kernel) -> None:
-    """Raises QL0418 where a derivative of an offloaded kernel uses a formula that is right for first derivatives
-    only."""
+    """Raises QL0418 if a derivative of an offloaded kernel uses a formula that is right only for first derivatives."""
     active = active_values(kernel, {name for name, b in kernel.buffers.items() if b.dual})
     for s in walk(kernel.body):
         if isinstance(s, N.Op) and s.prim == "custom_jvp" and s.id in active:

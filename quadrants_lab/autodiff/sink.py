@@ -1,4 +1,4 @@
-"""`sink_sums`: moves additions to gradients that are not zero only if a branch was taken into that branch."""
+"""`sink_sums`: an addition to a gradient whose amount is 0 unless a branch was taken moves into that branch."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -9,18 +9,19 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import map_blocks, reached, rename, same_or, uses, walk
 
-_OF_FIRST = ("neg", "cast", "div")  # primitives that are 0 where their first operand is
-_OF_ALL = ("add", "sub")  # those that are 0 where all operands are
+_OF_FIRST = ("neg", "cast", "div")  # primitives whose result is 0 if their first operand is 0
+_OF_ALL = ("add", "sub")  # primitives whose result is 0 if all operands are 0
 
 
 def sink_sums(kernel: N.Kernel) -> N.Kernel:
-    """Guarantees that an atomic addition whose value is 0 unless one arm of an earlier if in the same block ran stands
-    in that arm, with what computes its value, unless something between them forbids it.
+    """Guarantees this for an atomic addition whose amount is 0 unless one arm of an earlier if in the same block ran:
+    the addition stands in that arm, with the statements that compute the amount, unless a statement in between
+    forbids it.
 
     The derivative of a value that an if reads from outside is a result of the reversed if, and 0 in the arm that does
-    not use the value. Without this pass such zeros would be added to memory. A product with 0 counts as 0, also where
-    the other factor is infinite outside the arm, because the derivative does not depend on that factor there. Private
-    sums stay where they are, since loops over them become vectors.
+    not use the value. Without this pass such zeros would be added to memory. A product with 0 counts as 0, even if the
+    other factor is infinite outside the arm, because the derivative does not depend on that factor there. Private
+    sums stay where they are, so that their loops can be vectorised.
     """
     b, classes = Builder(kernel.next_id), memory_classes(kernel)
     nil = {s.id for s in walk(kernel.body) if isinstance(s, N.Const) and s.type.is_float and not s.value}
@@ -43,8 +44,8 @@ def sink_sums(kernel: N.Kernel) -> N.Kernel:
 def _sunk(
     b: Builder, s: N.If, arm: int, tail: N.Block, nil: set[int], classes: dict[str, str]
 ) -> tuple[N.If, N.Block]:
-    """The if with what moves into the arm, and the rest of the ``tail``, the statements behind it. ``nil`` has the ids
-    of constants that are 0."""
+    """The if with the statements that move into its arm, and the rest of ``tail``, the statements after the if. ``nil``
+    has the ids of constants that are 0."""
     blocks = s.blocks()
     ends = blocks[1 - arm][-1].operands()
     zero = {r.id for r, given in zip(s.results, ends, strict=True) if given in nil}
@@ -101,7 +102,7 @@ def _is_zero(s: N.Op, zero: set[int], nil: set[int]) -> bool:
 def _closure(
     s: N.Stmt, made: dict[int, N.Stmt], changed: set[str], classes: dict[str, str]
 ) -> set[int] | None:
-    """Ids of the statements of the tail that the statement depends on, or None where one of them may not move."""
+    """Ids of the statements of the tail that the statement depends on, or None if one of them may not move."""
     found = reached(s.operands(), lambda v: made[v].operands() if v in made else ())
     needed = [made[v] for v in found if v in made]
     may = all(isinstance(t, N.Pure) or (isinstance(t, N.Load) and classes[t.buffer] not in changed) for t in needed)

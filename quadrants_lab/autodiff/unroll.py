@@ -1,11 +1,11 @@
-"""Unrolls loops of which reverse mode would stash much in each trip: the carried values are stashed once for several
-trips, and the reverse computes those in between again.
+"""Unrolls loops in which reverse mode would stash many bytes in each trip: the carried values are stashed once for
+several trips, and the reverse computes the values of the other trips again.
 
-A loop of t trips becomes one of ceil(t / n) trips. Its body is n copies of the loop's body, each but the first in an if
-that tests whether there is such a trip, within the if of the copy before. So what a copy starts from is computed by
-plain operations from what the first one starts from, and the minimum cut need not stash it. The adstacks have 1/n of
-the slots, for (n - 1)/n of a forward pass more. This is checkpointing with segments of n trips that are held in
-registers.
+A loop of t trips becomes a loop of ceil(t / n) trips. Its body is n copies of the old body. Each copy but the first
+stands in an if, which tests whether there is such a trip, inside the if of the copy before. So plain operations
+compute the carried values of each copy from the carried values of the first copy, and the minimum cut need not stash
+them. The adstacks have 1/n of the slots, for (n - 1)/n of a forward pass more. This is checkpointing with segments of
+n trips that are held in registers.
 """
 
 from collections.abc import Mapping
@@ -50,9 +50,10 @@ class Unroll(Parametrised):
 
 
 def unrolled_loops(kernel: N.Kernel, trips: Trips) -> dict[int, int]:
-    """The ids of the loops to unroll, and for each the number of trips that become one, at most ``trips``. These loops
-    run upwards, have no checkpoint, and no loop, write, print or random number inside; they would stash at least 32
-    bytes a trip of what can be computed again from carried values; and the copies do not get too long."""
+    """The ids of the loops to unroll, and for each the number of trips that become one, at most ``trips``. These
+    loops run upwards, and have no checkpoint and no loop, write, print or random number inside. Of values that can be
+    computed again from carried values, they would stash at least 32 bytes a trip. And the copies do not get too
+    long."""
     candidates = {s.id: s for s in walk(kernel.body) if isinstance(s, N.For) and _copies(s, trips) > 1}
     if not candidates:
         return {}
@@ -104,8 +105,8 @@ def _grouped(b: Builder, loop: N.For, copies: int, consts: Mapping[int, N.Const]
 def _further(
     b: Builder, loop: N.For, n: int, copies: int, left: int, values: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Emits the copies from the n-th on, which starts from ``values``; returns the carried values after the last one
-    that runs. ``left`` is the number of trips from the first one of the group on."""
+    """Emits the n-th copy, which starts from ``values``, and the copies after it. Returns the carried values after
+    the last copy that runs. ``left`` is the number of trips that are left at the first copy of the group."""
     if n == copies:
         return values
     there = b.op("lt", b.const(n, b.types[left]), left)

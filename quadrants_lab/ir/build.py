@@ -33,7 +33,7 @@ class Builder:
         return p
 
     def add(self, stmt: N.Stmt) -> int:
-        """Appends the statement, with the builder's span and adjoint_of where it has none, and returns its id."""
+        """Appends the statement and returns its id. If it has no span or adjoint_of, it gets the builder's."""
         if stmt.span is None:
             stmt.span = self.span
         if stmt.adjoint_of == N.NO_ID:
@@ -45,7 +45,7 @@ class Builder:
 
     @contextmanager
     def block(self, more: list[N.Stmt] | None = None) -> Iterator[list[N.Stmt]]:
-        """In the ``with``, statements go to a new list, or to ``more``; that list is the value of the ``with``."""
+        """In the ``with``, statements go to a new list, or to ``more``. The ``with`` returns the list."""
         outer, self.stmts = self.stmts, [] if more is None else more
         try:
             yield self.stmts
@@ -89,13 +89,13 @@ class Builder:
         return self.add(N.Op(self.fresh(), t, prim, args, name=name))
 
     def cast(self, value: int, type: DType) -> int:
-        """``value`` as ``type``; the same id where it already is."""
+        """``value`` as ``type``; the same id if it already has that dtype."""
         return value if self.types[value] is type else self.op("cast", value, type=type)
 
     def limited(self, extents: Iterable[int], divide: str) -> list[int]:
-        """The extents of a box, all i64 or all u64 and none negative, outer ones lowered where their product is beyond
-        i64: such a loop would end after centuries, and must not wrap to one that runs nothing. ``divide``: the
-        primitive that divides them."""
+        """The extents of a box, which are all i64 or all u64 and not negative. If their product is beyond i64, outer
+        extents are lowered: the loop would take centuries, but a product that wraps could make it run nothing.
+        ``divide``: the primitive that divides them."""
         found = [*extents]
         t = self.types[found[0]]
         room = self.const(i64.limits[1], t)

@@ -39,7 +39,7 @@ _raised: list[int] = []  # the limit before each raise
 
 def run_deep(work: Callable[[], T], held: Any = None) -> T:
     """Returns or raises what ``work`` does. The work may be started twice. ``held`` is an RLock that this thread holds
-    and ``work`` may acquire again. Raises QuadrantsCompilationError where the large stack is too small, too."""
+    and that ``work`` may acquire again. Raises QuadrantsCompilationError if even the large stack is too small."""
     if isinstance(threading.current_thread(), _LargeStackThread):
         return work()
     try:
@@ -74,7 +74,7 @@ def check_depth(levels: int) -> None:
 
 def syntax_tree(text: str, mode: str = "exec", file: str = "<unknown>", flags: int = 0) -> Any:
     """`ast.parse`, for threads that call it at the same time. Python 3.11 counts the levels of a tree in one place for
-    all threads, and raises a SystemError where the garbage collector lets another thread make a tree meanwhile."""
+    all threads, and raises a SystemError if the garbage collector lets another thread make a tree in between."""
     if not _ONE_COUNT:
         return compile(text, file, mode, flags | PyCF_ONLY_AST, dont_inherit=True)
     with lock:

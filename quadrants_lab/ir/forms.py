@@ -1,8 +1,8 @@
 """The form of a class of statements, from which `text` prints and `parse` reads.
 
-``{field}`` stands for a field, shown as its annotation or the kind behind a colon says, and ``{a+b:Kind}`` for two
-fields that are shown together. ``{field?}`` is empty if the field has its default; else it is a space, the field's
-name, and its value (a true `bool` has the name only). ``{field?word}`` shows another word than the name.
+``{field}`` stands for a field. Its annotation, or a kind after a colon, says how it is shown. ``{a+b:Kind}`` stands for
+two fields that are shown together. ``{field?}`` is empty if the field has its default; otherwise it is a space, the
+field's name, and its value (a true `bool` has no value). ``{field?word}`` shows another word instead of the name.
 """
 
 import re

@@ -12,9 +12,10 @@ _FEW = 5000  # frozen objects, at most, that are not the program's: Python 3.12 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """For a ``with`` around imports. Modules stay, so a collection among their objects finds nothing to free.
-    Afterwards all objects count as old, otherwise the next collection would go through them. Nothing changes if nothing
-    was imported, since each call would put off the collection of old objects, or if the program froze objects."""
+    """For a ``with`` around imports: the garbage collector does not run, because modules stay, and it would find
+    nothing to free among their objects. Afterwards all objects count as old, so that the next collection does not go
+    through them. If nothing was imported, nothing changes, since each call would put off the collection of old
+    objects. Nor does anything change if the program froze objects."""
     collected, known = gc.isenabled(), len(sys.modules)
     try:
         gc.disable()

@@ -1,4 +1,4 @@
-"""Values that structured statements carry and merge: which they are, and statements without some of them."""
+"""Values that structured statements carry and merge: finds them, and makes statements without some of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _yielded(block: Block, to: Params) -> list[tuple[int, int]]:
 
 
 def keep_yields(block: Block, keep: Sequence[int]) -> Block:
-    """The block with only these values in its own Yield; other terminators as they are."""
+    """The block with only these values in its own Yield; other terminators stay as they are."""
     last = block[-1]
     if type(last) is not Yield:
         return block
@@ -100,8 +100,8 @@ def keep_results(s: If, keep: Sequence[int]) -> If:
 
 
 def tested_inside(b: Builder, loop: While) -> While:
-    """The loop with its test at the beginning of its body, where it breaks. Effects of the test are then a part of the
-    iteration, as reversing or splitting the loop requires."""
+    """The loop with its test at the beginning of its body, followed by a Break. Effects of the test are then a part
+    of the iteration, which is needed to reverse or split the loop."""
     (cond,) = end_of(loop.cond).values
     with b.block() as always:
         b.yield_(b.const(True, u1))

@@ -9,16 +9,16 @@ class CompileOptions:
     """``default_ip`` and ``default_fp`` are the dtypes of literals and of untyped arithmetic. ``fast_math`` permits
     contraction, reassociation and approximate functions, but assumes neither the absence of NaN nor of infinities.
 
-    ``reproducible``, without fast_math: all kernels that compute a value get the same bits.
+    ``reproducible``, without fast_math: every kernel that computes a value computes the same bits.
 
     ``debug`` checks integer divisions and all pushes. It implies ``asserts`` (check the user's asserts),
     ``check_out_of_bound`` (check indices) and ``check_races`` (iterations of parallel loops leave marks where they read
     and write); with ``suspect_races`` small marks first tell whether there may be a race.
 
-    ``aliases``: array arguments may be the same memory; a launch whose arguments overlap asks for that.
-    ``ad_stack_size`` forces every adstack to that many slots (0: sized by analysis). ``ad_unroll`` has the most trips
-    of a loop that the gradient makes one: for loops over floats of at most 32 bits, and for others. ``on_host``: one
-    thread runs a block of threads, and tasks over sparse layouts run over cells.
+    ``aliases``: array arguments may share memory; a launch whose arguments overlap needs this. ``ad_stack_size``
+    forces every adstack to that many slots (0: sized by analysis). ``ad_unroll``: how many trips of a loop the
+    gradient may join to one, for loops over floats of at most 32 bits and for other loops. ``on_host``: one thread
+    runs a block of threads, and tasks over sparse layouts run over cells.
     """
 
     default_ip: DType = i32

@@ -6,8 +6,8 @@ derivative, ``llvm`` its spelling for the LLVM emitters.
 A derivative has one expression for each operand: the operand's share of the adjoint ``g`` of the result, in terms of
 the operands ``a``, ``b``, ``c`` and the result ``r``. Every expression is linear in ``g``, so forward mode reads the
 same column: the tangent of the result is the sum of the expressions, each with ``g`` replaced by the operand's tangent.
-None means that no derivative reaches the operand. The names in an expression are the primal values that it needs; the
-to-be-recorded analysis of reverse mode reads them. Comments state the convention at kinks.
+None means that no derivative reaches the operand. The names in an expression are the primal values that it needs, from
+which reverse mode finds the values to record. Comments state the convention at kinks.
 """
 
 import warnings
@@ -119,7 +119,7 @@ def _round(a: Any) -> Any:
 
 
 def _pow(a: Any, b: Any) -> Any:
-    """An array's power: that of two numbers is a square root where b = 0.5 (numpy 2.4), NaN for minus infinity."""
+    """The power of arrays. Of two scalars numpy 2.4 takes a square root if b = 0.5, which is NaN for minus infinity."""
     return np.power(np.array([a]), np.array([b]))[0]
 
 
@@ -185,8 +185,8 @@ _ROWS: tuple[Prim, ...] = (
     # the derivative of |a| is 0 at a = 0
     Prim("abs", 1, "num", _num(np.abs, abs), ("select(a > 0, g, select(a < 0, -g, zero))",),
          ("llvm.fabs", "@abs_i", "@same")),
-    # of a NaN and a number the result is the number, as in LLVM's minnum and maxnum; at a tie the first operand has the
-    # whole derivative
+    # if one operand is NaN, the result is the other one, as in LLVM's minnum and maxnum; at a tie the first operand has
+    # the whole derivative
     Prim("min", 2, "num", _num(np.fmin, min), ("select(a <= b, g, zero)", "select(a <= b, zero, g)"),
          ("llvm.minnum", "llvm.smin", "llvm.umin")),
     Prim("max", 2, "num", _num(np.fmax, max), ("select(a >= b, g, zero)", "select(a >= b, zero, g)"),
@@ -204,8 +204,8 @@ _ROWS: tuple[Prim, ...] = (
     Prim("exp", 1, "float", _flt(np.exp), ("g*r",), ("@math", "", ""), 15),
     Prim("log", 1, "float", _flt(np.log), ("g/a",), ("@math", "", ""), 15),
     Prim("log1p", 1, "float", _flt(np.log1p), ("g/(1 + a)",), ("@math", "", ""), 20),
-    # a**b: the share of the exponent is 0 where log(a) does not exist, that of the base is 0 where b = 0. The inner
-    # selects do not change them, but make second derivatives right where b = 0, and finite at a = 0
+    # a**b: the share of the exponent is 0 where log(a) does not exist, and the share of the base is 0 where b = 0. The
+    # inner selects change neither share, but make second derivatives right where b = 0, and finite at a = 0
     Prim("pow", 2, "num", _num(_pow, _int_pow),
          ("g*b*pow(select(b == 0, select(a == 0, 1, a), a), b - 1)",
           "select(a > 0, g*r*log(select(a > 0, a, 1)), zero)"), ("@math", "", ""), 40),

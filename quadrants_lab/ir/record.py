@@ -1,7 +1,8 @@
 """A `dataclass` like Python's own, except that its methods are compiled at their first call.
 
 Python compiles three to six functions for each data class while its module is imported, and searches annotations with
-regular expressions. That was most of the time of importing this package, which has many classes. A process uses few.
+regular expressions. This package has many data classes, of which a process uses few, and all this took most of the time
+of its import.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Formats values of a running kernel for its prints and for messages of asserts; work whose prints are not shown."""
+"""Formats values of a running kernel for prints and for messages of asserts, and hides the prints of some work."""
 
 import re
 import sys
@@ -53,7 +53,8 @@ class _Shown:
 
 @contextmanager
 def unprinted() -> Iterator[None]:
-    """What this thread prints within the with is not shown. Threads take turns: the caller holds a session's lock."""
+    """Hides what this thread prints within the with. Threads do this one after the other: the caller holds a session's
+    lock."""
     before = sys.stdout
     sys.stdout = _Shown(before, get_ident())
     try:

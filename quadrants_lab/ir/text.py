@@ -1,7 +1,7 @@
 """The text form of the IR. `parse.parse_kernel` reads it back to the same IR.
 
-With spans and links everything comes back but the call chains of spans. Without links the ids of statements that
-define no value (stores, yields, ...) are left out; the parser then hands out unused ones.
+With spans and links, parsing restores everything but the call chains of spans. Without links the ids of statements that
+define no value (stores, yields, ...) are left out, and the parser gives these statements unused ids.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,8 @@ Line = tuple[str, N.Stmt | None]  # the text and its statement, None for braces,
 
 
 def print_kernel(kernel: N.Kernel, spans: bool = False, links: bool = False) -> str:
-    """The kernel as text. With ``spans`` each statement ends in ``!line:col-line:col``; with ``links`` in the id
-    ``#id`` if it defines no value, and in ``~%id`` if it is the adjoint of another one."""
+    """The kernel as text. With ``spans`` each statement ends in ``!line:col-line:col``. With ``links`` a statement that
+    defines no value ends in its id ``#id``, and the adjoint of a statement ends in a link ``~%id`` to it."""
     return "\n".join([text for text, _ in statement_lines(kernel, spans, links)]) + "\n"
 
 

@@ -1,8 +1,8 @@
 """The verifier: types, scoping, structure, buffers and adstacks of a kernel.
 
-It accepts every kernel that `nodes` describes, and rejects every one that `nodes` rules out. Rules that cannot be
-decided statically (indices are in bounds, pushes and pops balance along every path) are checked only as far as they are
-certain.
+It accepts every kernel that `nodes` describes, and rejects every kernel that `nodes` rules out. Some rules cannot be
+decided statically (indices are in bounds, pushes and pops balance along every path): the verifier rejects only kernels
+that certainly break them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,8 @@ def verify(kernel: N.Kernel) -> None:
 
 @dataclass(slots=True)
 class _Place:
-    """Where a block stands. ``loop`` has the dtypes that Break and Continue carry, None where neither may stand;
-    ``can_break`` is true in a loop, false in a task's body; ``top`` is true for the outermost block of a task's
-    body."""
+    """Where a block stands. ``loop`` has the dtypes that Break and Continue carry, or None where neither is allowed.
+    ``can_break`` is true in a loop and false in a task's body. ``top`` is true for the outermost block of a task."""
 
     loop: Sequence[DType] | None
     can_break: bool

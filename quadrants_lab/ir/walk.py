@@ -51,7 +51,7 @@ def uses(block: Block) -> dict[int, int]:
 
 def free_values(block: Block, known: dict[int, tuple[Block, set[int]]] | None = None) -> set[int]:
     """Ids that the block reads but does not define. ``known`` caches results by the `id` of a block, together with the
-    block; a caller that asks for nested blocks keeps it, so that no block is walked twice."""
+    block; a caller that asks about several nested blocks passes the same cache, so that no block is walked twice."""
     found = None if known is None else known.get(id(block))
     if found is not None:
         return found[1]
@@ -77,8 +77,7 @@ def end_of(block: Block) -> Yield:
 
 
 def reached(start: Iterable[T], beyond: Callable[[T], Iterable[T]]) -> dict[T, None]:
-    """The nodes that can be reached from ``start`` by steps to ``beyond(node)``, with ``start``, in breadth-first
-    order."""
+    """``start`` and all nodes that steps from a node to ``beyond(node)`` lead to, in breadth-first order."""
     found = dict.fromkeys(start)
     todo = list(found)
     for node in todo:  # it grows
@@ -105,9 +104,9 @@ def map_blocks(stmt: S, fn: Callable[[Block], Block]) -> S:
 
 
 def rewrite(block: Block, fn: Callable[[Stmt], Stmt | Sequence[Stmt]], inner_first: bool = False) -> Block:
-    """The block with each statement at any depth replaced by what ``fn`` returns for it: one statement, whose blocks
-    are then rewritten, or a sequence of statements, which are not. Unchanged blocks are the same objects. With
-    ``inner_first`` the blocks of a statement are rewritten before ``fn`` gets it."""
+    """The block with each statement at any depth replaced by what ``fn`` returns for it. If that is one statement,
+    its blocks are then rewritten, too; in a sequence of statements they are not. Unchanged blocks are the same
+    objects. With ``inner_first`` the blocks of a statement are rewritten before ``fn`` gets the statement."""
 
     def inside(inner: Block) -> Block:
         return rewrite(inner, fn, inner_first)
@@ -181,8 +180,8 @@ def copied(
     stmt: S, use: Callable[[int], int], param: Callable[[Param], Param], inside: Callable[[Block], Block],
     fresh: Callable[[], int],
 ) -> S:  # fmt: skip
-    """A copy of the statement with an id of its own: ``use`` has the operands' new ids, ``param`` makes parameters and
-    results anew, ``inside`` copies blocks."""
+    """A copy of the statement with a new id. ``use`` gives an operand's new id, ``param`` makes new parameters and
+    results, and ``inside`` copies blocks."""
 
     def params(ps: tuple[Param, ...]) -> tuple[Param, ...]:
         return tuple(map(param, ps))

@@ -1,4 +1,4 @@
-"""Weak references to objects of the program, and tables whose entries go with the objects that their keys name."""
+"""Weak references to objects of the program, and tables whose entries end with the objects that their keys name."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -9,14 +9,14 @@ V = TypeVar("V")
 
 
 def has_weak(value: Any) -> bool:
-    """Whether Python has weak references to the object. To numbers, tuples, and objects with ``__slots__`` alone it has
-    none."""
+    """Whether Python can refer weakly to the object. It cannot refer weakly to numbers, tuples, or objects of a class
+    with ``__slots__`` that do not name ``__weakref__``."""
     return bool(type(value).__weakrefoffset__)
 
 
 def weak(value: Any, gone: Any = None) -> Callable[[], Any]:
-    """A function that returns the object as long as the program has it, and ``gone`` afterwards. It keeps an object to
-    which there are no weak references."""
+    """A function that returns the object as long as the program has it, and ``gone`` afterwards. If Python cannot refer
+    weakly to the object, the function keeps it alive."""
     if not has_weak(value):
         return lambda: value
     found = ref(value)
@@ -36,11 +36,11 @@ def weakly(method: Callable[..., None]) -> Callable[..., None]:
 
 
 class Table(dict[K, V]):
-    """A dict whose keys name objects by their ids. An entry goes as soon as one of its objects ends, before another
-    object can get the id: so an id in a key stands for the same object for ever.
+    """A dict whose keys name objects by their ids. An entry is removed as soon as one of its objects ends, before
+    another object can get the same id. So an id in a key always stands for the same object.
 
-    Entries go at any time, so nobody may loop over the table itself: ``list(table.values())`` is safe. ``gone`` is
-    called with the value of such an entry."""
+    Entries may be removed at any time, so nobody may loop over the table itself: ``list(table.values())`` is safe.
+    ``gone`` is called with the value of a removed entry."""
 
     __slots__ = ("__weakref__", "_ends", "_gone")
 
@@ -49,7 +49,7 @@ class Table(dict[K, V]):
         self._gone = gone
 
     def put(self, key: K, value: V, objects: Iterable[Any]) -> None:
-        """Sets an entry. ``objects``: those that the key names, to all of which there are weak references."""
+        """Sets an entry. ``objects``: the objects that the key names. Python must be able to refer weakly to each."""
         mine = ref(self)
 
         def ended(_: Any) -> None:

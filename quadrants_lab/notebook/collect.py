@@ -104,7 +104,7 @@ def _cost(recorder: Recorder) -> str:
     took, cost, copies = recorder.took, recorder.cost, recorder.copies
     share = f" of {seconds(took)} ({cost / took:.0%})" if took else ""
     text = f"Recording took about {seconds(cost)}{share}: {recorder.launches:,} launches were noted, {copies.made} "
-    text += f"arrays ({size(copies.nbytes)}) copied; finding what is shown took {seconds(recorder.repeated)} more."
+    text += f"arrays ({size(copies.nbytes)}) copied; repeating launches took {seconds(recorder.repeated)} more."
     if any(record.plan.compiled.options.check_out_of_bound for record in recorder.records()):
         text += " The time of a launch includes checks of its indices; --release leaves them out."
     return text
@@ -234,7 +234,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
         gates = plan.compacted.sparse
         view.traces["gated"] = [
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
-            V.PassView("the others, then those", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
+            V.PassView("the others, then the listed", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
         ]
     view.free = unstacked(steps[at].before, plan.compiled.source.node)
 

@@ -20,15 +20,15 @@ from quadrants_lab.widgets.terminal import drawn
 Compared = dict[int, list[BackendRun]]  # number of the record -> its runs
 MODES = {"forward": "forward", "dual": "forward mode", "reverse": "gradient", "both": "value and gradient"}
 ROUNDED = (
-    "launches before it were repeated to find what it read: threads add to an element in any order, so last digits may "
-    "differ"
+    "earlier launches were repeated to find what this one read. Threads add to an element in any order, so the last "
+    "digits may differ"
 )
 NOT_KEPT = (
-    "its data was not kept: it takes more than the memory set aside for records, or something wrote to its memory that "
-    "did not say so"
+    "the data of the launch was not kept: it needs more memory than is set aside for records, or another library wrote "
+    "to it unnoticed"
 )
 
-APART = "in the cell only iterations that push had stacks, and ran apart; here, and on the others, all have them"
+APART = "in the cell only iterations that push had stacks, and ran separately; here all iterations have them"
 
 
 def home(record: LaunchRecord) -> str:

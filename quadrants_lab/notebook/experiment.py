@@ -134,8 +134,8 @@ class NothingNew(Observer):
         buffers = plan.compiled.lowered.kernel.buffers
         if plan.owner.mode == "forward" and any(name in buffers and buffers[name].grad for name in plan.writes):
             raise QuadrantsRuntimeError(
-                f"the cell's last expression launched {plan.kernel.name}, which writes to what has a gradient; it is "
-                "evaluated after the gradients, for display, so they would not know of it",
+                f"the cell's last expression launched {plan.kernel.name}, which writes to memory with a gradient; "
+                "the expression is evaluated for display, after the gradients, so these would miss the launch",
                 code="QL0705",
                 help="put something behind it, for instance the value to be shown, or end the line with a semicolon",
             )
@@ -180,8 +180,8 @@ def differentiate(target: Dense, launches: Launches) -> None:
     if launches.uses_only(target._memory):
         text = render(
             "QL0706",
-            "--grad: of what the cell's kernels use nothing but the loss has a gradient, so there is nothing to see",
-            help="make what to differentiate by with needs_grad=True",
+            "--grad: the cell's kernels use nothing with a gradient but the loss, so there is no gradient to show",
+            help="make the fields to differentiate by with needs_grad=True",
             kind="warning",
         )
         warnings.warn(text, QuadrantsWarning, stacklevel=2)

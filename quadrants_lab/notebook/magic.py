@@ -65,7 +65,7 @@ class QuadrantsMagics(Magics):
         try:
             self._show(cell, options, ran)
         except KeyboardInterrupt as e:
-            errors.show_in_a_line(e, "interrupted: the cell has run, what it shows was being made; %qdinspect makes it")
+            errors.show_in_a_line(e, "interrupted: the cell has run, but made no inspector: %qdinspect makes it")
 
     def _show(self, cell: Cell, options: CellOptions, ran: experiment.Outcome) -> None:
         recorder = ran.recorder

@@ -33,7 +33,7 @@ class Saved(Displayable):
         super().__init__(data["shape"], data["text"], data["static"])
 
     def answer(self, request: str) -> str:
-        return self.answers.get(request) or empty("the file has no answer to that: it was not exported")
+        return self.answers.get(request) or empty("the file does not contain this: it was not exported")
 
     def initial_answers(self) -> dict[str, str]:
         return self.answers

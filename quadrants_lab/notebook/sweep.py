@@ -44,7 +44,7 @@ def picture(v: Verdict) -> str:
         f"{floor}{_line(places, _BLUE)}{dots}{marks}{ends}{says}</svg>"
     )
     alt = ", ".join(f"{10**y:.0e} at step {m.width:.0e}" for y, m in zip(apart, v.moves, strict=True))
-    name = f"{v.field}: relative difference of gradient and differences (dots) and what rounding makes of it (dashed)"
+    name = f"{v.field}: relative distance of the gradient from finite differences (dots), and from rounding (dashed)"
     image = f'<img alt="{esc(alt)}" src="data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}">'
     caption = f'<figcaption style="color:{_GREY};font-size:12px">{esc(name)}</figcaption>'
     return f'<figure style="margin:4px 0">{image}{caption}</figure>'

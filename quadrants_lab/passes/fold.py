@@ -36,7 +36,7 @@ class _Folder:
         self.ids: dict[int, int] = {}
         self.defs: dict[int, N.Stmt] = {}
         self.assumed: dict[int, bool] = {}  # values of conditions that the Ifs around the current place decide
-        self.changed = False  # anything in the block being walked
+        self.changed = False  # whether anything changed in the block that is being walked
 
     # --- the protocol `Facts` of the rules -------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class Facts(Protocol):
 Rewritten = int | Value | None
 Rule = Callable[[Facts, Op], Rewritten]
 
-# the operands of these may be swapped; not those of min and max, whose derivative goes to the first one at a tie
+# Primitives whose operands may be swapped. min and max are not among them: at a tie the derivative goes to the first.
 COMMUTATIVE = frozenset(("add", "mul", "and", "or", "xor", "eq", "ne"))
 
 
@@ -255,7 +255,7 @@ _RULES: dict[str, tuple[Rule | str, ...]] = {
     "mul": ("mul(x, 1) = x", "mul(_, 0) = 0 if integer", "mul(x, -1) = neg(x)", "mul(neg(x), neg(y)) = mul(x, y)",
             integer_product),
     "div": ("div(x, 1) = x", "div(neg(x), neg(y)) = div(x, y)", div_power_of_two),
-    # of integers: by 0 it is 0, and the smallest wraps both ways
+    # a division of an integer by 0 is 0, and the smallest integer divided by -1 wraps to itself, as neg does
     "floordiv": ("floordiv(x, 1) = x if integer", "floordiv(0, _) = 0 if integer", "floordiv(x, 1) = floor(x) if float",
                  "floordiv(x, -1) = neg(x) if signed"),
     "mod": ("mod(_, 1) = 0 if integer", "mod(0, _) = 0 if integer", "mod(x, x) = 0 if integer"),

@@ -54,7 +54,7 @@ class _Offloader:
         self.unchanged = {i for i, (memory, n) in loads.items() if last_write.get(memory, -1) < n}
         self.defs: dict[int, N.Stmt] = {}
         self.names: dict[int, str] = {}
-        self.cost: dict[int, int | None] = {}  # of computing a value anywhere; None: it cannot be
+        self.cost: dict[int, int | None] = {}  # the cost of computing a value again; None: impossible
         for s in kernel.body:
             for i, _ in s.defs():
                 self.defs[i] = s

@@ -4,11 +4,11 @@
 
     offload range_for .. do (block) { for threads t { i = ..; A }  for threads t { i = ..; B } }
 
-The code between two barriers is a phase: it runs for all threads of a block before the next phase begins. A loop or an
-``if`` around a barrier stays outside of the loops over threads, so it must be uniform: the same for all threads of a
-block. A value of a thread that several phases need is computed again where few operations do that. Other values are
-spilled to memory with one element a thread. This is loop fission at barriers, as in Stratton, Stone and Hwu, "MCUDA"
-(LCPC 2008).
+The code between two barriers is a phase: it runs for all threads of a block before the next phase begins. A loop or
+an ``if`` around a barrier stays outside of the loops over threads, so it must be uniform: the same for all threads of
+a block. If several phases need a value of a thread, it is computed again if few operations are enough. Other values
+are spilled to memory with one element for each thread. This is loop fission at barriers, as in Stratton, Stone and
+Hwu, "MCUDA" (LCPC 2008).
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def split_blocks(kernel: N.Kernel) -> N.Kernel:
                 _Task(b, buffers, s).build()
             else:
                 b.stmts.append(s)
-    buffers = {name: x for name, x in buffers.items() if x.kind != "shared"}  # those that no task uses
+    buffers = {name: x for name, x in buffers.items() if x.kind != "shared"}  # no task uses them
     return replace(kernel, body=tuple(body), buffers=buffers, next_id=b.next_id)
 
 

@@ -115,7 +115,7 @@ class Suspecting:
         return [b.add(N.ShapeOf(b.fresh(), t, of.name, axis)) for axis in range(of.ndim)]
 
     def _ends(self, task: N.Offload) -> tuple[int, ...]:
-        """Emits the bounds of the task; the ids that they yield."""
+        """Emits the bounds of the task, and returns the ids that they yield."""
         return emit_copy(self.b, task.bounds, {})
 
     def _is_dense(self) -> int | None:

@@ -106,7 +106,7 @@ def test_an_interrupt_ends_it_with_what_was_found(b) -> None:
     report = qd.ad.check(both, y, progress=stop)
     assert report.stopped
     assert [v.field for v in report.verdicts] == ["x"]
-    assert "stopped before all was looked at" in str(report)
+    assert "stopped before everything was checked" in str(report)
 
 
 def test_memory_is_as_one_run_leaves_it(b) -> None:
@@ -175,7 +175,7 @@ def test_an_interrupt_ends_the_check_of_a_tape(b, monkeypatch) -> None:
     def stop(*args) -> None:
         raise KeyboardInterrupt
     monkeypatch.setattr(differences, "moves", stop)
-    with pytest.raises(KeyboardInterrupt, match="stopped before all was looked at"), qd.ad.Tape(y, grad_check=[x]):
+    with pytest.raises(KeyboardInterrupt, match="stopped before everything was checked"), qd.ad.Tape(y, grad_check=[x]):
         squares()
     assert x[3] == 2.0  # memory is as the launch left it
 

@@ -56,7 +56,7 @@ def test_the_matrix_has_registers_where_a_tool_tells(cell, shell):
     def row(request: str, name: str) -> str:
         """Its results, and its device and registers, from two tables."""
         return "".join(r for r in render(view, request).split("<tr>") if f"<b>{name}</b>" in r)
-    assert "those of its core" in row("0/matrix", "cpu")
+    assert "the registers of its core" in row("0/matrix", "cpu")
     assert row("0/matrix", "amdgpu").count("not made yet") == 2
     assert 'data-get="0/matrix/all"' in render(view, "0/matrix")
     isa = next(s for s in view.kernels[0].code["gradient"] if s.name == "isa").make()

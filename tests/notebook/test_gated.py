@@ -58,4 +58,4 @@ def test_a_comparison_says_that_it_ran_otherwise(threshold: int) -> None:
         rare.grad()
     records = recorder.records()
     view = cell_view("", recorder, compare(records, ("metal", "c")))
-    assert render(view, "0/stacks").count("ran apart") == (threshold == 1)
+    assert render(view, "0/stacks").count("ran separately") == (threshold == 1)

@@ -287,7 +287,7 @@ def test_a_long_iteration_moves_from_window_to_window(opened, files):
     assert number(page) > turn
     assert page.locator(".stk").first.get_attribute("data-height") == "0"
     press(page, "Home")  # a window that the page does not have
-    page.get_by_text("this page has no answer to that").wait_for()
+    page.get_by_text("this page does not contain this").wait_for()
 
 
 def test_it_is_readable_in_both_themes(opened, files):

@@ -130,7 +130,7 @@ def test_a_static_copy_gives_each_pane_what_the_others_leave(view):
     markup = static_html(CellView("cell", [large]))
     assert len(markup) < MOST_TEXT + 2000
     assert markup.count("data:image/svg+xml;base64,") == 2
-    assert "too much for a copy" not in markup
+    assert "too large for the copy" not in markup
     assert "data:image/png" not in markup
     assert "0.4301" in markup
     assert "mov 3" in markup

@@ -130,7 +130,7 @@ def test_the_pane_is_made_on_demand(arch):
     with recording() as recorder:
         double()
     view = cell_view("", recorder)
-    offer = re.search(r"<button[^>]*>how near it is to the device", render(view, "0/run"))
+    offer = re.search(r"<button[^>]*>how near the launch is to the device", render(view, "0/run"))
     assert offer
     assert "role" not in offer[0]  # it is a button, and no choice among one
     token = ONLY_READY.set(True)

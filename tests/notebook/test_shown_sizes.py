@@ -115,7 +115,7 @@ def rows(table: str) -> list[list[str]]:
 def test_no_stacks_have_a_reason(sample):
     view, kernel = sample
     kernel.stacks = []
-    assert "the Stacks tab says why" in render(view, "0/sizes")
+    assert "the pane Stacks says why" in render(view, "0/sizes")
     assert "is still in memory or can be computed again" in render(view, "0/stacks")
 
 

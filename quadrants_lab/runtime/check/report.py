@@ -62,7 +62,7 @@ class Verdict:
         return replace(self, kind="wrong", says=says, moves=(), tangent=None, causes=causes)
 
     def __str__(self) -> str:
-        lines = [f"{'ok  ' if self.good else 'look'}  the gradient of {self.field} {self.says}"]
+        lines = [f"{'ok    ' if self.good else 'not ok'}  the gradient of {self.field} {self.says}"]
         if self.kind not in ("right", "noisy", "nonfinite"):
             lines += [
                 f"        step {m.width:.0e}: the loss changes by {m.found:.6g}, by the gradient it is {m.expected:.6g}"
@@ -121,7 +121,7 @@ class Report:
         places = {f"--> {c.file}, line {c.line}" for c in causes}
         lines += [w for w in self.warnings if not any(f"{place}\n" in w for place in places)]
         if self.stopped:
-            lines.append("stopped before all was looked at")
+            lines.append("stopped before everything was checked")
         return "\n".join(lines) or "the launches touched no field with a gradient but the loss"
 
 
