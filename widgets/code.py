@@ -57,8 +57,8 @@ def sizes(stages: Sequence[StageView]) -> str:
 
 
 def bytes_of(view: KernelView, backend: str, what: str = "bytes of code") -> int:
-    """A measure of the backend's code, forward and gradient together: of the last stage of each that has it; 0 if none
-    of those that were made has it."""
+    """A measure of the backend's code, forward and gradient together. Each part is measured at its last stage that has
+    the measure; 0 if no stage that was made has it."""
     found = 0
     for stages in view.code.values():
         made = (s.known for s in stages if s.backend == backend and s.known is not None)

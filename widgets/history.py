@@ -50,8 +50,8 @@ def _error(value: float) -> str:
 
 
 def plot(name: str, values: Sequence[float | None], text: Callable[[float], str]) -> str:
-    """A line plot over the runs, from 0 to the greatest value, without the runs that were not measured and those whose
-    value is not finite."""
+    """A line plot over the runs, from 0 to the greatest value. Runs without a measurement, or with a value that is not
+    finite, are left out."""
     known = [v for v in values if v is not None]
     step = _WIDTH / max(len(values) - 1, 1)
     finite = [(n, v) for n, v in enumerate(values) if v is not None and math.isfinite(v)]

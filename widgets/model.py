@@ -313,10 +313,11 @@ class StepTrace:
 
 @dataclass(slots=True)
 class LaunchSteps:
-    """The traces of a launch. ``number``: of the launch in the program, from 1; for a gradient that of its launch.
-    ``mode``: "forward" or "gradient". ``tasks``: their titles. ``make(task, lane, where)``: traces an iteration (lane
-    "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning), or raises QuadrantsError. ``task``:
-    the one shown first. ``task_of(line)``: the first task with a statement of that line, else ``task``."""
+    """The traces of a launch. ``number``: of the launch in the program, from 1; a gradient has the number of its
+    launch. ``mode``: "forward" or "gradient". ``tasks``: their titles. ``make(task, lane, where)``: traces an
+    iteration (lane "": the first) around a place (`notebook.step_trace.wanted`; "": its beginning), or raises
+    QuadrantsError. ``task``: the one shown first. ``task_of(line)``: the first task with a statement of that line,
+    else ``task``."""
 
     number: int
     mode: str

@@ -19,7 +19,7 @@ _ROW = 14  # height of the row of stretches
 
 
 def pane(view: KernelView, prefix: str, rest: Sequence[str]) -> str:
-    """The Tapes of the cell, including that of --grad."""
+    """The Tapes of the cell, including the Tape of --grad."""
     shown = "".join(f"<h4>{esc(r.title())}</h4>{bars(r)}{launches(r)}" for r in view.tapes)
     return shown or empty("the cell recorded nothing with qd.ad.Tape or --grad")
 

@@ -33,8 +33,8 @@ class Slicer:
     whole: bool = False
 
     def block(self, stmts: N.Block, owner: N.Stmt | None, place: int | None) -> N.Block:
-        """The block under the same ids, without memory effects except for those on ``repeated`` buffers, and with
-        ``AdStackPush stacks[v], v`` behind the definition of every stashed value v whose home is ``place`` (None: no
+        """The block under the same ids, without effects on memory other than ``repeated`` buffers, and with
+        ``AdStackPush stacks[v], v`` after the definition of every stashed value v whose home is ``place`` (None: no
         pushes). ``owner`` is the statement whose parameters the block sees."""
         out: list[N.Stmt] = []
         if owner is not None:

@@ -76,7 +76,7 @@ def local_client(workers: int = 0, gpus: bool = False, *, as_default: bool = Tru
 def _processors() -> int:
     from dask.system import CPU_COUNT
 
-    return int(CPU_COUNT)  # only those that this process may use
+    return int(CPU_COUNT)  # only the cores that this process may use
 
 
 def _folder() -> str:

@@ -23,7 +23,8 @@ from quadrants_lab.runtime.session import Settings
 # Called with the number and the loss of each shard when it has ended. If it has a method `begin`, that is called first
 # with a function that stops the shards and may be called in another thread.
 Progress = Callable[[int, float], object]
-# Number of gradients that one task adds up. Workers add up those of ARITY**2 tasks, a span; the client adds up spans.
+# Number of gradients that one task adds up. Workers add up the sums of a span, which is ARITY**2 tasks; the client
+# adds up spans.
 ARITY = 16
 MOST_CODE = 8  # programs of a client whose compiled code is kept on the cluster
 

@@ -32,7 +32,7 @@ class Parametrised:
 
 
 def written(fn: Callable[[Kernel], Kernel]) -> str:
-    """The pass as text: its name, with hyphens, and those of its arguments that are not the default."""
+    """The pass as text: its name, with hyphens, and the arguments that are not the default."""
     name = str(getattr(fn, "__name__", fn)).replace("_", "-")
     if not isinstance(fn, Parametrised):
         return name

@@ -256,8 +256,8 @@ PRIMS: dict[str, Prim] = {p.name: p for p in _ROWS}
 
 
 def result_type(prim: str, operand: DType, second: DType | None, asked: DType | None) -> DType:
-    """The dtype of the result of ``prim``, from those of its first two operands; ``asked`` is the target of
-    (bit)casts."""
+    """The dtype of the result of ``prim``, from the dtypes of its first two operands. ``asked`` is the target dtype
+    of a cast or bitcast."""
     rule = PRIMS[prim].rule
     if rule in _FIXED:
         return _FIXED[rule]

@@ -375,7 +375,7 @@ _RULES: dict[str, Callable[[Sequence[DType], N.Op], bool]] = {
     "isqrt": lambda ts, s: ts[0] in (i32, i64),
 }
 
-# The checks of structured statements, which also get their place, and those of other classes and traits.
+# The checks of structured statements, which also get the place, and the checks of other classes and traits.
 _STRUCTURED: dict[type, Callable[..., None]] = {
     N.If: _Verifier.if_, N.For: _Verifier.for_, N.While: _Verifier.while_, N.AdStackGuard: _Verifier.guard,
 }  # fmt: skip

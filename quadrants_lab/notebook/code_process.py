@@ -66,7 +66,7 @@ class CodeProcess:
                     code="QL0710",
                     help="ask for it again to start anew",
                 ) from None
-            except BaseException:  # an interrupt: the answer would be taken for that of the next job
+            except BaseException:  # an interrupt: the answer would be taken for the answer to the next job
                 self.stop()
                 raise
 

@@ -205,7 +205,7 @@ def _lowering(plan: Plan) -> list[pipeline.Step]:
 
 
 def _lowered(job: Job) -> list[V.PassView]:
-    """The steps of another backend's lowering, without times: those of another process are not comparable."""
+    """The steps of another backend's lowering, without times, because times of another process are not comparable."""
     return pass_views([replace(s, seconds=0.0) for s in process().make(job)], pass_docs())
 
 

@@ -187,7 +187,7 @@ def differentiate(target: Dense, launches: Launches) -> None:
         warnings.warn(text, QuadrantsWarning, stacklevel=2)
     clear_all_gradients()
     for f in launches.tracked.values():
-        if f.grad is not None:  # also those of foreign tensors, which do not belong to the session
+        if f.grad is not None:  # also gradients of foreign tensors, which do not belong to the session
             f.grad.write(..., np.zeros(f.grad.operand.shape, f.grad.dtype.numpy))
     assert target.grad is not None
     target.grad.fill(1)

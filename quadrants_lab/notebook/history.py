@@ -11,8 +11,9 @@ from quadrants_lab.widgets.model import CellView, EditView, KernelView
 
 MOST_EDITS = 50  # of a kernel
 EDITS: dict[tuple[str, str, int], list[EditView]] = {}
-"""(id of a cell, name of a kernel in it, number of the kernel among those of that name) -> its runs. An edited kernel
-is a new object in a new file; what stays is the front end's id of the cell ("" where there is none) and the name."""
+"""(id of a cell, name of a kernel in it, number of the kernel among kernels with that name) -> its runs. An edited
+kernel is a new object in a new file; only the front end's id of the cell ("" if there is none) and the name stay the
+same."""
 
 
 def remember_edit(view: CellView, verdicts: Sequence[Verdict], cell: str = "") -> None:

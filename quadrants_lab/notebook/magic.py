@@ -198,8 +198,8 @@ def _nothing_to_inspect(defined: Sequence[str]) -> str:
 
 
 def _places(recorder: Recorder, arches: Sequence[str]) -> list[str]:
-    """Notes on where the cell ran: on a simulation, or not on the first backend of --arch; and on those that cannot
-    run here."""
+    """Notes on where the cell ran: on a simulation, or not on the first backend of --arch. Also notes on backends that
+    cannot run here."""
     rows = [available(arch) for arch in arches]
     without = [row for row in rows if not row.runs]
     notes = [f"--arch {row.name}: {row.why_not.rstrip('.')}; its code can be looked at all the same" for row in without]

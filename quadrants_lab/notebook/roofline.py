@@ -36,7 +36,7 @@ from quadrants_lab.widgets.model import Lazy, RooflineView
 SAMPLES = 5  # iterations of a task that are counted
 MOST_STEPS = 200_000  # statements that are counted
 ROUNDS = 5  # measurements of the device, of which the best one is used
-FUNCTION = 20  # operations of an elementary function, about those of its polynomial
+FUNCTION = 20  # operations of an elementary function: about as many as its polynomial has
 _ONE = {"abs", "add", "div", "fma", "max", "min", "mod", "mul", "neg", "rcp", "rsqrt", "select", "sqrt", "sub"}
 _FREE = {"bitcast", "cast"}
 _CHAINS, _TRIPS = 1 << 16, 512

@@ -104,7 +104,7 @@ class Live:
 
 class Running(Live):
     """`map_gradients` in a thread, so that the notebook can be used meanwhile. Displays itself like `Live`, with a
-    button that stops the shards. ``options``: those of `map_gradients`."""
+    button that stops the shards. ``options``: the options of `map_gradients`."""
 
     _repr_html_ = None  # it is displayed as a widget
 

@@ -162,8 +162,8 @@ def _request(view: V.CellView, cause: Cause, until: float) -> str:
 
 
 def _launches(view: V.CellView, cause: Cause) -> list[tuple[int, V.LaunchSteps]]:
-    """The launches in which a cause may lie, each with the number of its kernel: those with the cause's launch number,
-    or, for a cause in a custom gradient, the last ones of its kernel."""
+    """The launches in which a cause may lie, each with the number of its kernel: the launches with the cause's launch
+    number, or, for a cause in a custom gradient, the last launches of its kernel."""
     number = 0 if cause.kind == "custom gradient" else cause.launch
     kernels = ((n, k.steps) for n, k in enumerate(view.kernels) if cause.kernel in ("", k.name))
     of_kernel = [(n, x) for n, steps in kernels if isinstance(steps, V.StepsView) for x in steps.launches]

@@ -50,8 +50,8 @@ class SaveOverwritten(_Keeping):
 
 @dataclass(frozen=True, slots=True)
 class Reverse(_Keeping):
-    """The reverse-mode derivative: propagates the gradients of the outputs to those of the inputs, and adds them there;
-    see `autodiff.reverse`."""
+    """The reverse-mode derivative: it takes the gradients of the outputs and adds to the gradients of the inputs; see
+    `autodiff.reverse`."""
 
     def __call__(self, kernel: Kernel) -> Kernel:
         return reverse(kernel, kept_by(kernel) if self.keeps is None else self.keeps)
