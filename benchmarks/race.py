@@ -35,7 +35,8 @@ class Engine:
         return [self.python, "-m", self.worker, mode]
 
     def environment(self, cache: str) -> dict[str, str]:
-        """Bytecode is cached for both: an installed package has its own, a checkout makes it on its first import."""
+        """Both engines have cached bytecode: an installed package comes with it, and a checkout makes it on its first
+        import."""
         kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         if cache:
             # where NVIDIA's drivers keep machine code

@@ -34,7 +34,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start(how: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
-    """A session: of these options of `qd.init`, or for "apart" on such a device."""
+    """A session with these options of `qd.init`, or, for "apart", a session on a device with memory of its own."""
     if how == "apart":
         patch(monkeypatch)
         how = {"arch": qd.vulkan, "enable_fallback": False, "offline_cache": False}

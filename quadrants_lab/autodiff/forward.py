@@ -59,7 +59,7 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
             around = MinmaxAtomics(b, buffers, kernel.args, won)
             behind += (*around.cleared(), around.counted(task, minmax), *around.settled(duals))
             winners = _Tangents(b, active, buffers, duals, around)
-            # under the same ids at first, by which `active` knows values, then renamed
+            # `active` has the ids of the task's values, so the replay keeps them until its tangents are written
             again = replay(task, atomics, frozenset())
             again = replace(again, body=winners.block(again.body))
             behind.append(renamed(again, b.fresh))

@@ -78,7 +78,7 @@ class Keeps:
         return frozenset(buffer for number, buffer in self.repeated if number == task)
 
     def argument(self) -> tuple[Any, ...]:
-        """These as an argument of a pass in text (`ir.passes`); `of_argument` reads it back."""
+        """All of this as an argument of a pass, for its text (`ir.passes`); `of_argument` reads it back."""
         saved = tuple(
             (s.buffer, s.task, *(tuple(map(print_size, ends)) for ends in (s.box.low, s.box.high)), s.box.type, s.slot)
             for s in self.saved

@@ -120,8 +120,8 @@ def _here(
 
 
 class _Collected:
-    """Collects parts that come in order. If they are summed, it adds neighbours of equal length as soon as it can, so
-    that it holds few, and in the order of `S.total`."""
+    """Collects parts that come in order. If they are summed, neighbours of equal length are added as soon as both are
+    there: so few parts are held, and the order of additions is the order of `S.total`."""
 
     def __init__(self, summed: bool) -> None:
         self.summed = summed

@@ -25,7 +25,7 @@ KINDS = (".html", ".json")
 
 
 class Saved(Displayable):
-    """An inspector that was read from a file; it displays itself like the one that was written."""
+    """An inspector that was read from a file; it displays itself like the inspector that was written to the file."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data

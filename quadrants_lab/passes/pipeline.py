@@ -27,7 +27,7 @@ class Trace:
 
 
 def pass_name(fn: Pass) -> str:
-    """The name of a pass in traces: that of its function, with spaces."""
+    """The name of a pass in traces: the name of its function, with spaces."""
     return str(getattr(fn, "__name__", fn)).replace("_", " ")
 
 

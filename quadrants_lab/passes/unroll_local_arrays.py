@@ -17,7 +17,7 @@ from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.walk import copied, rewrite, substitute, types_of, walk
 
 MOST_MADE = 1000  # statements that a nest of loops may become
-MOST_VISITED = 50_000  # statements that are looked at for that: a select for each element of each access
+MOST_VISITED = 50_000  # statements that are visited for them: an access has a select for each element
 _LEAST = 2  # places with which an index is compared: a read of three elements compares it with two
 
 
