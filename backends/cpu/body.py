@@ -3,7 +3,7 @@
 from quadrants_lab.analysis.divergence import Divergence
 from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.body import Body, Unit
-from quadrants_lab.backends._llvm.text import Function, Module, memory_type, ty
+from quadrants_lab.backends._llvm.text import Function, memory_type, ty
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
@@ -140,18 +140,3 @@ class CpuBody(Body):
             t, value = self.types[i], self.reported(i)
             self.fn.put(f"store {memory_type(t)} {memory.stored(self, t, value)}, ptr {at}")
         return self.scratch if ids else "null"
-
-
-# --- functions of the module ------------------------------------------------------------------------------------
-
-
-def chunk_function(mod: Module, name: str) -> Function:
-    """A function that runs the iterations %begin to %end, one at least, of a task."""
-    head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
-    return mod.function(name, head)
-
-
-def call_parallel(fn: Function, name: str, total: str, grain: int, timed: int, unit: str) -> str:
-    """Calls the runtime's `qd_parallel` with a chunk function; returns how many workers took part."""
-    numbers = (("i64", x) for x in (total, str(grain), str(timed), unit))
-    return fn.call("i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), *numbers)

@@ -8,8 +8,8 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
-from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
+from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
+from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.rows import Row, iterations, one_place, rows, saturated_product
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
@@ -99,10 +99,10 @@ class _Maker:
             grain = max(1, grain // task.lanes)
         if task.colour_rows:
             at = self.unit.frame.bounds[number]
-            colours.launch(shared, self.mod, task, number, at)
+            _in_colours(shared, self.mod, task, number, at)
             return
         unit = shared.begin(total, grain if timed else grain * shares.GRAINS)
-        helpers = call_parallel(fn, f"task{number}", total, grain, timed, unit)
+        helpers = _call_parallel(fn, f"task{number}", total, grain, timed, unit)
         shared.end(total, unit)
         if reached:
             copies.add(entry, reached, helpers)
@@ -127,7 +127,7 @@ class _Maker:
         return body, total
 
     def _chunk(self, number: int, way: str = "") -> Function:
-        return chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
+        return _chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
     def _range(self, task: N.Offload, number: int) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
@@ -205,6 +205,76 @@ def _row(steps: tuple[N.Block, ...], body: CpuBody, task: N.Offload, begin: str,
             after = fn.label("step")
             iterations(body, p, step, low, high, after)
             fn.start(after)
+
+
+# --- functions of the module -------------------------------------------------------------------------------------
+
+
+def _chunk_function(mod: Module, name: str) -> Function:
+    """A function that runs the iterations %begin to %end, one at least, of a task."""
+    head = f"define internal void @{name}(ptr %frame, i64 %begin, i64 %end, i64 %worker) noinline nounwind"
+    return mod.function(name, head)
+
+
+def _call_parallel(fn: Function, name: str, total: str, grain: int, timed: int, unit: str) -> str:
+    """Calls the runtime's `qd_parallel` with a chunk function; returns how many workers took part."""
+    numbers = (("i64", x) for x in (total, str(grain), str(timed), unit))
+    return fn.call("i64", "qd_parallel", ("ptr", "%frame"), ("ptr", f"@{name}"), *numbers)
+
+
+# --- two colours ------------------------------------------------------------------------------------------------
+
+
+def _in_colours(shared: shares.Shares, mod: Module, task: N.Offload, number: int, at: int) -> None:
+    """Runs the chunk function of task ``number`` over all iterations of its box, whose bounds are at ``at`` in the
+    frame. ``shared``: what it sums into one element.
+
+    The adjoint of a stencil adds to the elements around its own. Iterations are cut along the first axis into blocks,
+    and the blocks get two colours in turn. A block has at least as many rows as the sums reach, so blocks of one colour
+    touch no common element. Those of one colour run in parallel, then those of the other, and each sum is a plain read,
+    addition and write. The result does not depend on the number of threads.
+    """
+    fn, axes, rows, grain = shared.entry.fn, len(task.indices), task.colour_rows, task.grain
+    for colour in (0, 1):
+        name = f"task{number}_colour{colour}"
+        _colour(mod, name, number, axes, at, rows, grain, colour)
+        _, size, blocks = _sizes(fn, axes, at, rows, grain)
+        count = fn.let(f"lshr i64 {fn.let(f'add i64 {blocks}, {1 - colour}')}, 1")
+        unit = shared.begin(count, 1, fn.let(f"shl i64 {size}, 1"))
+        _call_parallel(fn, name, count, 1, int(task.timed), unit)
+        shared.end(count, unit)
+
+
+def _sizes(fn: Function, axes: int, at: int, rows: int, grain: int) -> tuple[str, str, str]:
+    """The number of iterations, of iterations in a block, and of blocks."""
+    first, *others = (fn.word(at + (2 * axis + 1) * L.WORD) for axis in range(axes))
+    row = "1"
+    for extent in others:
+        row = fn.let(f"mul i64 {row}, {extent}")
+    first = fn.let(f"select i1 {fn.let(f'icmp eq i64 {row}, 0')}, i64 0, i64 {first}")  # no rows without iterations
+    row = fn.call("i64", "llvm.umax.i64", ("i64", row), ("i64", "1"))
+    wanted = fn.let(f"udiv i64 {fn.let(f'add i64 {row}, {grain - 1}')}, {row}")
+    high = fn.call("i64", "llvm.umax.i64", ("i64", wanted), ("i64", str(rows)))
+    last = fn.let(f"add i64 {first}, {fn.let(f'sub i64 {high}, 1')}")
+    blocks = fn.let(f"udiv i64 {last}, {high}")
+    return fn.let(f"mul i64 {first}, {row}"), fn.let(f"mul i64 {high}, {row}"), blocks
+
+
+def _colour(mod: Module, name: str, number: int, axes: int, at: int, rows: int, grain: int, colour: int) -> None:
+    """A chunk function over the blocks of one colour."""
+    fn = _chunk_function(mod, name)
+    total, size, _ = _sizes(fn, axes, at, rows, grain)
+    with fn.loop("block", "i64", "%begin", "%end", "done", less="ult") as n:
+        place = fn.let(f"add i64 {fn.let(f'shl i64 {n}, 1')}, {colour}")
+        low = fn.let(f"mul i64 {place}, {size}")
+        high = fn.call("i64", "llvm.umin.i64", ("i64", fn.let(f"add i64 {low}, {size}")), ("i64", total))
+        fn.call("void", f"task{number}", ("ptr", "%frame"), ("i64", low), ("i64", high), ("i64", "%worker"))
+    fn.start("done")
+    fn.put("ret void")
+    fn.close()
+
+
+# --- from a kernel to its object --------------------------------------------------------------------------------
 
 
 def lowered(kernel: N.Kernel, options: CompileOptions) -> N.Kernel:
