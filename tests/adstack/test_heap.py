@@ -184,8 +184,8 @@ def test_arguments_reach_whichever_kernel_runs(arch, kind) -> None:
         seed()
         k.grad(x, g, n, y)
         plan = k.grad.dispatcher.last
-        apart.add(bool(plan.active))
-        plan.compacted.threshold = plan.whole[0].heap_bytes([20])
+        apart.add(bool(plan.stacks.active))
+        plan.stacks.compacted.threshold = plan.stacks.whole[0].heap_bytes([20])
         v, d = a.astype(np.float64), np.ones(size)
         for _ in range(n):
             v, d = np.sin(v), d * np.cos(v)
