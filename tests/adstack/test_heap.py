@@ -112,7 +112,7 @@ def test_below_the_threshold_nothing_is_counted(arch) -> None:
     k, _, g = made(GATED.format(trips="n"), 4096)
     g.fill(0)
     k.grad(37)
-    assert k.grad.dispatcher.last.active == {}
+    assert k.grad.dispatcher.last.stacks.active == {}
 
 
 @pytest.mark.parametrize("arch", ARCHES)
