@@ -178,7 +178,7 @@ def frames(launch: Any, *args: Any) -> list[str]:
     found: list[str] = []
     for _ in range(3):
         launch(*args)
-    sys.setprofile(lambda frame, event, _: found.append(frame.f_code.co_name) if event == "call" else None)
+    sys.setprofile(lambda frame, what, _: found.append(frame.f_code.co_name) if what == "call" else None)
     try:
         launch(*args)
     finally:
@@ -199,3 +199,44 @@ def test_a_warm_gradient_takes_five_frames_of_python() -> None:
     fields = Sines()
     fields.sine(0.5)
     assert frames(fields.sine.grad, 0.5) == ["__call__", "launch", "prepare_stacks", "__bool__", "stamp"]
+
+
+def lines(launch: Any, *args: Any) -> int:
+    """How many lines of Python a warm launch runs."""
+    found = 0
+
+    def trace(frame: Any, what: str, _: Any) -> Any:
+        nonlocal found
+        found += what == "line"
+        return trace
+
+    for _ in range(3):
+        launch(*args)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        launch(*args)
+    finally:
+        sys.settrace(before)
+    return found
+
+
+@pytest.mark.parametrize("arch", ["cpu", "vulkan"])
+def test_nothing_grows_with_the_square_of_the_arrays(arch: str, tmp_path: Any) -> None:
+    found = []
+    for count in (12, 24, 48):
+        qd.init(arch=arch)
+        names = [f"x{n}" for n in range(count)]
+        file = tmp_path / f"many_{arch}_{count}.py"
+        file.write_text(
+            "import quadrants_lab as qd\n\n@qd.kernel\n"
+            f"def add({', '.join(f'{x}: qd.types.ndarray(dtype=qd.f32, ndim=1)' for x in names)}):\n"
+            "    for i in x0:\n" + "".join(f"        {x}[i] = x0[i] * 2.0\n" for x in names[1:])
+        )
+        space: dict[str, Any] = {"__name__": file.stem}
+        exec(compile(file.read_text(), file, "exec"), space)
+        arrays = [qd.ndarray(qd.f32, 4, needs_grad=True) for _ in names]
+        arrays[1].grad.fill(1.0)
+        found.append((lines(space["add"], *arrays), lines(space["add"].grad, *arrays)))
+    for few, some, many in zip(*found, strict=True):
+        assert many - some < 2.5 * (some - few)  # 4 times, if pairs were compared

@@ -25,17 +25,22 @@ from quadrants_lab.errors import Label, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import Distinct, overlapping, same_memory
-from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, memory_of
+from quadrants_lab.runtime.arguments.signature import (
+    ArraySlot,
+    Distinct,
+    Place,
+    memory_of,
+    overlapping,
+    same_memory,
+)
 from quadrants_lab.runtime.call.signature import Footprint, Stamp, footprint
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
-from quadrants_lab.runtime.launch.frames import field_memories
+from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.observe import PUT_BACK
 from quadrants_lab.runtime.launch.plan import Plan
-from quadrants_lab.runtime.launch.scratch import KeptBuffers
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 

@@ -22,7 +22,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.arguments.aliases import Distinct
+from quadrants_lab.runtime.arguments.signature import Distinct
 from quadrants_lab.runtime.call.signature import (
     NAMES,
     Footprint,
@@ -38,6 +38,8 @@ from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
 from quadrants_lab.runtime.launch.frames import (
     ForeignArguments,
+    KeptBuffers,
+    Scratch,
     entry_params,
     failure,
     field_memories,
@@ -45,7 +47,6 @@ from quadrants_lab.runtime.launch.frames import (
     make_frame,
 )  # fmt: skip
 from quadrants_lab.runtime.launch.observe import open_recording
-from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.session import Session
 
