@@ -231,7 +231,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
         front = V.PassView("counting kernel", None, counting[0].before, 0.0, doc)
         view.traces["counting"] = [front, *pass_views(counting, pass_docs())]
     if isinstance(plan, GradientPlan) and plan.last_kernel is not plan.kernel:
-        gates = plan.compacted.sparse
+        gates = plan.stacks.compacted.sparse
         view.traces["gated"] = [
             V.PassView("iterations that push, listed", None, gates.lists, 0.0, _doc(sparse_iterations)),
             V.PassView("the others, then the listed", plan.kernel, gates.split, 0.0, _doc(sparse_iterations)),
@@ -245,7 +245,7 @@ def _add_traces(view: V.KernelView, mode: str, plan: Plan) -> None:
 def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | None) -> None:
     kernel, file = plan.kernel, view.file
     values = _values(plan, record)
-    rows = record.report if record is not None else plan.report() if plan.depths else ()
+    rows = record.report if record is not None else plan.report() if plan.stacks.depths else ()
     steps = trace_of(plan.compiled).steps
     forward = next((s.before for s in steps if s.name in _REVERSES), None)
     why = on_stacks(forward) if rows and forward is not None else {}
@@ -254,7 +254,8 @@ def _add_stacks(view: V.KernelView, plan: GradientPlan, record: LaunchRecord | N
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
-        live = plan.last_data() if record is None or record.inputs is None else Live(record.scalars, record.inputs)
+        given = None if record is None or record.inputs is None else Live(record.scalars, record.inputs)
+        live = given or plan.stacks.last_data()
         view.bytes_before = bytes_before(plan, live)
         lanes = plan.frame.stack_threads
         view.heap = (lanes * plan.frame.stack_bytes(), lanes)
@@ -269,7 +270,7 @@ def _values(plan: GradientPlan, record: LaunchRecord | None) -> Values:
     """Evaluates size expressions at the launch of the record; gives no values if its data was not kept."""
     if record is None or record.inputs is None:
         return lambda e: {}
-    live, counted = Live(record.scalars, record.inputs), dict(plan.counted)
+    live, counted = Live(record.scalars, record.inputs), dict(plan.stacks.counted)
 
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:

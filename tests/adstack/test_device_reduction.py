@@ -13,8 +13,8 @@ from quadrants_lab.adstack.evaluate import evaluate, evaluated
 from quadrants_lab.ir import nodes as N, sizeexpr as S
 from quadrants_lab.ir.types import i32, i64, u8
 from quadrants_lab.ir.verify import verify
-from quadrants_lab.runtime.gradient import pre_launch
-from quadrants_lab.runtime.gradient.plan import Live
+from quadrants_lab.runtime.gradient import stacks
+from quadrants_lab.runtime.launch.plan import Live
 
 C, V, Op = S.SizeConst, S.SizeVar, S.SizeOp
 K, J, ZERO = V(90, "k"), V(91, "j"), C(0)
@@ -90,7 +90,7 @@ def test_sizes_that_stay_on_the_host(size):
 
 @pytest.mark.parametrize("options", sessions("cuda"))
 def test_gradients_are_sized_without_copying_the_array(options, monkeypatch):
-    monkeypatch.setattr(pre_launch, "LEAST_BYTES", 0)
+    monkeypatch.setattr(stacks, "LEAST_BYTES", 0)
     qd.init(**options)
     x, y = (qd.field(qd.f32, shape=300, needs_grad=True) for _ in range(2))
     trips = qd.field(qd.i32, shape=300)

@@ -112,7 +112,7 @@ def test_below_the_threshold_nothing_is_counted(arch) -> None:
     k, _, g = made(GATED.format(trips="n"), 4096)
     g.fill(0)
     k.grad(37)
-    assert k.grad.dispatcher.last.active == {}
+    assert k.grad.dispatcher.last.stacks.active == {}
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -184,8 +184,8 @@ def test_arguments_reach_whichever_kernel_runs(arch, kind) -> None:
         seed()
         k.grad(x, g, n, y)
         plan = k.grad.dispatcher.last
-        apart.add(bool(plan.active))
-        plan.compacted.threshold = plan.whole[0].heap_bytes([20])
+        apart.add(bool(plan.stacks.active))
+        plan.stacks.compacted.threshold = plan.stacks.whole[0].heap_bytes([20])
         v, d = a.astype(np.float64), np.ones(size)
         for _ in range(n):
             v, d = np.sin(v), d * np.cos(v)

@@ -206,13 +206,13 @@ def test_depths_that_do_not_suffice_are_noticed_when_somebody_waits(many):
     for _ in range(2 * AFTER if many else 2):
         assert gradient() == [6.0] * 20
     plan = power.grad.dispatcher.last
-    plan.frame.set_stacks([2] * len(plan.depths))
+    plan.frame.set_stacks([2] * len(plan.stacks.depths))
     power.grad()
     power.grad()
     with pytest.raises(AssertionError, match=r"(?s)QL2073.*'v' holds 2, 5 were needed"):
         qd.sync()
     qd.sync()
-    plan.last_dependencies = None
+    plan.stacks.last_dependencies = None
     for _ in range(3):
         assert gradient() == [6.0] * 20
 

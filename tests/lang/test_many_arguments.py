@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import quadrants_lab as qd
-from quadrants_lab.runtime.arguments.aliases import Distinct, same_memory
+from quadrants_lab.runtime.arguments.signature import Distinct, same_memory
 from quadrants_lab.runtime.session import current
 
 

@@ -1,6 +1,7 @@
 """The launch guard: a gradient launch takes the fast path exactly if nothing has changed on which it depends."""
 
 import math
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -157,7 +158,85 @@ def test_an_interrupt_between_depths(sines: Sines, monkeypatch: pytest.MonkeyPat
     sines.n[None] = 9
     sines.sine(1.0)
     with monkeypatch.context() as patch:
-        patch.setattr(sines.sine.grad.dispatcher.last, "reserve", interrupted)
+        patch.setattr(sines.sine.grad.dispatcher.last.stacks, "reserve", interrupted)
         with pytest.raises(KeyboardInterrupt):
             sines.gradient()
     assert sines.gradient() == sines.expected()
+
+
+@qd.kernel
+def scaled(x: qd.types.ndarray(dtype=qd.f64, ndim=1), y: qd.types.ndarray(dtype=qd.f64, ndim=1), by: qd.f64, n: qd.i32):
+    for i in x:
+        v = x[i] * by
+        for _ in range(n):
+            v = qd.sin(v)
+        y[i] += v
+
+
+def frames(launch: Any, *args: Any) -> list[str]:
+    """The functions of Python that a warm launch calls."""
+    found: list[str] = []
+    for _ in range(3):
+        launch(*args)
+    sys.setprofile(lambda frame, what, _: found.append(frame.f_code.co_name) if what == "call" else None)
+    try:
+        launch(*args)
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_a_warm_launch_takes_two_frames_of_python(needs_grad: bool) -> None:
+    qd.init(arch="cpu")
+    fields, (x, y) = Sines(), (qd.ndarray(qd.f64, 4, needs_grad=needs_grad) for _ in range(2))
+    assert frames(fields.sine, 0.5) == ["__call__", "launch"]
+    assert frames(scaled, x, y, 0.5, 3) == ["__call__", "launch"]
+
+
+def test_a_warm_gradient_takes_five_frames_of_python() -> None:
+    qd.init(arch="cpu")
+    fields = Sines()
+    fields.sine(0.5)
+    assert frames(fields.sine.grad, 0.5) == ["__call__", "launch", "prepare_stacks", "__bool__", "stamp"]
+
+
+def lines(launch: Any, *args: Any) -> int:
+    """How many lines of Python a warm launch runs."""
+    found = 0
+
+    def trace(frame: Any, what: str, _: Any) -> Any:
+        nonlocal found
+        found += what == "line"
+        return trace
+
+    for _ in range(3):
+        launch(*args)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        launch(*args)
+    finally:
+        sys.settrace(before)
+    return found
+
+
+@pytest.mark.parametrize("arch", ["cpu", "vulkan"])
+def test_nothing_grows_with_the_square_of_the_arrays(arch: str, tmp_path: Any) -> None:
+    found = []
+    for count in (12, 24, 48):
+        qd.init(arch=arch)
+        names = [f"x{n}" for n in range(count)]
+        file = tmp_path / f"many_{arch}_{count}.py"
+        file.write_text(
+            "import quadrants_lab as qd\n\n@qd.kernel\n"
+            f"def add({', '.join(f'{x}: qd.types.ndarray(dtype=qd.f32, ndim=1)' for x in names)}):\n"
+            "    for i in x0:\n" + "".join(f"        {x}[i] = x0[i] * 2.0\n" for x in names[1:])
+        )
+        space: dict[str, Any] = {"__name__": file.stem}
+        exec(compile(file.read_text(), file, "exec"), space)
+        arrays = [qd.ndarray(qd.f32, 4, needs_grad=True) for _ in names]
+        arrays[1].grad.fill(1.0)
+        found.append((lines(space["add"], *arrays), lines(space["add"].grad, *arrays)))
+    for few, some, many in zip(*found, strict=True):
+        assert many - some < 2.5 * (some - few)  # 4 times, if pairs were compared

@@ -102,7 +102,7 @@ def test_a_gradient_that_overflows_says_so(backend) -> None:
     with recording() as records:
         product.grad(a, 3, y)
     (record,) = records.records()
-    record.plan.sizes = [SizeConst(1) for _ in record.plan.sizes]
+    record.plan.stacks.sizes = [SizeConst(1) for _ in record.plan.stacks.sizes]
     with pytest.raises(qd.QuadrantsAssertionError, match="holds 1, 3 were needed"):
         replayed(record, backend)
 

@@ -332,7 +332,7 @@ class Noted(Head):
 
 
 EXTRAS = {
-    "depths": "plan.depths",
+    "depths": "plan.stacks.depths",
     "standing": "plan.standing",
     "replays": "owner.replays",  # of which earlier launch this is a repetition, or whose gradient; 0 outside of a Tape
     "number": "plan.frame.launch_number",  # whose random draws it has; set by the launch
@@ -349,7 +349,7 @@ def noted(plan: Plan, under_tape: bool) -> Noted:
     """The head of what a closure notes."""
     random, back = plan.facts.of(draws), plan.compiled.mode == REVERSE
     names = [p.x for p in plan.signature.parts if not isinstance(p.slot, A.TemplateSlot)]
-    names += ["depths", "standing"] * (plan.depths is not None) + ["replays"] * (under_tape or back)
+    names += ["depths", "standing"] * (plan.stacks is not None) + ["replays"] * (under_tape or back)
     names += [f"kept {name}" for name in sorted(plan.scratch.keeps)]
     return Noted(plan, names + ["number"] * (random or (under_tape and not back)), under_tape)
 

@@ -34,7 +34,7 @@ def bytes_before(plan: GradientPlan, live: Live) -> int | None:
     forward = forward_ir(compiled.lowered.kernel, compiled.options)
     naive, home = _unreduced(forward)
     allocas = stack_allocas(plan.kernel)
-    known = {home.get(s.primal): depth for s, depth in zip(allocas, plan.depths, strict=True)}
+    known = {home.get(s.primal): depth for s, depth in zip(allocas, plan.stacks.depths, strict=True)}
     for loop in unrolled_loops(forward, compiled.options.ad_unroll):
         known.pop((loop, 0), None)  # a slot holds values of several trips
     if compiled.options.ad_stack_size or any(s.reason.startswith(START) for s in allocas):

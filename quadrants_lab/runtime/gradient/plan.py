@@ -1,46 +1,54 @@
-"""Plans of gradient launches, which size the adstacks for the current data before they launch."""
+"""Plans of gradient launches: they size the adstacks for the current data before they launch, and warn outside of a
+Tape if memory was written since the kernel's launch, or all seeds are 0.
+
+Versions tell that memory was written, but not where. The elements that a kernel writes are known as boxes
+(`Footprint`), so writes to one time step cause no warning about a gradient that reads another one. Only the last launch
+of each kernel is known; there is no warning where only an earlier launch may have written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any
-from weakref import ref
 
-from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
-from quadrants_lab.adstack.report import StackRow, report, stack_allocas
-from quadrants_lab.analysis.effects import touched
+from quadrants_lab.adstack.report import StackRow
+from quadrants_lab.analysis.effects import touched, value_reads
 from quadrants_lab.analysis.facts import draws, statements
-from quadrants_lab.analysis.regions import overlap
-from quadrants_lab.autodiff.warned import GradientWarning, warn
+from quadrants_lab.analysis.regions import Region, overlap
+from quadrants_lab.analysis.trips import TripCount
+from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import Label, QuadrantsRuntimeError
-from quadrants_lab.ir import nodes as N, sizeexpr as SE
+from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.arguments.aliases import Distinct, overlapping, same_memory
-from quadrants_lab.runtime.arguments.signature import ArraySlot, Place, ScalarSlot
-from quadrants_lab.runtime.call.signature import Stamp
+from quadrants_lab.runtime.arguments.signature import (
+    ArraySlot,
+    Distinct,
+    Place,
+    memory_of,
+    overlapping,
+    same_memory,
+)
+from quadrants_lab.runtime.call.signature import Footprint, Stamp, footprint
 from quadrants_lab.runtime.compile.compiled import BOTH
-from quadrants_lab.runtime.gradient.pre_launch import CompactedLaunch, PreLaunch, device_sizes
-from quadrants_lab.runtime.gradient.warnings import SeedCheck, Suspect, suspects
+from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.dispatch import Launched
-from quadrants_lab.runtime.launch.frames import failure, field_memories
+from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.observe import PUT_BACK
-from quadrants_lab.runtime.launch.plan import Live, Plan
-from quadrants_lab.runtime.launch.scratch import KeptBuffers
+from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 
 class GradientPlan(Plan):
-    """The plan of a reverse kernel.
+    """The plan of a reverse kernel. ``forward``: the launch whose gradient it is; ``stacks``: the sizes of its
+    adstacks; ``guard``: whether anything has changed since its last launch."""
 
-    The stack depths are evaluated again when something that they depend on has changed: a field or ndarray by its
-    version, a scalar argument or a shape by its value. Foreign arrays have no version and are read at each launch.
-    """
+    stacks: StackSizes
 
     def touched(self) -> tuple[frozenset[str], frozenset[str]]:
         """Only gradients count as written: a gradient restores the content of all other buffers."""
@@ -50,127 +58,50 @@ class GradientPlan(Plan):
         return reads, writes & {b.grad for b in self.kernel.buffers.values()}
 
     def frames(self) -> list[Frame]:
-        return [self.whole[0], *(pre.frame for pre in self.pre_launches())]
+        return [self.stacks.whole[0], *(pre.frame for pre in self.stacks.pre_launches())]
 
     def preparation(self) -> Callable[..., bool] | None:
         """Sets depths that never change, and returns what each launch has to do: find the buffers that its forward
         launch kept, evaluate the other depths, set draws and gradients."""
-        self.forward = Launched() if self.compiled.mode == BOTH else self.last_launched  # what this is the gradient of
-        prepare = self.stack_preparation()
-        if not self.scratch:
-            return prepare
-        return lambda *args: self.take_kept(args) and (prepare is None or prepare(*args))
-
-    def stack_preparation(self) -> Callable[..., bool] | None:
-        """The part of `preparation` for stacks, draws and gradients."""
-        self.sizes: list[SE.SizeExpr] = [s.size for s in stack_allocas(self.kernel) if s.size is not None]
-        self.depths: list[int] = []
-        self.data_read: frozenset[str] = frozenset()  # buffers whose data the depths depend on
-        self.last_inputs: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
-        self.counted: dict[int, int] = {}
-        counter = self.compiled.counter
-        self.counting = None if counter is None else PreLaunch(self, counter)
-        self.whole = self.frame, self.entry
-        self.compacted = CompactedLaunch(self, self.session.settings.ad_stack_threshold)
-        self.lists = False  # whether a launch has listed the iterations that push
-        self.active: dict[int, int] = {}  # by task, how many are on the list in a compacted launch
-        self.current: Callable[..., Any] = self.entry
-        if self.compacted.possible:
-            self.entry = lambda *args: self.current(*args)
-        self.last_dependencies: tuple[Any, ...] | None = None  # when depths were last evaluated
         self.checked = False  # whether the current arguments are known to match
         self.must_differ = self._what_must_differ()
-        self.suspected: tuple[Any, Sequence[Suspect]] = None, ()  # for `compare_reads`: when looked for, and which
-        self.seeds = SeedCheck(self)
-        repeats = self.facts.of(draws)
-        self.replay_number: Callable[[], int] | None = self.launch_number if repeats else None
+        self.forward = ForwardLaunch(self)
+        self.stacks = StackSizes(self)
         self.guard = Guard(self)
-        forced = self.compiled.options.ad_stack_size
-        if forced:
-            self.sizes = [SE.SizeConst(forced)] * len(self.sizes)
-        else:
-            frame, name = self.frame, self.kernel.name  # `choose_frame` may replace the frame
-            frame.defer_overflow_check(lambda: failure(frame, name, 0))
-        self.device_sizes = None if forced else device_sizes(self, self.sizes)
-        fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
-        if len(fixed) < len(self.sizes) or (fixed and self.compacted.wanted(self.frame, fixed)):
-            self._find_dependencies()
-            return self.prepare_stacks
-        self.depths = fixed
-        if self.depths:
-            self.reserve()
-        return self.prepare_draws if repeats else self.set_gradients
+        prepare = self.prepare_stacks if self.stacks.vary else self.prepare_draws
+        if not (self.stacks.vary or self.forward.draws):
+            prepare = self.set_gradients
+        if not self.scratch:
+            return prepare
+        return lambda *args: self.forward.give_kept(args) and prepare(*args)
 
     @property
     def repeatable(self) -> bool:
-        depends_on_data = bool(self.data_read) or self.counting is not None or self.device_sizes is not None
-        return not self.scratch and not depends_on_data and self.replay_number is None
-
-    def take_kept(self, args: Sequence[Any]) -> bool:
-        """Binds the overwritten values that the forward launch kept; an error where it did not."""
-        kept, needs = self.given(), self.scratch.keeps
-        if needs and self.owner.kept is None:
-            forward = self.forward.plan
-            if forward is None:
-                raise nothing_kept(self.kernel, "and it was not launched")
-            if not needs <= kept.keys():
-                how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
-                raise nothing_kept(self.kernel, f"and its last launch, {how}, kept none of them")
-            if forward.scratch.last[0] != self.scratch.identity(args):
-                raise nothing_kept(self.kernel, "and its last launch was one with other arguments")
-        self.scratch.give(kept)
-        return True
+        return not (self.scratch or self.stacks.depend_on_data or self.forward.draws)
 
     def given(self) -> KeptBuffers:
-        """The buffers that the forward launch kept."""
-        if self.owner.kept is not None:
-            return self.owner.kept
-        forward = self.forward.plan
-        return {} if forward is None else forward.scratch.kept()
-
-    def launch_number(self) -> int:
-        """The number of the launch whose random draws are repeated; 0 where there was none."""
-        if self.owner.replays:
-            return self.owner.replays
-        plan = self.forward.plan
-        return 0 if plan is None else plan.frame.launch_number
-
-    def compare_reads(self, forward: Plan, now: Stamp, args: Sequence[Any]) -> None:
-        """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
-        gradients these writes are the same each time, and are looked for once."""
-        if PUT_BACK.get():  # a custom gradient launches this one under a Tape
-            return
-        between = forward, forward.frame.launch_number, now
-        if between != self.suspected[0]:
-            self.suspected = between, suspects(forward, self.kernel.name, self.primal_reads, args)
-        found: dict[str, GradientWarning] = {}
-        with suppress(TypeError, ValueError):  # of arguments that are no numbers, which the launch refuses
-            for buffer, make_warning, read, wrote in self.suspected[1]:
-                if buffer not in found and (read is None or overlap(read.of(args), wrote)):
-                    found[buffer] = make_warning()
-        if found:
-            forward.launched = ()
-            warn([*found.values()])
+        return self.forward.kept()
 
     def set_gradients(self, *args: Any) -> bool:
-        """As in a forward launch, with checks."""
+        """`bind_gradients`, with checks."""
         if self.must_differ is not None and (met := self.must_differ.met(args)) is not None:
             raise self.aliased(*met)
         if not self.owner.replays:  # a Tape needs no checks
-            forward = self.forward.plan
-            if forward is not None and self.replay_number is not None:
+            of = self.forward
+            forward, seeds = of.last.plan, of.seeds
+            if forward is not None and of.draws:
                 last = forward.scratch.last[0]
                 if last and last != self.scratch.identity(args):
                     raise other_draws(self.kernel)
             if forward is not None and forward.launched:
                 now = forward.read_versions.now(*args)
                 if forward.launched != now:
-                    self.compare_reads(forward, now, args)
-            if self.seeds.looks and not self.seeds.given(args):
-                self.seeds.looks = 0
+                    of.compare(forward, now, args)
+            if seeds.looks and not seeds.given(args):
+                seeds.looks = 0
                 if running_backward() is None:  # torch's gradients may be 0
-                    warn([self.seeds.warning()])
-        return not self.gradient_args or super().set_gradients(*args)
+                    warn([seeds.warning()])
+        return not self.gradient_args or self.bind_gradients(*args)
 
     def taken_for_distinct(self) -> None:
         """No other plan serves a gradient of arrays that overlap: see `must_differ`."""
@@ -214,151 +145,36 @@ class GradientPlan(Plan):
             help="pass a copy as one of them, or take one argument for both",
         )
 
-    @property
-    def sized_by(self) -> frozenset[str]:
-        data = (pre.data for pre in self.pre_launches())
-        return frozenset().union(*data, *(reads(size)[2] for size in self.sizes))
-
     def prepare_draws(self, *args: Any) -> bool:
         """`prepare_stacks` for kernels without stacks to size."""
-        self.frame.replay(self.launch_number())
+        self.frame.replay(self.forward.number())
         return self.set_gradients(*args)
-
-    def _find_dependencies(self) -> None:
-        """Finds what the depths depend on; ``depends_on_args``: (position, whether it is a scalar,
-        whether its data matters)."""
-        found = [reads(size) for size in self.sizes]
-        args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
-        self.data_read = frozenset(data)
-        for pre in self.pre_launches():
-            args |= pre.args
-            data |= pre.data
-            shapes |= pre.shapes
-        self.depends_on_fields: tuple[Memory, ...] = tuple(self.fields[b] for b in sorted(data) if b in self.fields)
-        self.depends_on_args = tuple(
-            (n, isinstance(slot, ScalarSlot), slot.name in data)
-            for n, slot in enumerate(self.slots)
-            if isinstance(slot, (ScalarSlot, ArraySlot)) and slot.name in args | shapes | data
-        )
-        self.dependencies_of = self.signature.stamp(self._dependencies(self.depends_on_fields))
-
-    def _dependencies(self, fields: Sequence[Memory]) -> list[str]:
-        """The parts of the signature that the depths depend on, and the versions of the fields; None for each that may
-        change without being noticed."""
-        parts = [self.signature.field_version(memory, "None") for memory in fields]
-        for n, is_scalar, by_data in self.depends_on_args:
-            part = self.signature.parts[n]
-            parts.append(part.value() if is_scalar else part.known_version() if by_data else part.shape())
-        return parts
 
     def prepare_stacks(self, *args: Any) -> bool:
         """Sets gradients of array arguments and, if something has changed, the depths. False where the arguments do not
         match."""
-        guard = self.guard
-        guarded = guard.then is not None and self.last_dependencies is not None and not self.scratch
+        guard, stacks, number = self.guard, self.stacks, None
+        guarded = guard.then is not None and stacks.last_dependencies is not None and not self.scratch
         if guarded and not self.owner.replays and guard.now(*args) == guard.then:
             return True
         if not self.set_gradients(*args):
             return False
-        dependencies = self.dependencies_of(*args)
-        if self.replay_number is not None:
-            number = self.replay_number()
+        if self.forward.draws:
+            number = self.forward.number()
             self.frame.replay(number)
-            dependencies = *dependencies, number
-        if self.scratch and self.counting is not None:
-            dependencies = (None,)  # the counting slice may read buffers that were kept
-        if None in dependencies or dependencies != self.last_dependencies:
-            self.last_dependencies = None  # in case of an interrupt before the depths are set
-            if not self.resize(args):
-                return False
-            self.last_dependencies = dependencies
+        if not stacks.update(args, number):
+            return False
         if guard.possible:
             guard.keep(args)
         return True
 
-    def resize(self, args: Sequence[Any]) -> bool:
-        """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
-        if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
-            return False
-        memories = self.memories(args)
-        operands = self.operands(args, memories)
-        for name, operand in operands.items() if self.takes_arrays else ():
-            buffer = self.kernel.buffers[name]
-            if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
-                return False
-        if self.counting is not None:
-            counted = self.counting.counts(args, operands)
-            if counted is None:
-                return False
-            self.counted = counted
-        live = Live(self.scalars(args), operands, memories)
-        sizes, counted = self.sizes, self.counted
-        if self.device_sizes is not None and self.device_sizes.wanted(operands):
-            found = self.device_sizes.values(args, operands, lambda e: evaluated(e, live))
-            if found is None:
-                return False
-            sizes, counted = self.device_sizes.work.sizes, counted | found
-        self.depths = [evaluate(size, live, counted) for size in sizes]
-        self.last_inputs = live.scalars, {name: ref(array) for name, array in operands.items()}
-        if not self.choose_frame(args, operands, live):
-            return False
-        self.reserve()
-        return True
-
-    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
-        """Decides whether this launch is compacted; False where the arguments do not match."""
-        frame, entry = self.whole
-        self.active = {}
-        if self.compacted.wanted(frame, self.depths):
-            if not self.lists:
-                self.lists = True
-                self._find_dependencies()
-            active = self.compacted.list_iterations(args, operands, live)
-            if active is None:
-                return False
-            self.active = active
-            frame, entry = self.compacted.frame, self.compacted.entry
-        if frame is not self.frame:
-            self.frame, self.current = frame, entry
-            return not self.gradient_args or super().set_gradients(*args)
-        return True
-
     @property
     def last_kernel(self) -> N.Kernel:
-        return self.kernel if self.frame is self.whole[0] else self.compacted.sparse.split
+        return self.kernel if self.frame is self.stacks.whole[0] else self.stacks.compacted.sparse.split
 
     @property
     def last_options(self) -> CompileOptions:
-        return self.compiled.options if self.frame is self.whole[0] else self.compacted.options
-
-    def pre_launches(self) -> list[PreLaunch]:
-        """The kernels that are launched before the gradient."""
-        found = [self.counting, self.compacted.pre_launch if self.lists else None]
-        return [pre for pre in found if pre is not None]
-
-    def last_data(self) -> Live:
-        """The data for which the depths were last evaluated, without arrays that have been freed."""
-        scalars, arrays = self.last_inputs
-        alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
-        fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.fields.items()}
-        return Live(scalars, fields | alive)
-
-    def reserve(self) -> None:
-        """Passes the depths to the device, which grows its heap; an error where they exceed the session's budget."""
-        budget = self.session.settings.ad_stack_budget
-        try:
-            if budget and self.frame.least_heap(self.depths)[1] > budget:
-                raise too_much(self.kernel, self.report(), *self.needs(), f"ad_stack_budget_bytes allows {budget}")
-            self.frame.set_stacks(self.depths, budget, self.active)
-        except MemoryError as e:
-            raise too_much(self.kernel, self.report(), *self.needs(), str(e), NoRoomForStacks) from None
-
-    def needs(self) -> tuple[int, int]:
-        """The least that a launch with these depths takes: iterations in flight, and bytes for them."""
-        try:
-            return self.frame.least_heap(self.depths)
-        except MemoryError:  # more than can be addressed
-            return 1, sum(row.bytes_per_lane for row in self.report())
+        return self.compiled.options if self.frame is self.stacks.whole[0] else self.stacks.compacted.options
 
     def launch_slowly(self, args: Sequence[Any]) -> Any:
         with self.session.lock:
@@ -369,16 +185,78 @@ class GradientPlan(Plan):
                 self.checked = False
 
     @property
+    def sized_by(self) -> frozenset[str]:
+        return self.stacks.sized_by
+
+    @property
     def primal_reads(self) -> frozenset[str]:
         """The buffers that the gradient, its sizes and its counting slice read, without gradients."""
         return super().primal_reads | self.sized_by
 
     def drawn(self) -> int:
-        return self.launch_number()
+        return self.forward.number()
 
     def report(self) -> list[StackRow]:
-        """A row for each stack, with the depths of the last launch."""
-        return report(self.kernel, self.depths, forced=bool(self.compiled.options.ad_stack_size))
+        return self.stacks.report()
+
+
+class ForwardLaunch:
+    """The launch whose gradient a plan computes: what it kept, drew and read. ``last``: the last launch of the kernel;
+    ``draws``: whether it draws random numbers; ``suspected``: when somebody looked for writes since then, and which."""
+
+    def __init__(self, plan: GradientPlan) -> None:
+        self.of = plan
+        self.last = Launched() if plan.compiled.mode == BOTH else plan.last_launched
+        self.draws = plan.facts.of(draws)
+        self.seeds = SeedCheck(plan)
+        self.suspected: tuple[Any, Sequence[Suspect]] = None, ()
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.last.plan
+
+    def kept(self) -> KeptBuffers:
+        """The buffers that it kept."""
+        if self.of.owner.kept is not None:
+            return self.of.owner.kept
+        return {} if self.plan is None else self.plan.scratch.kept()
+
+    def give_kept(self, args: Sequence[Any]) -> bool:
+        """Binds the overwritten values that it kept; an error where it did not."""
+        of, kept, forward = self.of, self.kept(), self.plan
+        if of.scratch.keeps and of.owner.kept is None:
+            if forward is None:
+                raise nothing_kept(of.kernel, "and it was not launched")
+            if not of.scratch.keeps <= kept.keys():
+                how = "under qd.ad.FwdMode" if forward.owner.mode == "dual" else "in another mode"
+                raise nothing_kept(of.kernel, f"and its last launch, {how}, kept none of them")
+            if forward.scratch.last[0] != of.scratch.identity(args):
+                raise nothing_kept(of.kernel, "and its last launch was one with other arguments")
+        of.scratch.give(kept)
+        return True
+
+    def number(self) -> int:
+        """The number of the launch whose random draws are repeated; 0 where there was none."""
+        if self.of.owner.replays:
+            return self.of.owner.replays
+        return 0 if self.plan is None else self.plan.frame.launch_number
+
+    def compare(self, forward: Plan, now: Stamp, args: Sequence[Any]) -> None:
+        """Warns, once, where memory that the gradient reads was written since the forward launch. In a loop of
+        gradients these writes are the same each time, and are looked for once."""
+        if PUT_BACK.get():  # a custom gradient launches this one under a Tape
+            return
+        between = forward, forward.frame.launch_number, now
+        if between != self.suspected[0]:
+            self.suspected = between, suspects(forward, self.of.kernel.name, self.of.primal_reads, args)
+        found: dict[str, GradientWarning] = {}
+        with suppress(TypeError, ValueError):  # of arguments that are no numbers, which the launch refuses
+            for buffer, make_warning, read, wrote in self.suspected[1]:
+                if buffer not in found and (read is None or overlap(read.of(args), wrote)):
+                    found[buffer] = make_warning()
+        if found:
+            forward.launched = ()
+            warn([*found.values()])
 
 
 class Guard:
@@ -388,7 +266,7 @@ class Guard:
 
     def __init__(self, plan: GradientPlan) -> None:
         self.plan = plan
-        self.possible = not (plan.gradient_args or plan.must_differ or plan.replay_number)
+        self.possible = not (plan.gradient_args or plan.must_differ or plan.forward.draws)
         self.now: Callable[..., Stamp] = lambda *args: ()
         self.then: Stamp | None = None
         self._made_for: tuple[Any, ...] = ()
@@ -396,14 +274,14 @@ class Guard:
     def keep(self, args: Sequence[Any]) -> None:
         """To be called when a launch has been prepared."""
         plan = self.plan
-        forward, seed = plan.forward.plan, plan.seeds.seed
-        if forward is None or forward.read_versions.of_arguments or (seed is None and plan.seeds.looks):
+        forward, seed, sizes = plan.forward.last.plan, plan.forward.seeds.seed, plan.stacks
+        if forward is None or forward.read_versions.of_arguments or (seed is None and plan.forward.seeds.looks):
             self.then = None
             return
-        if self._made_for != (seed, plan.dependencies_of, forward):
-            self._made_for = seed, plan.dependencies_of, forward
-            fields = [*plan.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
-            self.now = plan.signature.stamp([*plan._dependencies(fields), "last.plan.launched"], last=plan.forward)
+        if self._made_for != (seed, sizes.dependencies_of, forward):
+            self._made_for = seed, sizes.dependencies_of, forward
+            fields = [*sizes.depends_on_fields, *forward.read_versions.fields, *([] if seed is None else [seed])]
+            self.now = plan.signature.stamp([*sizes.dependencies(fields), "last.plan.launched"], last=plan.forward.last)
         now = self.now(*args)
         self.then = None if None in now else now
 
@@ -441,37 +319,141 @@ def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
     )
 
 
-_SHOWN = 8  # stacks that the error lists
+# Makes the warning about a buffer if elements that the gradient reads (None: any) are in a box that was written since.
+Suspect = tuple[str, Callable[[], GradientWarning], Footprint | None, Region]
 
 
-class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
-    """The device has not enough memory for the adstacks."""
+def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> list[Suspect]:
+    """What was written since the last launch of ``plan`` and may be what the gradient of ``kernel`` reads: which
+    elements these are depends on its arguments. ``reads``: its buffers. Of other kernels the last launch is known."""
+    changed = plan.read_versions.changed(plan.launched, args)
+    trips = [c for c, _ in changed if c.steers]
+    found: list[Suspect] = [("", partial(other_trips, kernel, trips), None, ())] if trips else []
+    memories = plan.memories(args)
+    for count, then in changed:
+        if count.steers or count.buffer not in reads:
+            continue
+        memory, version = memories[count.buffer], then[-1] if isinstance(then, tuple) else then
+        if memory.python_wrote > version:
+            found.append((count.buffer, partial(stale, kernel, count, "Python"), None, ()))
+            continue
+        read = footprint(plan, count.buffer, writes=False)
+        for other in plan.session.plans:
+            name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
+            written = footprint(other, name, writes=True) if name and other is not plan else None
+            theirs = None if written is None else written.live(_Last(other))
+            if read is not None and theirs is not None:
+                found.append((count.buffer, partial(stale, kernel, count, str(other.kernel.name)), read, theirs))
+    return found
 
 
-def too_much(
-    kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
-    cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
-) -> QuadrantsRuntimeError:  # fmt: skip
-    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
-    the kernel's stacks."""
-    stacks = stack_allocas(kernel)
-    order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
-    labels = tuple(
-        Label(
-            stacks[n].span,
-            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
-            f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
+class _Last:
+    """The data of the last launch of a plan, as far as it is known: the scalar arguments."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def arg(self, name: str) -> int:
+        return int(self.plan.frame.arg(name))
+
+    def shape(self, buffer: str, axis: int) -> int:
+        raise LookupError(buffer)
+
+    def array(self, buffer: str) -> Any:
+        raise LookupError(buffer)
+
+
+def _written_as(plan: Plan, memory: Memory) -> str:
+    """The buffer by which launches of a plan write the memory, or may, if it is an argument; "" where they do not."""
+    if plan.owner.mode == "reverse":
+        return ""
+    for name in plan.writes:
+        if plan.fields.get(name) is memory:
+            return name
+    if any(m is memory for m in plan.fields.values()):
+        return ""
+    shape = len(memory.operand.shape), memory.dtype
+    of = {b.name: (b.ndim, b.dtype) for b in plan.kernel.buffers.values() if b.kind == "ndarray"}
+    return next((name for name in sorted(plan.writes) if of.get(name) == shape), "")
+
+
+def other_trips(kernel: str, changed: Sequence[TripCount]) -> GradientWarning:
+    """The warning that trip counts have changed."""
+    names = ", ".join(c.buffer for c in changed)
+    verb = "was" if len(changed) == 1 else "were"
+    labels = []
+    for c in changed:
+        labels.append(Label(c.read, f"the trip count of a loop is read from {c.buffer} here"))
+        if c.loop is not None and c.read is not None and c.loop.line != c.read.line:
+            labels.append(Label(c.loop, f"the trip count of this loop depends on {c.buffer}"))
+    return warning(
+        "QL0410",
+        f"the gradient of kernel {kernel} has other trip counts than its launch: {names} {verb} written in between",
+        tuple(labels),
+        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
+        changed[0].read,
+    )
+
+
+def stale(kernel: str, count: TripCount, writer: str) -> GradientWarning:
+    """The warning that other values that the gradient reads have changed."""
+    return warning(
+        "QL0417",
+        f"the gradient of kernel {kernel} reads {count.buffer}, which {writer} wrote after {kernel} was launched: it "
+        "is the derivative at other values than the launch had",
+        (Label(count.read, "read here, and again for the gradient"),),
+        f"launch {kernel} again first, or under qd.ad.Tape(loss), where a gradient finds what its launch read",
+        count.read,
+    )
+
+
+_LOOKS = 8
+
+
+class SeedCheck:
+    """Checks the gradients that a reverse kernel reads. ``looks``: how many more launches are checked; it decreases
+    where arrays have to be searched. ``seed``: memory of a single element that was not 0 at its version ``known``."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.kernel = plan.kernel
+        reads = {s.buffer for s in value_reads(plan.kernel)}
+        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.passing and b.grad in reads}
+        fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
+        self.fields = sorted(fields, key=lambda memory: memory.operand.size)
+        self.args = [
+            n
+            for n, slot in enumerate(plan.slots)
+            if isinstance(slot, ArraySlot) and plan.kernel.buffers[slot.name].grad in self.of
+        ]
+        self.looks = _LOOKS if self.of else 0
+        self.seed: Memory | None = None
+        self.known = 0
+
+    def given(self, args: Sequence[Any]) -> bool:
+        """Whether some element is not zero."""
+        for memory in self.fields:
+            if memory.operand.size != 1:
+                continue
+            if memory is self.seed and memory.version == self.known:
+                return True  # reading the value would wait for launches
+            if memory.values().item():
+                self.seed, self.known = None if memory.foreign else memory, memory.version
+                return True
+        self.seed = None
+        self.looks -= 1
+        gradients = (*self.fields, *(memory_of(getattr(args[n], "grad", None)) for n in self.args))
+        return any(memory is None or memory.values().any() for memory in gradients)
+
+    def warning(self) -> GradientWarning:
+        """The warning that all seeds are 0."""
+        names = [f"{name}.grad" for name in self.of.values()]
+        verb = "is" if len(names) == 1 else "are"
+        first = (s.span for s in value_reads(self.kernel) if f"{self.of.get(s.buffer)}.grad" == names[0])
+        span = next(first, self.kernel.span)
+        return warning(
+            "QL0409",
+            f"the gradient of kernel {self.kernel.name} adds nothing: {', '.join(names)} {verb} 0 everywhere",
+            (Label(span, f"the derivative starts here, from {names[0]}"),),
+            f"set it first, for instance {names[0]}.fill(1), or launch the kernel under qd.ad.Tape(loss)",
+            span,
         )
-        for n in order
-    )
-    rest = len(rows) - len(order)
-    more = f"; {rest} smaller stacks are not listed" if rest else ""
-    return cls(
-        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} "
-        f"iterations in flight{more}; {why}; nothing was launched",
-        code="QL2076",
-        labels=labels,
-        help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "
-        "over several kernels under a Tape), a narrower dtype, fewer threads, or a larger ad_stack_budget_bytes in "
-        "qd.init()",
-    )

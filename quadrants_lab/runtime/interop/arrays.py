@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.arguments.aliases import same_memory
-from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot
+from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, same_memory
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import settle
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor

@@ -30,8 +30,8 @@ from quadrants_lab.runtime.memory.memory import TIMES
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.compile.compiled import Compiled
+    from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.launch.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.access_summary import AccessSummaries
 
 

@@ -22,7 +22,7 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.arguments.aliases import Distinct
+from quadrants_lab.runtime.arguments.signature import Distinct
 from quadrants_lab.runtime.call.signature import (
     NAMES,
     Footprint,
@@ -38,6 +38,8 @@ from quadrants_lab.runtime.compile.compiled import DUAL, FORWARD, Compiled
 from quadrants_lab.runtime.launch.dispatch import KEEPS_LAST, Launched, refuse
 from quadrants_lab.runtime.launch.frames import (
     ForeignArguments,
+    KeptBuffers,
+    Scratch,
     entry_params,
     failure,
     field_memories,
@@ -45,12 +47,12 @@ from quadrants_lab.runtime.launch.frames import (
     make_frame,
 )  # fmt: skip
 from quadrants_lab.runtime.launch.observe import open_recording
-from quadrants_lab.runtime.launch.scratch import KeptBuffers, Scratch
 from quadrants_lab.runtime.memory.memory import THREAD, Memory
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.report import KeptRow, StackRow
+    from quadrants_lab.runtime.gradient.stacks import StackSizes
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.launch.observe import Recording
 
@@ -85,12 +87,12 @@ class Plan:
     ``call`` launches: it takes the kernel's positional arguments and returns the kernel's value, or NotImplemented,
     without a launch, where an argument does not match the specialisation. ``fast`` is the same, but passes such a call
     on to the dispatcher; ``slowly`` is `launch_slowly` with positional arguments. ``reads`` and ``writes`` name the
-    buffers that the kernel touches. ``depths``: of a gradient, those of its stacks. ``standing``: by buffer, the
+    buffers that the kernel touches. ``stacks``: of a gradient, their sizes. ``standing``: by buffer, the
     copies that the next launch reads in place of memory (`tape.stand_ins`). ``summed``: a launch since this was set to
     False has added gradients up beside their memory, and then to it.
     """
 
-    depths: list[int] | None = None
+    stacks: StackSizes | None = None
     standing: Mapping[str, Any] | None = None
     summed = False
 
@@ -105,7 +107,7 @@ class Plan:
         self.kernel = compiled.kernel
         self.facts = Facts(compiled.kernel)
         self.reads, self.writes = self.touched()
-        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `analysis.regions`
+        self.footprints: dict[tuple[str, bool], Footprint | None] = {}  # see `footprint`
         self.fields = field_memories(compiled, self.kernel, session)
         self.field_places: dict[str, A.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
         self.slots: Sequence[A.Slot] = owner.slots
@@ -195,10 +197,12 @@ class Plan:
     def preparation(self) -> Callable[..., bool] | None:
         """A function that a launch calls with its arguments before the entry; it returns False where these do not
         match."""
-        return self.set_gradients if self.gradient_args else None
+        return self.bind_gradients if self.gradient_args else None
 
-    def set_gradients(self, *args: Any) -> bool:
+    def bind_gradients(self, *args: Any) -> bool:
         """Sets the gradient buffers of array arguments; the entry sets, and compares, only those of the data."""
+        if not self.gradient_args:
+            return True
         if self.distinct is not None and self.distinct.gradients and self.distinct.met(args):
             return False
         self.unbind.clear()  # not empty after a launch that failed
@@ -331,7 +335,7 @@ class Plan:
     @property
     def repeatable(self) -> bool:
         """Whether two launches with the same arguments differ only in the content of memory."""
-        return not self.scratch and (self.prepare is None or self.prepare == self.set_gradients)
+        return not self.scratch and (self.prepare is None or self.prepare == self.bind_gradients)
 
     @property
     def last_launch(self) -> tuple[Any, ...]:

@@ -160,4 +160,4 @@ def sizes(*dispatchers: Dispatcher) -> Sizes:
     notes = unstacked(Unroll(compiled.options.ad_unroll)(forward), compiled.source.node)
     frame = plan.frame
     lanes, launch = frame.stack_threads, frame.stack_threads * frame.stack_bytes()
-    return Sizes(plan.report(), plan.kept(), notes, bytes_before(plan, plan.last_data()), launch, lanes)
+    return Sizes(plan.report(), plan.kept(), notes, bytes_before(plan, plan.stacks.last_data()), launch, lanes)

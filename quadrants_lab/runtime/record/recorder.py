@@ -193,7 +193,7 @@ class Recorder:
         kept = {name: plan.scratch.memories[name] for name in plan.scratch.keeps}
         for memory in () if is_gradient(plan) else kept.values():
             memory.recorded = stretch.mark
-        values |= {"depths": plan.depths, "number": plan.frame.launch_number, "kept": kept}
+        values |= {"depths": plan.stacks and plan.stacks.depths, "number": plan.frame.launch_number, "kept": kept}
         nbytes = sum(a.nbytes for a in values["copies"].values())
         if seconds > SHARE * A_COPY * nbytes and stretch.copied + nbytes <= self.limit:
             values["left"] = self._left(stretch, plan, args, values["copies"])

@@ -124,7 +124,7 @@ def _depths(
     """The depths of the stacks, computed from the data of this session."""
     forced, counter = plan.compiled.options.ad_stack_size, plan.compiled.counter
     if forced:
-        return [forced] * len(plan.sizes)
+        return [forced] * len(plan.stacks.sizes)
     counted: dict[int, int] = {}
     if counter is not None:
         executable = load_cached(counter.kernel, plan.compiled.options, session)
@@ -133,7 +133,7 @@ def _depths(
         launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
     live = Live(record.scalars, {name: memory.values() for name, memory in memories.items()})
-    return [evaluate(size, live, counted) for size in plan.sizes]
+    return [evaluate(size, live, counted) for size in plan.stacks.sizes]
 
 
 def launch(record: LaunchRecord, frame: Frame, session: Session) -> float:

@@ -20,8 +20,8 @@ from quadrants_lab.runtime.tape.tracked import PendingWrite, Tracked, follow
 from quadrants_lab.runtime.tape.written import span_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.launch.scratch import KeptBuffers
 
 KEEP_BYTES = 1 << 30  # most bytes that a tape without a budget keeps
 

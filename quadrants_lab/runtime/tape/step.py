@@ -17,8 +17,8 @@ from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.tape.parts import Account, Hold, HostPart, Part, box, bytes_of
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
-    from quadrants_lab.runtime.launch.scratch import KeptBuffers
     from quadrants_lab.runtime.tape.access_summary import AccessSummary
 
 

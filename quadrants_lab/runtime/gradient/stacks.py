@@ -1,0 +1,411 @@
+"""The sizes of a gradient's adstacks, and the kernels that are launched before it: the counting slice, the one that
+lists the iterations that push, and the one that evaluates stack sizes over many elements of arrays where the host
+cannot access the device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from quadrants_lab.adstack import device_reduction as DR
+from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
+from quadrants_lab.adstack.report import StackRow, report, stack_allocas
+from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
+from quadrants_lab.analysis.algebra import INT64_MAX
+from quadrants_lab.analysis.effects import accesses
+from quadrants_lab.backends import forks
+from quadrants_lab.errors import Label, QuadrantsRuntimeError
+from quadrants_lab.ir import nodes as N, sizeexpr as SE
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import i32
+from quadrants_lab.runtime.arguments.signature import ArraySlot, ScalarSlot, memory_of
+from quadrants_lab.runtime.call.signature import Stamp
+from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
+from quadrants_lab.runtime.launch.frames import (
+    entry_params,
+    failure,
+    field_memories,
+    launch_slowly,
+    make_frame,
+)
+from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.memory.memory import Memory, allocate
+
+if TYPE_CHECKING:
+    from quadrants_lab.adstack.sparse_iterations import SparseIterations
+    from quadrants_lab.backends.launch import Frame
+    from quadrants_lab.runtime.gradient.plan import GradientPlan
+
+
+class PreLaunch:
+    """A kernel that counts. Its counts depend on the scalar arguments ``args``, on the shapes of the buffers ``shapes``
+    and on the data of the buffers ``data``."""
+
+    def __init__(self, plan: GradientPlan, counter: Counter) -> None:
+        self.plan = plan
+        self.counter = counter
+        kernel = counter.kernel
+        fields = field_memories(plan.compiled, kernel, plan.session)
+        self.frame = make_frame(counter.executable, fields, plan.session)
+        self.entry = self.frame.entry(entry_params(plan.slots), returns="")
+        self.frame.set_stacks([0] * len(stack_allocas(kernel)))
+        self.args = {a.name for a in kernel.args}
+        known = set(plan.kernel.buffers)
+        read, written = accesses(kernel)
+        self.derivatives = {grad for _, _, grad in plan.gradient_args} & (read | written)  # of array arguments
+        self.data = {b for b in read & known if kernel.buffers[b].kind in ("field", "ndarray")}
+        self.shapes = {b.name for b in kernel.buffers.values() if b.kind == "ndarray"} & known
+
+    def counts(self, args: Sequence[Any], operands: dict[str, Any]) -> dict[int, int] | None:
+        """The counts, by the numbers of `Counter.results`; None where the arguments do not match."""
+        plan = self.plan
+        passed = [
+            arg if memory_of(arg) is None else operands[slot.name]
+            for slot, arg in zip(plan.slots, args, strict=True)
+            if isinstance(slot, (ScalarSlot, ArraySlot))
+        ]
+        for grad in self.derivatives:
+            self.frame.set_buffer(grad, plan.bound[grad].address)
+            self.frame.set_extents(grad, plan.bound[grad].operand.shape)
+        if plan.forward.draws:
+            self.frame.replay(plan.forward.number())
+        if self.entry(*passed) is NotImplemented:
+            if not plan.checked:
+                return None
+            launch_slowly(self.frame, plan.slots, args)
+        return {number: self.frame.ret(name) for number, name in self.counter.results.items()}
+
+
+class CompactedLaunch:
+    """A gradient with a separate task for the iterations that push to stacks (`adstack.sparse_iterations`), on devices
+    with many iterations in flight, for launches whose adstacks would otherwise take more than ``threshold`` bytes.
+
+    If it `exists`, ``frame`` and ``entry`` launch it after `list_iterations`."""
+
+    def __init__(self, plan: GradientPlan, threshold: int) -> None:
+        self.plan = plan
+        self.threshold = threshold
+        gradient_alone = plan.compiled.mode == REVERSE
+        self.possible = not plan.session.backend.CAPABILITIES.on_host and gradient_alone and may_be_sparse(plan.kernel)
+        self.rows: dict[int, Memory] = {}
+        self.sparse: SparseIterations
+        self.options: CompileOptions
+        self.pre_launch: PreLaunch
+        self.frame: Frame
+        self.entry: Callable[..., Any]
+
+    @forks.lazy
+    def exists(self) -> bool:
+        """Compiles the kernels at first use, and sets ``sparse``, ``pre_launch``, ``frame`` and ``entry``; False where
+        no condition keeps iterations from pushing."""
+        from quadrants_lab.runtime.compile.derivatives import compile_sparse
+
+        plan = self.plan
+        compiled = compile_sparse(plan.compiled, plan.session) if self.possible else None
+        if compiled is None:
+            return False
+        self.sparse, counter, executable, self.options = compiled
+        fields = field_memories(plan.compiled, self.sparse.split, plan.session)
+        self.frame = frame = make_frame(executable, fields, plan.session)
+        if not plan.compiled.options.ad_stack_size:
+            name = plan.kernel.name
+            frame.defer_overflow_check(lambda: failure(frame, name, 0))
+        self.entry = frame.entry(entry_params(plan.slots), returns="")
+        self.pre_launch = PreLaunch(plan, counter)
+        return True
+
+    def wanted(self, frame: Frame, depths: list[int]) -> bool:
+        """Whether a launch with these depths should be compacted; ``frame``: that of the ordinary gradient."""
+        if not self.possible:
+            return False
+        try:
+            return frame.heap_bytes(depths) > self.threshold and self.exists
+        except MemoryError:
+            return False
+
+    def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
+        """Lists the iterations that push, and returns for each task's number how many it has; None where the arguments
+        do not match."""
+        pre = self.pre_launch
+        for n, size in self.sparse.boxes.items():
+            box = evaluate(size, live)
+            if box >> 31:
+                raise QuadrantsRuntimeError(
+                    f"the gradient of kernel {self.plan.kernel.name} would list which of {box} iterations keep values, "
+                    "and a list holds 2**31 - 1",
+                    code="QL2101",
+                    help=f"qd.init(ad_stack_sparse_threshold_bytes={1 << 62}) does without lists",
+                )
+            rows = self.rows.get(n)
+            if rows is None or rows.operand.shape[0] < box:
+                rows = self.rows[n] = allocate(self.plan.session, i32, (max(box, 1),))
+            for each in (pre.frame, self.frame):
+                each.set_buffer(f"{ROWS}{n}", rows.address)
+            pre.frame.set_extents(f"{ROWS}{n}", (box,))
+        listed = pre.counts(args, operands)
+        if listed is None:
+            return None
+        for n, count in listed.items():
+            self.frame.set_extents(f"{ROWS}{n}", (count,))
+        return {task: listed[n] for n, task in self.sparse.tasks().items()}
+
+
+LEAST_BYTES = 1 << 16  # of arrays; copying fewer to the host is as fast as a kernel
+
+
+class DeviceSizes:
+    """``work``: the ranges that the device evaluates, and what is left for the host."""
+
+    def __init__(self, plan: GradientPlan, work: DR.DeviceReduction) -> None:
+        self.plan = plan
+        self.work = work
+
+    @forks.lazy
+    def pre_launch(self) -> PreLaunch:
+        """Compiled at first use."""
+        from quadrants_lab.passes import pipeline
+        from quadrants_lab.pipelines.derivatives import COUNTING
+
+        plan = self.plan
+        options = plan.compiled.options
+        kernel = pipeline.run(DR.sizing_kernel(plan.kernel, self.work), COUNTING, options.verify)
+        results = {k: f"{DR.SIZE}{k}" for k in range(len(self.work.ranges))}
+        return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
+
+    def wanted(self, operands: dict[str, Any]) -> bool:
+        """Whether the arrays are too large to copy them to the host."""
+        return sum(int(operands[name].nbytes) for name in self.work.data) >= LEAST_BYTES
+
+    def values(
+        self, args: Sequence[Any], operands: dict[str, Any], value: Callable[[SE.SizeExpr], int]
+    ) -> dict[int, int] | None:
+        """The values of the ranges, by the number of their `SizeCounted`; None where the arguments do not match.
+        ``value`` evaluates expressions on the host."""
+        pre = self.pre_launch
+        for arg in pre.counter.kernel.args:
+            if arg.name in self.work.given:
+                most = (1 << (arg.type.bits - 1)) - 1
+                pre.frame.set_arg(arg.name, max(-most - 1, min(most, value(self.work.given[arg.name]))))
+        found = pre.counts(args, operands)
+        if found is None:
+            return None
+        for k, e in enumerate(self.work.ranges):
+            if e.op == "sum" and pre.frame.ret(f"{DR.ROUGH}{k}") >= INT64_MAX:
+                found[k] = INT64_MAX
+        return {-1 - k: n for k, n in found.items()}
+
+
+def device_sizes(plan: GradientPlan, sizes: Sequence[SE.SizeExpr]) -> DeviceSizes | None:
+    """None where no size depends on ranges of elements, or the host can access the device's memory."""
+    if not getattr(plan.session.device, "remote", False):
+        return None
+    work = DR.device_reduction(sizes)
+    return None if work is None else DeviceSizes(plan, work)
+
+class StackSizes:
+    """The depths of a gradient's adstacks: ``sizes`` evaluated for the data of a launch, again when something has
+    changed that they depend on: a field or ndarray by its version, a scalar argument or a shape by its value. Foreign
+    arrays have no version and are read at each launch.
+
+    ``vary``: whether they depend on anything. ``data_read``: the buffers whose data they depend on; ``counted``: what
+    the counting slice has counted; ``active``: by task, how many iterations are on the list in a compacted launch.
+    ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: when they were evaluated."""
+
+    def __init__(self, plan: GradientPlan) -> None:
+        self.plan = plan
+        self.forced = plan.compiled.options.ad_stack_size
+        sizes = [s.size for s in stack_allocas(plan.kernel) if s.size is not None]
+        self.sizes: list[SE.SizeExpr] = [SE.SizeConst(self.forced)] * len(sizes) if self.forced else sizes
+        self.depths: list[int] = []
+        self.data_read: frozenset[str] = frozenset()
+        self.last_inputs: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
+        self.counted: dict[int, int] = {}
+        counter = plan.compiled.counter
+        self.counting = None if counter is None else PreLaunch(plan, counter)
+        self.whole = plan.frame, plan.entry
+        self.compacted = CompactedLaunch(plan, plan.session.settings.ad_stack_threshold)
+        self.lists = False  # whether a launch has listed the iterations that push
+        self.active: dict[int, int] = {}
+        self.current: Callable[..., Any] = plan.entry
+        if self.compacted.possible:
+            plan.entry = lambda *args: self.current(*args)
+        self.last_dependencies: Stamp | None = None
+        if not self.forced:
+            frame, name = plan.frame, plan.kernel.name  # `choose_frame` may replace the frame
+            frame.defer_overflow_check(lambda: failure(frame, name, 0))
+        self.device_sizes = None if self.forced else device_sizes(plan, self.sizes)
+        fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
+        self.vary = len(fixed) < len(self.sizes) or (bool(fixed) and self.compacted.wanted(plan.frame, fixed))
+        if self.vary:
+            self._find_dependencies()
+        elif fixed:
+            self.depths = fixed
+            self.reserve()
+
+    def _find_dependencies(self) -> None:
+        """Finds what the depths depend on; ``depends_on_args``: (position, whether it is a scalar,
+        whether its data matters)."""
+        found = [reads(size) for size in self.sizes]
+        args, shapes, data = ({name for names in found for name in names[k]} for k in range(3))
+        self.data_read = frozenset(data)
+        for pre in self.pre_launches():
+            args |= pre.args
+            data |= pre.data
+            shapes |= pre.shapes
+        fields = self.plan.fields
+        self.depends_on_fields: tuple[Memory, ...] = tuple(fields[b] for b in sorted(data) if b in fields)
+        self.depends_on_args = tuple(
+            (n, isinstance(slot, ScalarSlot), slot.name in data)
+            for n, slot in enumerate(self.plan.slots)
+            if isinstance(slot, (ScalarSlot, ArraySlot)) and slot.name in args | shapes | data
+        )
+        self.dependencies_of = self.plan.signature.stamp(self.dependencies(self.depends_on_fields))
+
+    def dependencies(self, fields: Sequence[Memory]) -> list[str]:
+        """The parts of the signature that the depths depend on, and the versions of the fields; None for each that may
+        change without being noticed."""
+        parts = [self.plan.signature.field_version(memory, "None") for memory in fields]
+        for n, is_scalar, by_data in self.depends_on_args:
+            part = self.plan.signature.parts[n]
+            parts.append(part.value() if is_scalar else part.known_version() if by_data else part.shape())
+        return parts
+
+    def update(self, args: Sequence[Any], number: int | None) -> bool:
+        """Evaluates the depths again if something has changed; False where the arguments do not match. ``number``: of
+        the launch whose random draws are repeated."""
+        now = (*self.dependencies_of(*args), number or 0)
+        if self.plan.scratch and self.counting is not None:
+            now = (None,)  # the counting slice may read buffers that were kept
+        if None in now or now != self.last_dependencies:
+            self.last_dependencies = None  # in case of an interrupt before the depths are set
+            if not self.resize(args):
+                return False
+            self.last_dependencies = now
+        return True
+
+    def resize(self, args: Sequence[Any]) -> bool:
+        """Runs the counting slice, evaluates all sizes and sets the depths; False where the arguments do not match."""
+        if not all(isinstance(args[n], (int, float)) for n, is_scalar, _ in self.depends_on_args if is_scalar):
+            return False
+        memories = self.plan.memories(args)
+        operands = self.plan.operands(args, memories)
+        for name, operand in operands.items() if self.plan.takes_arrays else ():
+            buffer = self.plan.kernel.buffers[name]
+            if not hasattr(operand, "ndim") or (operand.ndim, operand.dtype) != (buffer.ndim, buffer.dtype.numpy):
+                return False
+        if self.counting is not None:
+            counted = self.counting.counts(args, operands)
+            if counted is None:
+                return False
+            self.counted = counted
+        live = Live(self.plan.scalars(args), operands, memories)
+        sizes, counted = self.sizes, self.counted
+        if self.device_sizes is not None and self.device_sizes.wanted(operands):
+            found = self.device_sizes.values(args, operands, lambda e: evaluated(e, live))
+            if found is None:
+                return False
+            sizes, counted = self.device_sizes.work.sizes, counted | found
+        self.depths = [evaluate(size, live, counted) for size in sizes]
+        self.last_inputs = live.scalars, {name: ref(array) for name, array in operands.items()}
+        if not self.choose_frame(args, operands, live):
+            return False
+        self.reserve()
+        return True
+
+    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
+        """Decides whether this launch is compacted; False where the arguments do not match."""
+        frame, entry = self.whole
+        self.active = {}
+        if self.compacted.wanted(frame, self.depths):
+            if not self.lists:
+                self.lists = True
+                self._find_dependencies()
+            active = self.compacted.list_iterations(args, operands, live)
+            if active is None:
+                return False
+            self.active = active
+            frame, entry = self.compacted.frame, self.compacted.entry
+        if frame is not self.plan.frame:
+            self.plan.frame, self.current = frame, entry
+            return self.plan.bind_gradients(*args)
+        return True
+
+    def pre_launches(self) -> list[PreLaunch]:
+        """The kernels that are launched before the gradient."""
+        found = [self.counting, self.compacted.pre_launch if self.lists else None]
+        return [pre for pre in found if pre is not None]
+
+    def last_data(self) -> Live:
+        """The data for which the depths were last evaluated, without arrays that have been freed."""
+        scalars, arrays = self.last_inputs
+        alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
+        fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.plan.fields.items()}
+        return Live(scalars, fields | alive)
+
+    def reserve(self) -> None:
+        """Passes the depths to the device, which grows its heap; an error where they exceed the session's budget."""
+        frame, kernel, budget = self.plan.frame, self.plan.kernel, self.plan.session.settings.ad_stack_budget
+        try:
+            if budget and frame.least_heap(self.depths)[1] > budget:
+                raise too_much(kernel, self.report(), *self.needs(), f"ad_stack_budget_bytes allows {budget}")
+            frame.set_stacks(self.depths, budget, self.active)
+        except MemoryError as e:
+            raise too_much(kernel, self.report(), *self.needs(), str(e), NoRoomForStacks) from None
+
+    def needs(self) -> tuple[int, int]:
+        """The least that a launch with these depths takes: iterations in flight, and bytes for them."""
+        try:
+            return self.plan.frame.least_heap(self.depths)
+        except MemoryError:  # more than can be addressed
+            return 1, sum(row.bytes_per_lane for row in self.report())
+
+    @property
+    def depend_on_data(self) -> bool:
+        return bool(self.data_read) or self.counting is not None or self.device_sizes is not None
+
+    @property
+    def sized_by(self) -> frozenset[str]:
+        """The buffers whose data the sizes and the counting slice read."""
+        data = (pre.data for pre in self.pre_launches())
+        return frozenset().union(*data, *(reads(size)[2] for size in self.sizes))
+
+    def report(self) -> list[StackRow]:
+        """A row for each stack, with the depths of the last launch."""
+        return report(self.plan.kernel, self.depths, forced=bool(self.forced))
+
+
+_SHOWN = 8  # stacks that the error lists
+
+
+class NoRoomForStacks(QuadrantsRuntimeError, MemoryError):
+    """The device has not enough memory for the adstacks."""
+
+
+def too_much(
+    kernel: N.Kernel, rows: Sequence[StackRow], lanes: int, total: int, why: str,
+    cls: type[QuadrantsRuntimeError] = QuadrantsRuntimeError,
+) -> QuadrantsRuntimeError:  # fmt: skip
+    """The error where a launch needs at least ``total`` bytes for ``lanes`` iterations in flight; ``rows``: those of
+    the kernel's stacks."""
+    stacks = stack_allocas(kernel)
+    order = sorted(range(len(rows)), key=lambda n: -rows[n].bytes_per_lane)[:_SHOWN]
+    labels = tuple(
+        Label(
+            stacks[n].span,
+            f"{rows[n].name}: {rows[n].bytes_per_lane} bytes an iteration in flight, "
+            f"{rows[n].depth} x {rows[n].dtype}; kept as {rows[n].reason}; {rows[n].cure}",
+        )
+        for n in order
+    )
+    rest = len(rows) - len(order)
+    more = f"; {rest} smaller stacks are not listed" if rest else ""
+    return cls(
+        f"the gradient of kernel {kernel.name} needs {total} bytes of adstacks for {lanes} "
+        f"iterations in flight{more}; {why}; nothing was launched",
+        code="QL2076",
+        labels=labels,
+        help="qd.loop_config(checkpoint=True) before the long serial loop, fewer trips between gradients (split it "
+        "over several kernels under a Tape), a narrower dtype, fewer threads, or a larger ad_stack_budget_bytes in "
+        "qd.init()",
+    )
