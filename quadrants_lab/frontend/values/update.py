@@ -19,10 +19,6 @@ from quadrants_lab.ir.types import DType, convert, promote, u1
 
 def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt: ast.AST, name: str) -> V.Value:
     """``new`` cast to the shape and dtypes of the local ``old``, which it replaces; warns where that loses values."""
-    if isinstance(old, V.Num) and isinstance(new, (V.Num, V.Lit)):
-        warn_loss(cx, "QL1901", new, old.type, name, node)
-        cx.at(stmt)
-        return V.Num(cx.to(new, old.type), old.type)
     numbers = []
     warned = False
     for leaf, number in old.pairs(cx, new, node):
