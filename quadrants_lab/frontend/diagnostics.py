@@ -119,6 +119,8 @@ TABLE: dict[str, Row] = {
     "QL1432": Row(_T, "'{op}' is defined for {want}, this is {what}"),
     "QL1433": Row(_T, "{what} is not {target}", "the parameter is declared to be one",
                   "pass a slice of an ndarray of that dtype: x[2:6]"),
+    "QL1434": Row(_T, "a condition cannot choose between views of two arrays", "the condition is known at launch",
+                  "choose between their elements, v[i] if c else w[i], or pass the view that is meant"),
     # --- indices
     "QL1501": Row(_I, "'{text}' has {ndim} {axes}, indexed with {got}", "", "{cure}"),
     "QL1502": Row(_T, "an index must be an integer, this is {dtype}", "index {k} of '{text}'",

@@ -8,7 +8,7 @@ from quadrants_lab.frontend.op_table import Builtin, Lower
 from quadrants_lab.frontend.source import note_unknown
 from quadrants_lab.frontend.values import sparse
 from quadrants_lab.frontend.values.context import Context, argument_node
-from quadrants_lab.frontend.values.update import paired_leaves, store_number
+from quadrants_lab.frontend.values.update import store_number
 from quadrants_lab.frontend.values.values import Element, Matrix, Num, Obj, Value
 from quadrants_lab.ir.types import i32, u1
 
@@ -77,7 +77,7 @@ def _append(
     full = cx.b.op("lt", slot, cx.const(cell.capacity, i32))
     with cx.b.when(full):
         for mem, part in zip(mems, parts, strict=True):
-            for leaf, number in paired_leaves(cx, Element(mem, place), part, node):
+            for leaf, number in Element(mem, place).pairs(cx, part, node):
                 store_number(cx, leaf, number, call)
     return Num(slot, i32)
 

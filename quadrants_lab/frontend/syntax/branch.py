@@ -90,7 +90,7 @@ def branch(cx: Context, cond: int, then: Run, orelse: Run, node: Any, merge: boo
 
 def _is_one(a: Any, b: Any) -> bool:
     """Whether two numbers are one constant or one value of the IR."""
-    return a is b or (a.constant is None and b.constant is None and a.id == b.id)
+    return a is b or (isinstance(a, Num) and isinstance(b, Num) and a.id == b.id)
 
 
 def _broadcast(values: list[Value]) -> list[Value]:
@@ -100,14 +100,13 @@ def _broadcast(values: list[Value]) -> list[Value]:
 
 
 def _check_same_shape(cx: Context, values: list[Value], node: Any) -> None:
-    """Raises QL1416 unless all values are numbers, matrices of one shape or structs of the same members."""
+    """Raises QL1416 unless all values are numbers, matrices of one shape or structs of the same members; QL1434 for
+    views of different arrays."""
     first = values[0]
     for v in values[1:]:
-        same = type(v) is type(first) or not any(isinstance(a, _COMPOUND) for a in (v, first))
-        if v.shape or v.token is not None:
-            same = v.structure() == first.structure()
-        if not same or list(v.leaf_names("")) != list(first.leaf_names("")):
-            raise cx.fail("QL1416", node, left=first.describe(), right=v.describe())
+        if v.structure() != first.structure():
+            code = "QL1416" if v.view is None or first.view is None else "QL1434"
+            raise cx.fail(code, node, left=first.describe(), right=v.describe())
 
 
 def _arm(cx: Context, before: Env, run: Run) -> Arm:

@@ -73,6 +73,13 @@ class Matrix(_Numbers):
     def structure(self) -> Any:
         return self.shape
 
+    def pairs(self, cx: Lowering, new: Value, node: ast.expr) -> Iterator[tuple[Any, Any]]:
+        value = new if new.is_number else matrix_of(cx, new, node) or new.number(cx, node)
+        if value.shape not in ((), self.shape):
+            raise cx.fail("QL1417", node, what=value.describe(), target=self.describe())
+        for k, leaf in enumerate(self.elements):
+            yield leaf, value.nth(k)
+
     def nth(self, k: int) -> Any:
         return self.elements[k]
 
@@ -122,6 +129,28 @@ def flat(where: Any, shape: tuple[int, ...]) -> int:
     return where[0] if len(shape) == 1 else where[0] * shape[1] + where[1]  # type: ignore[no-any-return]  # ints
 
 
+def matrix_of(cx: Lowering, value: Value, node: ast.expr) -> Matrix | None:
+    """What `matrix.as_matrix` makes, but each number of a list keeps its own dtype."""
+    if isinstance(value, Matrix):
+        return value
+    parts = value.entries(cx)
+    if parts is None or not parts:
+        return None
+    if all(p.is_number for p in parts):
+        return Matrix((len(parts),), tuple(parts))
+    found = [matrix_of(cx, p, node) for p in parts]
+    rows = [r for r in found if r is not None and len(r.shape) == 1]
+    if len(rows) < len(parts):
+        return None
+    first = rows[0]
+    flat: list[Any] = []
+    for r in rows:
+        if r.shape != first.shape:
+            raise cx.fail("QL1416", node, left=first.describe(), right=r.describe())
+        flat += r.elements
+    return Matrix((len(rows), *first.shape), tuple(flat))
+
+
 def candidates(cx: Lowering, shape: tuple[int, ...], cell: Cell) -> Iterator[tuple[int, Callable[[], int]]]:
     """The positions that the index may have, each with a function that emits the condition that it has this one."""
     known: dict[tuple[int, int], int] = {}
@@ -161,6 +190,9 @@ class Struct(_Numbers):
 
     def labels(self) -> Iterable[str]:
         return (f".{name}" for name in self.members)
+
+    def fits(self, new: Value) -> bool:
+        return isinstance(new, Struct) and list(new.members) == list(self.members)
 
     def rebuilt(self, children: Iterable[Any]) -> Struct:
         return Struct(self.type, dict(zip(self.members, children, strict=True)))

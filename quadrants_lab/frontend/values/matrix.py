@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from quadrants_lab.frontend.diagnostics import count
+from quadrants_lab.frontend.values.compound import matrix_of
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.values import Lit, Matrix, Num, Number, Tuple, Value
 from quadrants_lab.ir.types import DType
@@ -33,36 +34,14 @@ def build(cx: Context, shape: tuple[int, ...], elements: Sequence[Number], dtype
 def as_matrix(cx: Context, value: Value, node: ast.expr, dtype: DType | None = None) -> Matrix | None:
     """A matrix, of ``dtype`` if that is given, from a matrix, from a list of numbers (a vector) or from a list of lists
     or vectors (its rows); None for anything else."""
-    found = _uncast(cx, value, node)
+    found = matrix_of(cx, value, node)
     return found if found is None or (found is value and dtype is None) else cast(cx, found, dtype)
-
-
-def _uncast(cx: Context, value: Value, node: ast.expr) -> Matrix | None:
-    """What `as_matrix` makes, but each number of a list keeps its own dtype."""
-    if isinstance(value, Matrix):
-        return value
-    parts = value.entries(cx)
-    if parts is None or not parts:
-        return None
-    if all(p.is_number for p in parts):
-        return Matrix((len(parts),), tuple(parts))
-    found = [_uncast(cx, p, node) for p in parts]
-    rows = [r for r in found if r is not None and len(r.shape) == 1]
-    if len(rows) < len(parts):
-        return None
-    first = rows[0]
-    flat: list[Any] = []
-    for r in rows:
-        if r.shape != first.shape:
-            raise cx.fail("QL1416", node, left=first.describe(), right=r.describe())
-        flat += r.elements
-    return Matrix((len(rows), *first.shape), tuple(flat))
 
 
 def number_or_matrix(cx: Context, value: Value, node: ast.expr, uncast: bool = False) -> Number | Matrix:
     """``value`` as a number or as a matrix; an error if it is neither. ``uncast``: each number of a list keeps its own
     dtype, for what is cast to given dtypes next."""
-    found = None if value.is_number else _uncast(cx, value, node) if uncast else as_matrix(cx, value, node)
+    found = None if value.is_number else matrix_of(cx, value, node) if uncast else as_matrix(cx, value, node)
     return value.number(cx, node) if found is None else found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -94,6 +94,9 @@ class Element(Leaf):
             for cell in cells
         ]
         return Matrix(shape, tuple(picked)) if shape else picked[0]
+
+    def pairs(self, cx: Lowering, new: Value, node: ast.expr) -> Iterator[tuple[Any, Any]]:
+        yield from self.cells(cx, node).pairs(cx, new, node) if self.shape else Leaf.pairs(self, cx, new, node)
 
     def cells(self, cx: Lowering, node: ast.expr) -> Any:
         """The entries of an element of a matrix field, one by one."""

@@ -2,13 +2,12 @@
 share is reduced into."""
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from quadrants_lab.errors import Label
 from quadrants_lab.frontend.diagnostics import name_of
-from quadrants_lab.frontend.values import containers, matrix, values as V
+from quadrants_lab.frontend.values import containers, values as V
 from quadrants_lab.frontend.values.compound import candidates
 from quadrants_lab.frontend.values.context import Context
 from quadrants_lab.frontend.values.lvalue import Local, Place
@@ -18,51 +17,11 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, convert, promote, u1
 
 
-def paired_leaves(cx: Context, old: V.Value, new: V.Value, node: ast.expr) -> Iterator[tuple[Any, V.Number]]:
-    """Pairs of a number of ``old`` and the number of ``new`` that replaces it; a number is broadcast to a matrix. Error
-    QL1417 where the shapes differ."""
-    if isinstance(old, V.Element) and old.shape:
-        old = old.cells(cx, node)
-    if old.shape:
-        value = matrix.number_or_matrix(cx, new, node, uncast=True)
-        if value.shape not in ((), old.shape):
-            raise cx.fail("QL1417", node, what=value.describe(), target=old.describe())
-        for k, leaf in enumerate(old.children()):
-            yield leaf, value.nth(k)
-    elif isinstance(old, V.Struct):
-        if not isinstance(new, V.Struct) or list(new.members) != list(old.members):
-            raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
-        for name, member in old.members.items():
-            yield from paired_leaves(cx, member, new.members[name], node)
-    elif old.token is not None:
-        if old.structure() != new.structure():
-            raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
-        for a, b in zip(old.parts, new.parts, strict=True):
-            yield from paired_leaves(cx, a, b, node)
-    elif isinstance(old, (V.Num, V.Lit, V.Temp, V.Element)):
-        if isinstance(new, (V.Matrix, V.Struct)):
-            raise cx.fail("QL1417", node, what=new.describe(), target="a number")
-        yield old, new.number(cx, node)
-    elif not _same_binding(old, new):
-        raise cx.fail("QL1417", node, what=new.describe(), target=old.describe())
-
-
-def _same_binding(old: V.Value, new: V.Value) -> bool:
-    """Whether two values that are not numbers stand for the same object."""
-    if isinstance(old, V.Mem) and isinstance(new, V.Mem):
-        return old.buffer is new.buffer
-    return old is new or (hasattr(old, "value") and getattr(old, "value", 0) is getattr(new, "value", 1))
-
-
 def cast_to_local(cx: Context, old: V.Value, new: V.Value, node: ast.expr, stmt: ast.AST, name: str) -> V.Value:
     """``new`` cast to the shape and dtypes of the local ``old``, which it replaces; warns where that loses values."""
-    if isinstance(old, V.Num) and isinstance(new, (V.Num, V.Lit)):
-        warn_loss(cx, "QL1901", new, old.type, name, node)
-        cx.at(stmt)
-        return V.Num(cx.to(new, old.type), old.type)
     numbers = []
     warned = False
-    for leaf, number in paired_leaves(cx, old, new, node):
+    for leaf, number in old.pairs(cx, new, node):
         t = cx.type_of(leaf)
         warned = warned or warn_loss(cx, "QL1901", number, t, name, node)
         cx.at(stmt)
@@ -143,7 +102,7 @@ def _store_own(cx: Context, place: Local, value: V.Value, node: ast.expr, source
     if any(temp.reduced[0] != _OWN for temp in temps):
         return False
     t = temps[0].buffer.dtype
-    for cell, (_, number) in zip(step.cells, paired_leaves(cx, step.filled(temps[0]), value, source), strict=True):
+    for cell, (_, number) in zip(step.cells, step.filled(temps[0]).pairs(cx, value, source), strict=True):
         warn_loss(cx, "QL1901", number, t, place.name, node)
         cx.at(stmt)
         new = cx.to(number, t)
@@ -197,7 +156,7 @@ def in_memory(cx: Context, place: Place, node: ast.expr) -> V.Value:
 def store(cx: Context, place: Place, value: V.Value, node: ast.expr, source: ast.expr, stmt: ast.AST) -> None:
     """Stores to memory."""
     warned = False
-    for cell, number in paired_leaves(cx, in_memory(cx, place, node), value, source):
+    for cell, number in in_memory(cx, place, node).pairs(cx, value, source):
         warned = warned or _warn_store(cx, number, cell.mem.buffer.dtype, cell.mem.text, node)
         store_number(cx, cell, number, stmt)
     _activate(cx, place)
@@ -223,7 +182,7 @@ def atomic(
     old = []
     warned = False
     target = in_memory(cx, place, node)
-    for cell, number in paired_leaves(cx, target, value, source):
+    for cell, number in target.pairs(cx, value, source):
         t = cell.mem.buffer.dtype
         check_atomic(cx, op, t, stmt)
         given = cx.type_of(number)
@@ -272,8 +231,8 @@ def write_back(cx: Context, place: Place, before: V.Value, after: V.Value, node:
     elif isinstance(place, Local):
         write_local(cx, place, after, node, node, stmt)
     elif place.is_memory:
-        for (cell, number), was in zip(paired_leaves(cx, place, after, node), before.leaves(), strict=True):
-            if number.id != was.id:  # type: ignore[union-attr]  # a variable of the func: it holds no literals
+        for (cell, number), was in zip(place.pairs(cx, after, node), before.leaves(), strict=True):
+            if number.id != was.id:
                 store_number(cx, cell, number, stmt)
                 activate_element(cx, cell.mem, cell.index)
 
@@ -288,7 +247,7 @@ def reduce(
         _check_not_copy(cx, place, node)
     if place.value is not None:
         old = []
-        for temp, number in paired_leaves(cx, place.value, value, source):
+        for temp, number in place.value.pairs(cx, value, source):
             amount = _amount(cx, op, temp, number, source, stmt)
             old.append(_reduce(cx, op, temp, amount, node, stmt))
         return place.value.with_leaves(old)  # type: ignore[no-any-return]
@@ -300,7 +259,7 @@ def reduce(
     target = last.filled(first)
     nothing = cx.const(convert(_NEUTRAL[op], t), t)
     olds = []
-    for cell, (_, number) in zip(last.cells, paired_leaves(cx, target, value, source), strict=True):
+    for cell, (_, number) in zip(last.cells, target.pairs(cx, value, source), strict=True):
         amount = _amount(cx, op, first, number, source, stmt)
         needed, found = isinstance(stmt, ast.Call), nothing  # a statement like += has no value
         for p, cond in candidates(cx, whole.shape, cell):

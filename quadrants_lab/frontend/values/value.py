@@ -102,6 +102,18 @@ class Value:
         of entries, and the identity of what is no number."""
         return id(self)
 
+    def fits(self, new: Value) -> bool:
+        """Whether the other value can replace it, as far as its numbers fit."""
+        return bool(self.structure() == new.structure())
+
+    def pairs(self, cx: Lowering, new: Value, node: ast.expr) -> Iterator[tuple[Any, Any]]:
+        """Pairs of a number of it and the number of ``new`` that replaces it; a number is broadcast to a matrix. Error
+        QL1417 where the shapes differ."""
+        if not self.fits(new):
+            raise cx.fail("QL1417", node, what=new.describe(), target=self.describe())
+        for a, b in zip(self.children(), new.children(), strict=True):
+            yield from a.pairs(cx, b, node)
+
     # --- its entries and elements ---------------------------------------------------------------------------------
 
     def nth(self, k: int) -> Any:
@@ -164,3 +176,8 @@ class Leaf(Value):
 
     def structure(self) -> Any:
         return "a number"
+
+    def pairs(self, cx: Lowering, new: Value, node: ast.expr) -> Iterator[tuple[Any, Any]]:
+        if new.children() and new.token is None:
+            raise cx.fail("QL1417", node, what=new.describe(), target="a number")
+        yield self, new.number(cx, node)

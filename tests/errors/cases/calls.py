@@ -293,3 +293,12 @@ def no_view():
 
 def makes_a_view():
     z[0] = BufferViewType(x)[0]
+
+from quadrants_lab.lang.buffer_view import BufferView
+
+view = struct(BufferView, (("arr", array(qd.f32, 1)), ("offset", scalar(qd.i32)), ("size", scalar(qd.i32))))
+
+@kernel(view, view)
+def chosen_view(v, w):
+    u = v if n[None] > 0 else w
+    z[0] = u[0]
