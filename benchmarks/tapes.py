@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks.race import ROOT
 from benchmarks.relaunch import Limit, fastest
@@ -10,6 +10,8 @@ from benchmarks.relaunch import Limit, fastest
 APART = Limit("wave, each step in elements of its own: under a Tape over by hand", 1.2, "")
 IN_PLACE = Limit("wave in place under a Tape, over the one in elements of their own by hand", 1.2, "")
 PAIR = Limit("a launch and its gradient under a Tape", 8.0, "us")
+ONE = Limit("a Tape of one launch, with its gradient", 8.0, "us")
+TEN = Limit("a Tape of 10 launches, with their gradients", 28.0, "us")
 RECORDED = Limit("a launch of a recorded program", 2.0, "us")
 TURNS = Limit("fields that take turns under a Tape: attributes that are swapped, over arguments", 2.0, "")
 MEMORY = Limit("mpm, 512 steps: kept with a tenth as budget, of what is kept without one", 0.1, "")
@@ -18,7 +20,7 @@ OVER = Limit("wave in place, 300 steps: the most kept with one of 14 budgets, of
 AGAIN = Limit("wave in place, 300 steps: launches made again with one of them, over those of revolve", 1.5, "")
 LONG = Limit("wave in place, 128^2: 2,000 steps over 200", 11.0, "")
 VULKAN = Limit("Vulkan, 1,024 steps of 4,096 elements in two fields, value and gradient under a Tape", 1.0, "s")
-LIMITS = (APART, IN_PLACE, PAIR, RECORDED, TURNS, MEMORY, TIME, OVER, AGAIN, LONG, VULKAN)
+LIMITS = (APART, IN_PLACE, PAIR, ONE, TEN, RECORDED, TURNS, MEMORY, TIME, OVER, AGAIN, LONG, VULKAN)
 STATES = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 23, 50, 100, 300)
 LENGTHS = (200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800, 2000)
 
@@ -34,7 +36,7 @@ def measure() -> dict[str, float]:
     qd.init(arch=qd.cpu)
     pair, launch = pairs()
     found = {APART.name: taped / hand, IN_PLACE.name: again / hand, PAIR.name: 1e6 * pair, RECORDED.name: 1e6 * launch}
-    return found | turns() | budget() | revolve() | lengths() | on_vulkan()
+    return found | few() | turns() | budget() | revolve() | lengths() | on_vulkan()
 
 
 def waves() -> list[float]:
@@ -58,6 +60,24 @@ def pairs() -> list[float]:
             launches()
 
     return [s / PAIRS for s in fastest(synced(taped), synced(qd.ad.program(launches)), times=1)]
+
+
+def few() -> dict[str, float]:
+    """Microseconds of a Tape of 1 and of 10 launches."""
+    import quadrants_lab as qd
+    from benchmarks.cases.programs import tiny
+
+    def taped(count: int) -> Callable[[], None]:
+        loss, launches = tiny(count)
+
+        def run() -> None:
+            with qd.ad.Tape(loss):
+                launches()
+
+        return run
+
+    one, ten = fastest(taped(1), taped(10), times=20, rounds=400)
+    return {ONE.name: 1e6 * one, TEN.name: 1e6 * ten}
 
 
 def turns() -> dict[str, float]:

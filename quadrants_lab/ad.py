@@ -102,7 +102,7 @@ class Tape:
             )
         self.memory = memory
         self._recorder: Launches | None = None  # made when it is needed
-        self._open: ExitStack | None = None
+        self._open: Callable[[], None] | None = None  # ends the recording
         self._caller = "Tape", 4  # for warnings: the function that the user called, and how many frames up its call is
         self.kept: list[Kept] = []
         self._differentiated = False  # whether it ran gradients since it began to record
@@ -132,20 +132,16 @@ class Tape:
         self._proof = None if lent is None else lent[1]
         launches = self._launches
         launches.began, launches.clears = next(TIMES), self.clear_gradients
-        self._open = ExitStack()
         now.taping.append(launches)
-        tape_numbers.begin("Tape", "grad", now, self._open)
-        self._open.enter_context(watch(launches))
-        if self.validation:
-            self._open.enter_context(session.checking("check_races"))
+        self._open = self._record(launches, now)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._open is not None
-        self._open.close()
-        self._open = None
+        end, self._open = self._open, None
+        end()
         launches, rested = self._launches, False
         try:
             if kind is None:
@@ -159,6 +155,31 @@ class Tape:
                 listed = self.report
                 self._report = lambda: listed  # without what was kept
                 launches.clear()
+
+    def _record(self, launches: Launches, now: session.Session) -> Callable[[], None]:
+        """Begins to record launches; the result ends that."""
+        numbers = tape_numbers.begin("Tape", "grad", now)
+        watching, rerun = watch(launches), launches.rerun
+        checking = session.checking("check_races") if self.validation else None
+        watching.__enter__()
+        if rerun is not None:
+            rerun.begin()
+        if checking is not None:
+            checking.__enter__()
+
+        def end() -> None:
+            try:
+                if checking is not None:
+                    checking.__exit__(None, None, None)
+                if rerun is not None:
+                    rerun.leave()
+            finally:
+                try:
+                    watching.__exit__(None, None, None)
+                finally:
+                    tape_numbers.end(numbers, now)
+
+        return end
 
     def _rest(self, launches: Launches, reaches: bool) -> bool:
         """Keeps the recording for the next run; False if it cannot be used again. ``reaches``: what it launched gives
@@ -212,15 +233,19 @@ class Tape:
         self._launches.insert(func, tuple(args), {}, primals(args))
 
     def _seed(self) -> None:
-        settle_argument(self.loss)
-        self.loss.grad._live().write(..., 1)
+        grad = self.loss.grad
+        if self.loss._memory.foreign:
+            settle_argument(self.loss)
+            grad = self.loss.grad
+        grad._live().write(..., 1)
 
     def _finish(self) -> bool:
         """Runs the gradients at the end; returns whether the launches give derivatives to something."""
         launches, loss = self._launches, self.loss._memory
         rerun = None if self._differentiated else launches.finish_rerun(self._seed)
         if rerun is not None and rerun.report is not None:
-            self.kept, self.kept_bytes, self.made_again = launches.report(), launches.account.most, 0
+            self.kept = launches.report() if launches.kept else []
+            self.kept_bytes, self.made_again = launches.account.most, 0
             self._report = rerun.report
             return True
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)

@@ -190,8 +190,8 @@ class Turns:
             self.measure(own.x)
 
 
-def tiny() -> tuple[Any, Callable[[], None]]:
-    """A loss, and launches of almost nothing that add to it."""
+def tiny(count: int = PAIRS) -> tuple[Any, Callable[[], None]]:
+    """A loss, and so many launches of almost nothing that add to it."""
     x = qd.field(qd.f32, shape=4, needs_grad=True)
     loss = qd.field(qd.f32, shape=(), needs_grad=True)
     x.fill(0.5)
@@ -202,7 +202,7 @@ def tiny() -> tuple[Any, Callable[[], None]]:
             loss[None] += x[i] * x[i]
 
     def launches() -> None:
-        for n in range(PAIRS):
+        for n in range(count):
             square(n % 4)
 
     return loss, launches

@@ -124,7 +124,8 @@ class FwdMode:
         self._open = ExitStack()
         self._open.enter_context(launching("dual"))
         self._open.enter_context(watch(self._writes))
-        tape_numbers.begin("FwdMode", "dual", session.current(), self._open)
+        now = session.current()
+        self._open.callback(tape_numbers.end, tape_numbers.begin("FwdMode", "dual", now), now)
         return self
 
     def __exit__(

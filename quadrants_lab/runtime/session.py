@@ -174,8 +174,9 @@ class Session:
 
     def suspend_fast_paths(self) -> None:
         with self.lock:
-            self.suspended += [path.suspend() for path in list(self.fast_paths)]
-            self.fast_paths.clear()
+            if len(self.fast_paths):
+                self.suspended += [path.suspend() for path in list(self.fast_paths)]
+                self.fast_paths.clear()
 
     def resume_fast_paths(self) -> None:
         with self.lock:

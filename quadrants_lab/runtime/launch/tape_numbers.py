@@ -7,7 +7,6 @@ number goes back into a kernel or a field.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -42,17 +41,19 @@ def recording_tape() -> bool:
     return now is not None and now.on_tape
 
 
-def begin(what: str, which: str, now: Session, until: ExitStack) -> None:
-    """Numbers are noticed from now on, until the stack is closed."""
+def begin(what: str, which: str, now: Session) -> Token[Recording | None]:
+    """Numbers are noticed from now on, until `end`."""
     token = RECORDING.set(Recording(what, which))
     now.notice_reads(1)
-    until.callback(_end, token, now)
+    return token
 
 
-def _end(token: Token[Recording | None], now: Session) -> None:
+def end(token: Token[Recording | None], now: Session) -> None:
     now.notice_reads(-1)
-    with suppress(ValueError):  # the token belongs to another context, which has ended
+    try:  # noqa: SIM105 - runs at the end of each Tape
         RECORDING.reset(token)
+    except ValueError:  # the token belongs to another context, which has ended
+        pass
 
 
 class TapeNumber(float):

@@ -127,15 +127,22 @@ class Memory:
 
     def write(self, where: Any, values: Any) -> None:
         """Writes from Python; ``where`` as for `before_write`; ``values`` are cast."""
-        with self.writing():
+        if self.recorded is None:
+            self._write(where, values)
+        else:
+            with self.session.lock:
+                self._write(where, values)
+
+    def _write(self, where: Any, values: Any) -> None:
+        if self.watchers or self.recorded is not None:
             self.before_write(where, values)
-            if where is ...:
-                self.assign(values)
-                self.python_filled = self.version + 1
-                self.owner = THREAD.number
-            else:
-                self.put(where, values)
-            self.after_write()
+        if where is ...:
+            self.assign(values)
+            self.python_filled = self.version + 1
+            self.owner = THREAD.number
+        else:
+            self.put(where, values)
+        self.version = self.python_wrote = self.version + 1
 
     def write_number(self, where: Any, value: Any) -> None:
         """`write` for one element, with the quicker note."""

@@ -31,7 +31,8 @@ class AccessSummary:
     gradient, if there is one. It only loads from the buffers ``loaded``, so that copies can stand in for them, and
     needs the memory itself of the others, ``used``. ``derivatives``: the touched buffers that have a gradient.
     ``fast``: two launches differ in nothing but their scalars and arrays. ``arrays``, and ``scalars`` that indices
-    depend on: positions of the arguments that decide which elements are touched; ``numbers``: of all scalars.
+    depend on: positions of the arguments that decide which elements are touched; ``numbers``: of all scalars;
+    ``templates``: whether others decide by which plan it is launched.
     ``recomputable``: the launch can be repeated on memory as it was. ``keeps``: the launch saves values for its
     gradient. ``constants``: memory without a gradient whose values flow into the results or are overwritten."""
 
@@ -69,6 +70,7 @@ class AccessSummary:
         self.fast = self.recomputable and _is_fast(plan)
         self.arrays = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ArraySlot)]
         self.numbers = [n for n, slot in enumerate(plan.slots) if isinstance(slot, A.ScalarSlot)]
+        self.templates = any(isinstance(slot, A.TemplateSlot) for slot in plan.slots)
         self.scalars: list[int] = []
         self._depend(plan)
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
 from quadrants_lab.runtime.launch.observe import OBSERVERS, PUT_BACK, open_recording
+from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.tape import backward
-from quadrants_lab.runtime.tape.access_summary import AccessSummary
+from quadrants_lab.runtime.tape.access_summary import AccessSummary, context
 from quadrants_lab.runtime.tape.graph_capture import GraphCapture
 from quadrants_lab.runtime.tape.parts import Part
 from quadrants_lab.runtime.tape.step import Step
 from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
+    from quadrants_lab.runtime.launch.dispatch import Dispatcher
     from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.report import Report
 
@@ -99,6 +102,7 @@ class Rerun:
         self.at = 0
         self.then: list[Then] = []
         self.needs: list[Callable[[], Any]] = []
+        self.which: list[Callable[[], AccessSummary | None]] = []  # the summaries in ``then``, each once
         writes: Counter[int] = Counter()
         for step in steps:
             assert step.summary is not None
@@ -110,7 +114,48 @@ class Rerun:
         self.final: list[Part] = []
         summaries = [step.summary for step in steps if step.summary is not None]
         repeatable = all(r.plan.repeatable and (r.reverse is None or r.reverse.repeatable) for r in summaries)
-        self.graph_capture = GraphCapture(summaries[0].plan.session, repeatable)
+        self.session = summaries[0].plan.session
+        self.graph_capture = GraphCapture(self.session, repeatable)
+        self.plain = [not (r.plan.compiled.reads or r.templates) for r in summaries]  # see `again`
+        self.known = [False] * len(self.plain)  # whether `again` may launch each step
+        self.context: tuple[Any, ...] = ()  # launch modes in which it may
+        self.observers: tuple[Any, ...] = ()
+        self.paths: list[Dispatcher] = []  # whose calls come to `again` now
+
+    def begin(self) -> None:
+        """Lets calls of the recorded kernels come to `again` until `leave`. To be called where the run is watched."""
+        self.observers, now = OBSERVERS.get(), context()
+        if now != self.context:
+            self.context, self.known = now, [False] * len(self.plain)
+        for which in self.which:
+            summary = which()
+            if summary is not None:
+                owner = summary.plan.owner
+                owner.call = partial(self.again, owner)
+                self.paths.append(owner)
+
+    def leave(self) -> None:
+        for owner in self.paths:
+            owner.call = owner.resolve
+        self.paths.clear()
+
+    def again(self, dispatcher: Dispatcher, *args: Any) -> Any:
+        """A call of a kernel: if the next step was launched by the same kernel in an earlier run, without more than its
+        arguments to decide by which plan, it is launched as that step. Anything else is the dispatcher's."""
+        at, launches = self.at, self.launches
+        here = at < len(self.steps) and OBSERVERS.get() is self.observers and launches.rerun is self
+        if here and self.known[at] and not launches.paused and context() == self.context:
+            with self.session.lock:
+                summary = self.then[at][0]()
+                if summary is not None and summary.plan.owner is dispatcher and summary.holds():
+                    plan, dead_paths = summary.plan, launches.dead_paths
+                    fits = len(args) == len(plan.slots) and TapeNumber not in map(type, args)
+                    if fits and not (dead_paths.open or dead_paths.cut):
+                        dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                        value = self.launch(summary, args)
+                        if value is not NotImplemented:
+                            return value if value is None else returned(value, plan)
+        return dispatcher.resolve(*args)
 
     def let_go(self) -> list[Any]:
         """Keeps only weak references to plans and arrays until the steps are launched again, and returns them: without
@@ -136,12 +181,13 @@ class Rerun:
             self.then.append((summary.weak, *given))
             step.what, step.repeat = summary.name, None
         self.needs = list(needs.values())
+        self.which = list(dict.fromkeys(which for which, _, _ in self.then))
 
     def launch(self, summary: AccessSummary, args: tuple[Any, ...]) -> Any:
         """Launches as the next step of the recording. If this is another launch, ends and returns NotImplemented."""
         at = self.at
-        shared = not at and any(f.memory.foreign for f in self.launches.tracked.values())  # became foreign meanwhile
-        if shared or at == len(self.steps) or not _same(self.then[at], summary, args):
+        foreign = not at and self.session.exported and any(f.memory.foreign for f in self.launches.tracked.values())
+        if foreign or at == len(self.steps) or not _same(self.then[at], summary, args):
             self.end()
             return NotImplemented
         if not at:
@@ -161,6 +207,8 @@ class Rerun:
         if summary.keeps:
             step.kept = plan.scratch.take()
         step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
+        if not self.known[at]:
+            self.known[at] = self.plain[at] and OBSERVERS.get() is self.observers and context() == self.context
         self.at = at + 1
         return value
 
@@ -181,7 +229,7 @@ class Rerun:
         """Runs the gradients of a run whose launches were the recorded ones, after ``seed()``. False, with nothing
         done, where more is to be done than one gradient after the other: memory is to be put back, something else has
         written it, the gradients are watched, or a device can start them as one graph."""
-        session, tracked = self.graph_capture.session, self.launches.tracked.values()
+        session, tracked = self.session, self.launches.tracked.values()
         alone = not (self.puts_back or session.exported or OBSERVERS.get() or open_recording() is not None)
         if self.at < len(self.steps) or not alone or self.graph_capture.capture is not None:
             return False

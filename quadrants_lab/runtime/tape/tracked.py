@@ -74,7 +74,8 @@ class Tracked:
     def unfollow(self) -> None:
         """Ends what `follow` began, and the work of ``interrupt``."""
         self.interrupt = None
-        self.memory.watchers = tuple(w for w in self.memory.watchers if w != self.watch)
+        mine, watchers = self.watch, self.memory.watchers
+        self.memory.watchers = () if watchers == (mine,) else tuple(w for w in watchers if w != mine)
 
     def unseen(self) -> QuadrantsRuntimeError:
         """The error about a launch in another thread that wrote it."""

@@ -1,0 +1,249 @@
+"""A Tape that launches what the last one with its loss launched: the gradients are those of a Tape that begins anew,
+whatever happened in the runs before or happens within one, and it clears what others have written meanwhile."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sessions import session_of, sessions
+
+import quadrants_lab as qd
+from quadrants_lab.runtime.session import checking
+
+session = session_of(sessions("cpu"), default_fp=qd.f64)
+RUNS = 6
+
+
+@qd.data_oriented
+class Program:
+    """Three arrays in a row and a loss; ``n`` launches of one kernel with numbers, then the loss."""
+
+    def __init__(self) -> None:
+        self.x, self.y, self.z = (qd.field(qd.f64, 3, needs_grad=True) for _ in range(3))
+        self.loss = qd.field(qd.f64, (), needs_grad=True)
+        self.other = qd.field(qd.f64, (), needs_grad=True)
+        self.factor = 2.0
+        self.x.from_numpy(np.array([0.3, 0.7, 1.1]))
+
+    @qd.kernel
+    def step(self, a: qd.f64):
+        for i in self.x:
+            self.y[i] += qd.sin(self.x[i] * a)
+
+    @qd.kernel
+    def total(self):
+        for i in self.y:
+            self.loss[None] += self.y[i] * self.y[i]
+
+    @qd.kernel
+    def scaled(self):
+        for i in self.x:
+            self.y[i] += self.x[i] * qd.static(self.factor)
+
+    @qd.kernel
+    def in_place(self):
+        for i in self.y:
+            self.y[i] = self.y[i] * self.y[i]
+
+    @qd.kernel
+    def value(self) -> qd.f64:
+        return self.x[0] * 2.0
+
+    def run(self, within) -> None:
+        self.y.fill(0)
+        with qd.ad.Tape(self.loss) as self.tape:
+            self.step(0.5)
+            within(self)
+            self.step(1.5)
+            self.total()
+
+
+def nothing(p) -> None:
+    pass
+
+
+def another_number(p) -> None:
+    p.step(0.25 + p.count)
+
+
+def an_int(p) -> None:
+    p.step(2 if p.count % 2 else 2.0)
+
+
+def writes_a_constant(p) -> None:
+    if p.count in (3, 4):
+        p.y[1] = 0.25
+
+
+def writes_after_a_launch_in_place(p) -> None:
+    p.in_place()
+    if p.count in (2, 4):
+        p.y[1] = 0.25
+
+
+def more_launches(p) -> None:
+    for _ in range(p.count % 3):
+        p.step(1.0)
+
+
+def in_place(p) -> None:
+    p.in_place()
+
+
+def without_gradient(p) -> None:
+    if p.count in (2, 3, 5):
+        constant_step(p)
+
+
+@qd.ad.no_grad
+def constant_step(p) -> None:
+    p.step(1.0)
+
+
+def with_checks(p) -> None:
+    if p.count in (3, 5):
+        with checking("check_out_of_bound"):
+            p.step(1.0)
+    else:
+        p.step(1.0)
+
+
+def by_a_global(p) -> None:
+    p.factor = 3.0 if p.count in (3, 4) else 2.0
+    p.scaled()
+
+
+def takes_a_number_of_the_tape(p) -> None:
+    p.step(p.value())
+
+
+def gradients_in_between(p) -> None:
+    if p.count in (3, 5):
+        p.tape.grad()
+
+
+WITHIN = [nothing, another_number, an_int, writes_a_constant, writes_after_a_launch_in_place, more_launches, in_place,
+          without_gradient, with_checks, by_a_global, takes_a_number_of_the_tape, gradients_in_between]  # fmt: skip
+
+
+def clears_from_python(p) -> None:
+    p.z.grad.fill(3.0)
+    p.x.grad[1] = 5.0
+
+
+def gradients_by_hand(p) -> None:
+    p.loss.grad.fill(1.0)
+    p.total.grad()
+    p.step.grad(0.5)
+
+
+def another_tape(p) -> None:
+    @qd.kernel
+    def to_other():
+        for i in p.x:
+            p.other[None] += p.x[i] * p.z[i]
+
+    with qd.ad.Tape(p.other):
+        to_other()
+
+
+def new_fields(p) -> None:
+    p.late = qd.field(qd.f64, 2, needs_grad=True)
+    p.late.grad.fill(4.0)
+
+
+def an_error(p) -> None:
+    def ends_early() -> None:
+        with qd.ad.Tape(p.loss):
+            p.step(0.5)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ends_early()
+
+
+def a_view_of_a_gradient(p) -> None:
+    p.view = p.z.grad.to_numpy(copy=False)
+    p.view[...] = 7.0
+
+
+def another_loss_value(p) -> None:
+    p.loss[None] = 5.0
+    p.loss.grad[None] = 5.0
+
+
+def launches_outside(p) -> None:
+    p.step(0.75)
+    p.total()
+
+
+def a_tape_without_clearing(p) -> None:
+    p.y.fill(0)
+    with qd.ad.Tape(p.loss, clear_gradients=False):
+        p.step(0.5)
+        p.total()
+
+
+BETWEEN = [nothing, clears_from_python, gradients_by_hand, another_tape, new_fields, an_error, a_view_of_a_gradient,
+           another_loss_value, launches_outside, a_tape_without_clearing]  # fmt: skip
+
+
+def gradients(fresh: bool, within, between) -> list[list[np.ndarray]]:
+    p, found = Program(), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for p.count in range(RUNS):
+            if fresh:
+                p.loss.recordings = None
+            p.run(within)
+            fields = [p.x, p.y, p.z, p.loss, p.other, *([p.late] if hasattr(p, "late") else [])]
+            found.append([np.array(p.loss[None]), *(field.grad.to_numpy() for field in fields)])
+            between(p)
+    return found
+
+
+@pytest.mark.parametrize("within", WITHIN)
+def test_what_happens_within_a_run(within) -> None:
+    for a, b in zip(gradients(False, within, nothing), gradients(True, within, nothing), strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_what_happens_between_runs(between) -> None:
+    expected = gradients(True, nothing, nothing)
+    for a, b in zip(gradients(False, nothing, between), expected, strict=True):
+        for x, y in zip(a, b, strict=False):
+            np.testing.assert_array_equal(x, y)
+        assert all((x == 0).all() for x in a[len(b) :])  # of fields that came later
+
+
+def steps_of(fields: int) -> int:
+    """How many functions the third run of a Tape calls, in a session with so many more fields."""
+    p = Program()
+    p.others = [qd.field(qd.f64, (), needs_grad=True) for _ in range(fields)]
+    for _ in range(4):
+        p.run(nothing)
+    p.y.fill(0)
+    count = 0
+
+    def note(frame, event, arg):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    with qd.ad.Tape(p.loss):
+        p.step(0.5)
+        p.step(1.5)
+        p.total()
+    sys.setprofile(None)
+    return count
+
+
+def test_an_equal_tape_takes_no_steps_for_fields_that_it_does_not_use() -> None:
+    few, many = steps_of(1), steps_of(100)
+    assert many <= few + 4, (few, many)
+    assert few < 400, few
