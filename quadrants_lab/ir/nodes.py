@@ -357,9 +357,8 @@ class Offload(Scheduled):
     ``block_dim``: so many iterations, in row-major order, are a block. They wait for each other at `Barrier`s and share
     buffers of kind "shared". It is 0 where there are no blocks, and after `split_blocks`.
 
-    `LowerTasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once, and the
-    ``indices`` are the values that ``bounds`` yields, begin and extent of each axis. Bounds that read memory yield
-    nothing: one thread runs them, and they leave these values in words of the launch frame.
+    `LowerTasks` makes parallel tasks tasks of kind "threads": each thread of the device runs ``body`` once. ``indices``
+    are what ``bounds`` yields, begin and extent of each axis, unless one thread left these in the launch frame.
     """
 
     form = "offload {kind}{block_dim?}" + SCHEDULE + " bounds {bounds} do ({indices}) {body}"
