@@ -266,7 +266,7 @@ class StandIn:
 
 
 class StandInGraph:
-    """See `quadrants_lab.backends.cuda.graph.Graph`."""
+    """See `quadrants_lab.backends.cuda.driver.Graph`."""
 
     def __init__(self, device: StandIn, run: Any) -> None:
         self.device, self.run = device, run
