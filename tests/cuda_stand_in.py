@@ -23,9 +23,9 @@ from typing import Any
 from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.ops import Ctx
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cpu import jit
 from quadrants_lab.backends.cuda import driver, nvptx
 from quadrants_lab.backends.cuda.shape import SHAPE
@@ -266,7 +266,7 @@ class StandIn:
 
 
 class StandInGraph:
-    """See `quadrants_lab.backends.cuda.graph.Graph`."""
+    """See `quadrants_lab.backends.cuda.driver.Graph`."""
 
     def __init__(self, device: StandIn, run: Any) -> None:
         self.device, self.run = device, run

@@ -11,7 +11,7 @@ from typing import Any
 from cuda_stand_in import Host, StandIn as Cuda
 from gcn_machine import Machine
 
-from quadrants_lab.backends._simt.target import Target
+from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends.amdgpu import chips, gcn, hip
 from quadrants_lab.backends.amdgpu.chips import SHAPE
 from quadrants_lab.ir import nodes as N

@@ -1,17 +1,12 @@
 """Functions for atomic operations: Metal's own on 32 bits. On 64 bits, where Metal has no compare and exchange, a
 function takes a lock of the launch and changes the element by atomic loads and stores of its halves."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.helpers import Helper
 from quadrants_lab.ir.types import DType
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._msl.body import Body
 
 _R = "memory_order_relaxed"
 

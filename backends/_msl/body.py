@@ -1,20 +1,18 @@
-"""Statements to lines of MSL: the table of handlers, and the state that they share."""
+"""The state that the handlers of statements share while they emit MSL."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
-from quadrants_lab.backends._clike import body, control
+from quadrants_lab.backends._clike import body
 from quadrants_lab.backends._clike.source import Source
-from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import chunks
-from quadrants_lab.backends._msl import expr as X, memory, ops, stacks
+from quadrants_lab.backends._msl import expr as X, ops
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import FrameStruct, stored
-from quadrants_lab.backends._msl.helpers import Helper, Library
+from quadrants_lab.backends._msl.helpers import Library
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, u1, u32
+from quadrants_lab.ir.types import DType
 
 
 class Body(body.Body):
@@ -96,54 +94,3 @@ class Body(body.Body):
         if self.frame.kernel.buffers[s.buffer].kind == "local":
             return self.locals.get(s.buffer, "")
         return "" if s.buffer in self.chunks and self.chunks[s.buffer].buffers[-1] != s.buffer else None
-
-
-def _const(b: Body, s: N.Const) -> None:
-    b.set(s.id, s.type, X.literal(s.type, s.value))
-
-
-def _op(b: Body, s: N.Op) -> None:
-    types = tuple(b.types[i] for i in s.args)
-    args = tuple(b.values[i] for i in s.args)
-    if s.prim == "min" and s.type is u32:  # MSL's own function, unambiguous because both operands are uint
-        e = X.call("min", "uint", *args)
-    else:
-        e = ops.emit(s.prim, s.type, types, args)
-    b.define(s, e if e.known is None else replace(e, known=None))
-
-
-def _call(b: Body, s: N.Call) -> None:
-    """Functions whose names differ only behind the first dot, in dtypes, are overloads in MSL."""
-    name = "qd_" + s.function.partition(".")[0]
-    if s.function not in b.library.texts:  # emitting it takes time
-        b.library.add(s.function, Helper(body.function(b, name, b.frame.kernel.functions[s.function])))
-    b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
-
-
-def _arg(b: Body, s: N.ArgLoad) -> None:
-    at = b.frame.layout.frame.args[s.arg]
-    if b.frame.stack_place(at) >= 0:
-        stacks.argument(b, s, at)
-        return
-    member = b.frame.arg(s.arg, s.type)
-    text = f"{member} != 0" if s.type is u1 else member
-    b.set(s.id, s.type, X.variable(b.once(member[2:], X.name(s.type), text), X.name(s.type)))
-
-
-def _shape(b: Body, s: N.ShapeOf) -> None:
-    extent = b.extent(b.frame.kernel.buffers[s.buffer], s.axis)
-    b.set(s.id, s.type, X.as_type(extent, X.name(s.type)))
-
-
-def _builtin(b: Body, s: N.Builtin) -> None:
-    at = {"seed": L.SEED, "launch": L.LAUNCH}
-    text = b.frame.head(at[s.what]) if s.what in at else s.what
-    b.set(s.id, s.type, X.variable(text, X.name(s.type)))
-
-
-Body.handlers = control.HANDLERS | {
-    N.Const: _const, N.Op: _op, N.Call: _call, N.ArgLoad: _arg, N.ShapeOf: _shape, N.Builtin: _builtin,
-    N.Load: memory.load, N.Store: memory.store, N.Atomic: memory.atomic,
-    N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
-    N.ThreadExit: lambda b, s: b.out.put("return;"),
-}  # fmt: skip

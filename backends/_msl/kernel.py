@@ -1,21 +1,23 @@
-"""The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs."""
+"""The MSL source of a kernel: the struct of its frame, helpers, and one function for each of its programs. A table has
+the handlers of statements."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from quadrants_lab.backends._clike import body as clike, control
 from quadrants_lab.backends._clike.source import Source
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.failures import lower_failures
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl import expr as X, memory, ops, stacks
 from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.frame import FrameStruct
-from quadrants_lab.backends._msl.helpers import Library
+from quadrants_lab.backends._msl.helpers import Helper, Library
 from quadrants_lab.backends.lower import devices, lower
 from quadrants_lab.errors import Label, QuadrantsTypeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.source import Span
-from quadrants_lab.ir.types import f64
+from quadrants_lab.ir.types import f64, u1, u32
 from quadrants_lab.ir.walk import walk
 
 LOWERING = devices.metal(lower_failures)
@@ -87,6 +89,62 @@ def _program(b: Body, program: Program) -> None:
     b.exits = {s.id: "continue;" if ranges else "return;" for s in last if _fails(s)}
     b.block(block)
 
+
+# --- statements -----------------------------------------------------------------------------------------------------
+
+
+def _const(b: Body, s: N.Const) -> None:
+    b.set(s.id, s.type, X.literal(s.type, s.value))
+
+
+def _op(b: Body, s: N.Op) -> None:
+    types = tuple(b.types[i] for i in s.args)
+    args = tuple(b.values[i] for i in s.args)
+    if s.prim == "min" and s.type is u32:  # MSL's own function, unambiguous because both operands are uint
+        e = X.call("min", "uint", *args)
+    else:
+        e = ops.emit(s.prim, s.type, types, args)
+    b.define(s, e if e.known is None else replace(e, known=None))
+
+
+def _call(b: Body, s: N.Call) -> None:
+    """Functions whose names differ only behind the first dot, in dtypes, are overloads in MSL."""
+    name = "qd_" + s.function.partition(".")[0]
+    if s.function not in b.library.texts:  # emitting it takes time
+        b.library.add(s.function, Helper(clike.function(b, name, b.frame.kernel.functions[s.function])))
+    b.define(s, X.call(name, X.name(s.type), *(b.typed(i) for i in s.args)))
+
+
+def _arg(b: Body, s: N.ArgLoad) -> None:
+    at = b.frame.layout.frame.args[s.arg]
+    if b.frame.stack_place(at) >= 0:
+        stacks.argument(b, s, at)
+        return
+    member = b.frame.arg(s.arg, s.type)
+    text = f"{member} != 0" if s.type is u1 else member
+    b.set(s.id, s.type, X.variable(b.once(member[2:], X.name(s.type), text), X.name(s.type)))
+
+
+def _shape(b: Body, s: N.ShapeOf) -> None:
+    extent = b.extent(b.frame.kernel.buffers[s.buffer], s.axis)
+    b.set(s.id, s.type, X.as_type(extent, X.name(s.type)))
+
+
+def _builtin(b: Body, s: N.Builtin) -> None:
+    at = {"seed": L.SEED, "launch": L.LAUNCH}
+    text = b.frame.head(at[s.what]) if s.what in at else s.what
+    b.set(s.id, s.type, X.variable(text, X.name(s.type)))
+
+
+Body.handlers = control.HANDLERS | {
+    N.Const: _const, N.Op: _op, N.Call: _call, N.ArgLoad: _arg, N.ShapeOf: _shape, N.Builtin: _builtin,
+    N.Load: memory.load, N.Store: memory.store, N.Atomic: memory.atomic,
+    N.Lane: lambda b, s: b.set(s.id, s.type, X.variable(b.lane, "uint")),
+    N.ThreadExit: lambda b, s: b.out.put("return;"),
+}  # fmt: skip
+
+
+# --- f64 ------------------------------------------------------------------------------------------------------------
 
 _WHAT = {"field": "field", "ndarray": "ndarray", "temp": "variable", "ret": "returned value"}
 

@@ -1,18 +1,12 @@
 """Loads, stores and atomic operations."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._msl import atomics, expr as X, stacks
+from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.backends._msl.frame import stored
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u1
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._msl.body import Body
-
 
 # --- elements -------------------------------------------------------------------------------------------------------
 

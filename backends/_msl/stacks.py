@@ -4,17 +4,12 @@ A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one access 
 until the last value is known, and a load reads the whole chunk into a variable ``q3``, of which ``q3.x`` is one value.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._msl import expr as X
+from quadrants_lab.backends._msl.body import Body
 from quadrants_lab.backends._msl.expr import Expr
 from quadrants_lab.ir import nodes as N
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._msl.body import Body
 
 _MEMBERS = "xyzw"
 

@@ -1,17 +1,101 @@
-"""The code of a program. Its parameter %frame is a read-only copy of the launch frame; what programs write lies in
-%state: status, failure, "temp" and "ret" buffers, and boxes of iterations."""
+"""The code of a program, and the interface to what differs between the GPUs that LLVM compiles for: the signature of a
+program, a thread's number, the exchange of values in a group, and the functions of a math library.
 
+The parameter %frame of a program is a read-only copy of the launch frame; what programs write lies in %state: status,
+failure, "temp" and "ret" buffers, and boxes of iterations.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from math import prod
+from typing import Any
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program
+from quadrants_lab.backends._llvm import atomics, memory
 from quadrants_lab.backends._llvm.body import Body, Unit
-from quadrants_lab.backends._llvm.text import Function, memory_type
-from quadrants_lab.backends._simt.reduce import aggregated_atomic, over_group, over_warp
+from quadrants_lab.backends._llvm.ops import Ctx
+from quadrants_lab.backends._llvm.text import Function, Module, constant, memory_type, ty
+from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.block_memory import own_memory
+from quadrants_lab.backends.reductions import identity
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.nodes import Pass
+from quadrants_lab.ir.options import CompileOptions
+from quadrants_lab.ir.types import DType
+
+
+class Target(ABC):
+    """A chip, ``name``, with LLVM's ``triple`` and data ``layout`` for it.
+
+    ``warp``: the threads that run in lockstep and can shuffle, 1 where none can. ``global_space``: LLVM's number of the
+    address space of device memory. ``private_space``, ``atomic_scope``, ``atomic_notes``: see `_llvm.text.Module`.
+    ``prologue``: the first lines of a program whose parameters are not %state and %frame themselves.
+    """
+
+    name: str
+    triple: str
+    layout: str
+    warp: int
+    global_space: int
+    private_space = 0
+    block_memory = 0  # the bytes of shared memory of a group for the arrays that the threads of a block share
+    atomic_scope = ""
+    atomic_notes = ""
+    prologue: tuple[str, ...] = ()
+    shape: Shape
+
+    def __init__(self) -> None:
+        self.own: dict[str, Callable[[Ctx], str]] = {}  # primitives on floats: see `_llvm.text.Module.own`
+
+    @abstractmethod
+    def lowering(self, options: CompileOptions) -> tuple[Pass, ...]:
+        """The passes that replace what the target has no instruction for."""
+
+    @abstractmethod
+    def head(self, program: Program, group: int, frame_bytes: int) -> str:
+        """The define line of a program with the parameters %state, a pointer, and %frame, a pointer to read-only
+        memory."""
+
+    @abstractmethod
+    def thread(self, fn: Function) -> str:
+        """The number of this thread among all threads, an i32."""
+
+    @abstractmethod
+    def threads(self, fn: Function) -> str:
+        """The number of threads, an i32."""
+
+    @abstractmethod
+    def place(self, fn: Function) -> str:
+        """The number of this thread in its group, an i32."""
+
+    @abstractmethod
+    def shuffle_down(self, fn: Function, word: str, distance: int) -> str:
+        """The i32 ``word`` of the thread ``distance`` lanes further in this warp."""
+
+    def statement(self, body: SimtBody, stmt: N.Stmt) -> bool:
+        """Emits a statement in a way of the target's own; emits nothing and returns False where there is none."""
+        return False
+
+    def same_address(self, fn: Function, address: str) -> str:
+        """An i1: whether all threads of this warp are active here and have the same address."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def barrier(self, fn: Function) -> None:
+        """Waits until all threads of the group are here and their writes to shared memory are visible."""
+
+    def shared(self, mod: Module) -> str:
+        """A pointer, in address space 3, to a 64-bit word for each warp of a group."""
+        mod.helper("qd.shared", "@qd.shared = internal addrspace(3) global [32 x i64] poison, align 8")
+        return "@qd.shared"
+
+    @abstractmethod
+    def finish(self, mod: Module, kernel: Any) -> None:
+        """Adds the attributes and metadata that the module's text needs at its end."""
 
 
 class SimtBody(Body):
@@ -103,3 +187,83 @@ class SimtBody(Body):
         if what == "elected":
             return self.fn.let(f"icmp eq i32 {self.target.place(self.fn)}, 0") if self.target.warp > 1 else "true"
         return self.word({"seed": L.SEED, "launch": L.LAUNCH}[what])
+
+
+# --- reductions: the threads of a warp combine values by shuffles, the warps of a group through shared memory -----
+
+# an atomic operation -> the operation that combines the values of several threads
+COMBINED_BY = {"add": "add", "sub": "add", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def over_group(b: SimtBody, op: str, t: DType, value: str) -> str:
+    """The reduction over the group, which its first thread gets. All threads of the group must reach this code."""
+    fn, target = b.fn, b.target
+    if target.warp == 1:
+        return value
+    place = target.place(fn)
+    value = over_warp(b, op, t, value, target.warp)
+    warps = b.group // target.warp
+    if warps == 1:
+        return value
+    text, shared = ty(t).text, target.shared(fn.module)
+    lane = fn.let(f"and i32 {place}, {target.warp - 1}")
+    warp = fn.let(f"lshr i32 {place}, {target.warp.bit_length() - 1}")
+    put, wait = fn.label("put"), fn.label("wait")
+    fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, wait)
+    fn.start(put)
+    here = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {warp}")
+    fn.put(f"store {text} {value}, ptr addrspace(3) {here}")
+    fn.jump(wait)
+    fn.start(wait)
+    target.barrier(fn)
+    mine = fn.let(f"icmp ult i32 {place}, {warps}")
+    of = fn.let(f"select i1 {mine}, i32 {place}, i32 0")
+    there = fn.let(f"getelementptr inbounds i64, ptr addrspace(3) {shared}, i32 {of}")
+    found = fn.let(f"load {text}, ptr addrspace(3) {there}")
+    target.barrier(fn)
+    nothing = constant(ty(t), identity(op, t))
+    found = fn.let(f"select i1 {mine}, {text} {found}, {text} {nothing}")
+    return over_warp(b, op, t, found, warps)
+
+
+def over_warp(b: SimtBody, op: str, t: DType, value: str, lanes: int) -> str:
+    """The reduction over the first ``lanes`` threads of a warp, which the first one gets. All threads of the warp must
+    reach this code."""
+    distance = lanes // 2
+    while distance:
+        value = atomics.combine(b, op, t, value, _further(b, t, value, distance), b.fast)
+        distance //= 2
+    return value
+
+
+def _further(b: SimtBody, t: DType, value: str, distance: int) -> str:
+    """The value of the thread ``distance`` lanes further in this warp."""
+    fn, bits, text = b.fn, t.bits, ty(t).text
+    if t.is_float:
+        value = fn.let(f"bitcast {text} {value} to i{bits}")
+    if bits == 32:
+        value = b.target.shuffle_down(fn, value, distance)
+    else:
+        words = [fn.let(f"trunc i64 {value} to i32"), ""]
+        words[1] = fn.let(f"trunc i64 {fn.let(f'lshr i64 {value}, 32')} to i32")
+        low, high = (fn.let(f"zext i32 {b.target.shuffle_down(fn, w, distance)} to i64") for w in words)
+        value = fn.let(f"or i64 {low}, {fn.let(f'shl i64 {high}, 32')}")
+    return fn.let(f"bitcast i{bits} {value} to {text}") if t.is_float else value
+
+
+def aggregated_atomic(b: SimtBody, s: N.Atomic) -> None:
+    """An atomic operation of `_gpu.aggregated_atomics`: where all threads of the warp have the same address, their
+    first one applies the combined value."""
+    fn, t, buffer = b.fn, s.type, b.kernel.buffers[s.buffer]
+    ptr, tag, value = memory.address(b, buffer, s.index), b.tag(buffer), b.values[s.value]
+    together, put, apart, done = (fn.label(name) for name in ("together", "put", "apart", "done"))
+    fn.branch(b.target.same_address(fn, ptr), together, apart)
+    fn.start(together)
+    total = over_warp(b, COMBINED_BY[s.op], t, value, b.target.warp)
+    lane = fn.let(f"and i32 {b.target.place(fn)}, {b.target.warp - 1}")
+    fn.branch(fn.let(f"icmp eq i32 {lane}, 0"), put, done)
+    for label, own in ((put, total), (apart, value)):
+        fn.start(label)
+        atomics.modify(b, s.op, t, ptr, own, tag)
+        fn.jump(done)
+    fn.start(done)

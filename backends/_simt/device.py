@@ -12,11 +12,14 @@ from quadrants_lab.backends import forks
 from quadrants_lab.backends._gpu.device import GpuDevice
 from quadrants_lab.backends._gpu.flight import PART, Cost
 from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
-from quadrants_lab.backends._simt.capture import Captured, MustWait, capture
 from quadrants_lab.backends._simt.flight import Flight
 from quadrants_lab.backends._simt.host_flag import ALONE, HostFlag
 
 _HEAP_SHARE = 4  # adstacks may take a quarter of the device's memory before fewer threads run at a time
+
+
+class MustWait(Exception):
+    """Captured code waits for a result, or differs from launch to launch."""
 
 
 class SimtMemory(RemoteMemory):
@@ -173,5 +176,47 @@ class SimtDevice(RemoteDevice, GpuDevice):
                 self.unchecked.pop().check_overflow()
 
     def capture(self, run: Callable[[], None]) -> Captured | None:
-        """See `capture`."""
-        return capture(self, run)
+        """Captures all launches and copies of ``run``, without executing them, as one graph that starts by one call of
+        the driver; None where the driver has no graphs or ``run`` waits for a result. Call it with the session locked.
+        """
+        make = getattr(self.driver, "graph", None)
+        if make is None:
+            return None
+        self.finish()
+        self.send()
+        frames: list[Any] = []
+        self.captured = frames
+        try:
+            return Captured(self, make(run).launch, frames)
+        except MustWait:
+            return None
+        finally:
+            self.captured = None
+
+
+class Captured:
+    """A captured graph, which ``launch()`` starts after all earlier launches, as long as `holds` is true."""
+
+    def __init__(self, device: SimtDevice, start: Callable[[], None], frames: list[Any]) -> None:
+        self.device = device
+        self.start = start
+        self.cost = Cost()
+        self.frames = {id(f): (f, f._launches) for f in frames}.values()
+        self.heap = device.heap_address
+        self.count = len(frames)
+
+    def holds(self) -> bool:
+        """Whether the adstack heap and the group counts are still those of the capture."""
+        same = all(f._launches is launches and not f._grid_is_old for f, launches in self.frames)
+        return same and self.device.heap_address == self.heap
+
+    def launch(self) -> None:
+        device = self.device
+        device.driver.enter()
+        device.begin(False, self.cost)
+        if device.ahead:
+            device.send()
+        self.start()
+        device.launches += self.count
+        for frame, _ in self.frames:
+            frame.defer_check()

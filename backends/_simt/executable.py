@@ -22,8 +22,7 @@ from quadrants_lab.backends._gpu.programs import Program, returns_or_fails
 from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends._gpu.stacks import HeapPlan
 from quadrants_lab.backends._simt import host_flag
-from quadrants_lab.backends._simt.capture import MustWait
-from quadrants_lab.backends._simt.device import SimtDevice
+from quadrants_lab.backends._simt.device import MustWait, SimtDevice
 from quadrants_lab.backends._simt.graph_cache import GraphCache
 from quadrants_lab.backends._simt.shape import Shape
 from quadrants_lab.backends._simt.state import State

@@ -4,9 +4,8 @@ from quadrants_lab.backends._gpu.programs import Program, programs
 from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Module
 from quadrants_lab.backends._simt import host_flag
-from quadrants_lab.backends._simt.body import SimtBody
+from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.state import State
-from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.lower.adstacks import stores_slots
 from quadrants_lab.ir import nodes as N

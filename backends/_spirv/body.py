@@ -1,13 +1,11 @@
-"""Statements to instructions: the table of handlers, and the state that they share."""
+"""The state that the handlers of statements share while they emit instructions."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
-from quadrants_lab.backends._gpu import layout as L
-from quadrants_lab.backends._spirv import control, memory, opcodes as C, ops, outline
+from quadrants_lab.backends._spirv import ops, outline
 from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.backends._spirv.frame import FrameReader
-from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32
 from quadrants_lab.ir.walk import walk
@@ -20,6 +18,8 @@ class Body:
     of the kernel that only computes. ``exact``: no contraction. ``parallel``: other iterations of the task may run at
     the same time. ``values``, ``types`` and ``known`` map the ids of the IR to SPIR-V ids, dtypes and constant values.
     """
+
+    handlers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {}
 
     def __init__(
         self, fn: Function, frame: FrameReader | None, plan: outline.Plan | None, exact: bool, parallel: bool = False
@@ -81,13 +81,13 @@ class Body:
             if self._frame is not None:  # the code of a kernel's function belongs to the statement that calls it
                 fn.stmt, fn.span = stmt.id, stmt.span or span
             if stmt.id in self.runs:
-                outline.call(self, self.runs[stmt.id])
+                self.handlers[outline.Run](self, self.runs[stmt.id])
                 left = len(self.runs[stmt.id].stmts) - 1
                 continue
             stored = self._stored(stmt) if self.counts and stmt.blocks() else []
             if isinstance(stmt, N.Loop):
                 self._forget(stored)
-            HANDLERS[type(stmt)](self, stmt)
+            self.handlers[type(stmt)](self, stmt)
             self._forget(stored)
         last = block[-1]
         self.offsets, self.counts, self.loaded = outer
@@ -99,7 +99,7 @@ class Body:
     def run(self, stmts: Iterable[N.Stmt]) -> None:
         """Emits statements without opening a scope."""
         for s in stmts:
-            HANDLERS[type(s)](self, s)
+            self.handlers[type(s)](self, s)
 
     def _stored(self, s: N.Stmt) -> list[str]:
         """The locals to which the blocks of a statement store."""
@@ -108,86 +108,3 @@ class Body:
     def _forget(self, names: list[str]) -> None:
         for name in names:
             self.counts.pop(name, None)
-
-
-def _const(b: Body, s: N.Const) -> None:
-    b.define(s.id, s.type, b.m.const(s.type, s.value))
-    b.known[s.id] = s.value
-
-
-def _op(b: Body, s: N.Op) -> None:
-    types = tuple(b.types[i] for i in s.args)
-    args = tuple(b.values[i] for i in s.args)
-    known = tuple(b.known.get(i) for i in s.args)
-    b.define(s.id, s.type, ops.emit(b.fn, s.prim, s.type, types, args, known, b.exact))
-
-
-def _arg(b: Body, s: N.ArgLoad) -> None:
-    b.define(s.id, s.type, b.frame.arg(s.arg, s.type))
-
-
-def _shape(b: Body, s: N.ShapeOf) -> None:
-    wide = b.frame.extent(s.buffer, s.axis)
-    b.define(s.id, s.type, wide if s.type.bits == 64 else b.fn.let("UConvert", b.m.type(s.type), wide))
-
-
-def _builtin(b: Body, s: N.Builtin) -> None:
-    if s.what == "elected":
-        value = b.fn.let("GroupNonUniformElect", b.m.bool, b.m.const(u32, C.SUBGROUP_SCOPE))
-    elif s.what == "lanes":
-        groups = b.frame.builtin("NumWorkgroups")
-        value = b.fn.let("IMul", b.m.type(u32), groups, b.m.const(u32, GROUP))
-    else:
-        value = b.frame.word({"seed": L.SEED, "launch": L.LAUNCH}[s.what])
-    b.define(s.id, s.type, value)
-
-
-def _group_reduce(b: Body, s: N.GroupReduce) -> None:
-    """The IR leaves open which threads sum together, so whichever threads of a subgroup are active here do."""
-    b.define(s.id, s.type, memory.subgroup_sum(b, s.type, b.values[s.value]))
-
-
-def _barrier(b: Body, s: N.Barrier) -> None:
-    scope = b.m.const(u32, C.GROUP_SCOPE)
-    b.fn.put("ControlBarrier", scope, scope, b.m.const(u32, C.BUFFERS_AND_SHARED))
-
-
-def _call(b: Body, s: N.Call) -> None:
-    m = b.m
-    if s.function not in m.helpers:
-        m.helpers[s.function] = _function(b, m.callable[s.function])
-    args = (b.values[i] for i in s.args)
-    b.define(s.id, s.type, b.fn.let("FunctionCall", m.type(s.type), m.helpers[s.function], *args))
-
-
-def _function(caller: Body, f: N.Function) -> int:
-    """Emits a function, without contraction: error-compensated sums must stay exactly as they are."""
-    m = caller.m
-    fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
-    fn.stmt, fn.span = caller.fn.stmt, caller.fn.span
-    body = type(caller)(fn, None, None, True)
-    for p, id in zip(f.params, fn.params, strict=True):
-        body.define(p.id, p.type, id)
-    (value,) = body.block(f.body)
-    fn.put("ReturnValue", value)
-    return fn.close()
-
-
-HANDLERS: dict[type, Callable[[Any, Any], None]] = {
-    N.Const: _const,
-    N.Op: _op,
-    N.Call: _call,
-    N.ArgLoad: _arg,
-    N.ShapeOf: _shape,
-    N.Builtin: _builtin,
-    N.Load: memory.load,
-    N.Store: memory.store,
-    N.Atomic: memory.atomic,
-    N.If: control.if_,
-    N.For: control.for_,
-    N.While: control.while_,
-    N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
-    N.GroupReduce: _group_reduce,
-    N.Barrier: _barrier,
-    N.ThreadExit: lambda b, s: None,  # the enclosing If emits the return
-}

@@ -1,16 +1,11 @@
 """Structured statements as SPIR-V's structured control flow; results and loop-carried values become phis."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from quadrants_lab.backends._spirv.assembler import Function
+from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._spirv.assembler import Function
-    from quadrants_lab.backends._spirv.body import Body
 
 
 def if_(b: Body, s: N.If) -> None:

@@ -5,19 +5,16 @@ A chunk (`_gpu.stacks.Chunk`) has up to four values of a slot, which one vector 
 until the last value is known, and a load reads all of them.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.stacks import Chunk
 from quadrants_lab.backends._spirv import opcodes as C
+from quadrants_lab.backends._spirv.assembler import Function
+from quadrants_lab.backends._spirv.body import Body
+from quadrants_lab.backends._spirv.outline import Run
 from quadrants_lab.backends.layout import STACK_AT, STACK_LAST
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, u32, u64
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._spirv.body import Body
 
 
 def load(b: Body, s: N.Load, buffer: N.Buffer) -> None:
@@ -92,3 +89,53 @@ def _before(b: Body, chunk: Chunk) -> int:
         return fn.let("IAdd", word, before, within)
 
     return frame.kept(("before", slots, chunk.count), make)
+
+
+# --- outlined runs ----------------------------------------------------------------------------------------------
+
+
+def call(b: Body, run: Run) -> None:
+    """Emits the run as a call of its function, which the first run of each shape emits."""
+    m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
+    b.run(s for s in run.stmts if isinstance(s, N.Const))
+    args: list[tuple[int, int]] = []
+    if local:
+        buffer = kernel.buffers[local]
+        args.append((m.pointer("Function", m.type(buffer.dtype)), b.local(buffer)))
+    if chunk:
+        t = kernel.buffers[chunk.buffers[0]].dtype
+        args.append((pointer(b, chunk, t), first(b, chunk, t)))
+    args += [(m.type(b.types[i]), b.values[i]) for i in run.takes]
+    given = next((s for s in run.stmts if s.id == run.gives and isinstance(s, N.Value)), None)
+    result = m.type(given.type) if given else m.void
+    if run.key not in m.helpers:
+        m.helpers[run.key] = _made(b, run, [t for t, _ in args], result)
+    made = b.fn.let("FunctionCall", result, m.helpers[run.key], *(v for _, v in args))
+    if given:
+        b.define(given.id, given.type, made)
+    b.counts.pop(local, None)
+    b.loaded = {}
+
+
+def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
+    m = caller.m
+    what = "push" if any(isinstance(s, N.Store) and s.buffer != run.local for s in run.stmts) else "top"
+    fn = Function(m, result, tuple(types), what if run.chunk else "count", caller.fn.stmt, caller.fn.span)
+    body = type(caller)(fn, caller.frame, caller.plan, caller.exact)
+    params = iter(fn.params)
+    if run.local:
+        body.locals[run.local] = next(params)
+    if run.chunk:
+        body.slots[run.chunk.buffers] = slots = next(params)
+        m.decorate(slots, "Aliased")
+    for i in run.takes:
+        body.define(i, caller.types[i], next(params))
+    for i in ({i for s in run.work() for i in s.operands()} & caller.known.keys()) - set(run.takes):
+        body.define(i, caller.types[i], caller.values[i])
+        body.known[i] = caller.known[i]
+    body.run(run.work())
+    if run.gives == N.NO_ID:
+        fn.put("Return")
+    else:
+        fn.put("ReturnValue", body.values[run.gives])
+    return fn.close()

@@ -1,13 +1,15 @@
-"""The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`)."""
+"""The SPIR-V module of a kernel, with an entry point for each of its programs (`_gpu.programs`). A table has
+the handlers of statements."""
 
 from quadrants_lab.backends._gpu import layout as L
 from quadrants_lab.backends._gpu.programs import Program, programs
-from quadrants_lab.backends._spirv import memory, opcodes as C
+from quadrants_lab.backends._spirv import control, heap, memory, opcodes as C, ops
 from quadrants_lab.backends._spirv.assembler import Function, Module
 from quadrants_lab.backends._spirv.body import Body
 from quadrants_lab.backends._spirv.frame import FrameReader
-from quadrants_lab.backends._spirv.outline import Plan
+from quadrants_lab.backends._spirv.outline import Plan, Run
 from quadrants_lab.backends._spirv.target import Target
+from quadrants_lab.backends.boxes import GROUP
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -61,3 +63,90 @@ def _report_cut(b: Body, cut: int) -> None:
     memory.at_once(b, "AtomicOr", u32, b.frame.at(L.STATUS, u32), b.m.const(u32, L.CUT))
     fn.jump(join)
     fn.start(join)
+
+
+# --- statements -----------------------------------------------------------------------------------------------
+
+
+def _const(b: Body, s: N.Const) -> None:
+    b.define(s.id, s.type, b.m.const(s.type, s.value))
+    b.known[s.id] = s.value
+
+
+def _op(b: Body, s: N.Op) -> None:
+    types = tuple(b.types[i] for i in s.args)
+    args = tuple(b.values[i] for i in s.args)
+    known = tuple(b.known.get(i) for i in s.args)
+    b.define(s.id, s.type, ops.emit(b.fn, s.prim, s.type, types, args, known, b.exact))
+
+
+def _arg(b: Body, s: N.ArgLoad) -> None:
+    b.define(s.id, s.type, b.frame.arg(s.arg, s.type))
+
+
+def _shape(b: Body, s: N.ShapeOf) -> None:
+    wide = b.frame.extent(s.buffer, s.axis)
+    b.define(s.id, s.type, wide if s.type.bits == 64 else b.fn.let("UConvert", b.m.type(s.type), wide))
+
+
+def _builtin(b: Body, s: N.Builtin) -> None:
+    if s.what == "elected":
+        value = b.fn.let("GroupNonUniformElect", b.m.bool, b.m.const(u32, C.SUBGROUP_SCOPE))
+    elif s.what == "lanes":
+        groups = b.frame.builtin("NumWorkgroups")
+        value = b.fn.let("IMul", b.m.type(u32), groups, b.m.const(u32, GROUP))
+    else:
+        value = b.frame.word({"seed": L.SEED, "launch": L.LAUNCH}[s.what])
+    b.define(s.id, s.type, value)
+
+
+def _group_reduce(b: Body, s: N.GroupReduce) -> None:
+    """The IR leaves open which threads sum together, so whichever threads of a subgroup are active here do."""
+    b.define(s.id, s.type, memory.subgroup_sum(b, s.type, b.values[s.value]))
+
+
+def _barrier(b: Body, s: N.Barrier) -> None:
+    scope = b.m.const(u32, C.GROUP_SCOPE)
+    b.fn.put("ControlBarrier", scope, scope, b.m.const(u32, C.BUFFERS_AND_SHARED))
+
+
+def _call(b: Body, s: N.Call) -> None:
+    m = b.m
+    if s.function not in m.helpers:
+        m.helpers[s.function] = _function(b, m.callable[s.function])
+    args = (b.values[i] for i in s.args)
+    b.define(s.id, s.type, b.fn.let("FunctionCall", m.type(s.type), m.helpers[s.function], *args))
+
+
+def _function(caller: Body, f: N.Function) -> int:
+    """Emits a function, without contraction: error-compensated sums must stay exactly as they are."""
+    m = caller.m
+    fn = Function(m, m.type(f.type), tuple(m.type(p.type) for p in f.params), f.name.replace(".", "_"))
+    fn.stmt, fn.span = caller.fn.stmt, caller.fn.span
+    body = type(caller)(fn, None, None, True)
+    for p, id in zip(f.params, fn.params, strict=True):
+        body.define(p.id, p.type, id)
+    (value,) = body.block(f.body)
+    fn.put("ReturnValue", value)
+    return fn.close()
+
+
+Body.handlers = {
+    N.Const: _const,
+    N.Op: _op,
+    N.Call: _call,
+    N.ArgLoad: _arg,
+    N.ShapeOf: _shape,
+    N.Builtin: _builtin,
+    N.Load: memory.load,
+    N.Store: memory.store,
+    N.Atomic: memory.atomic,
+    N.If: control.if_,
+    N.For: control.for_,
+    N.While: control.while_,
+    N.Lane: lambda b, s: b.define(s.id, s.type, b.lane),
+    N.GroupReduce: _group_reduce,
+    N.Barrier: _barrier,
+    Run: heap.call,
+    N.ThreadExit: lambda b, s: None,  # the enclosing If emits the return
+}

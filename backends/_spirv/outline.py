@@ -2,7 +2,7 @@
 
 A run is the code that lowering made of one adstack statement (`lower.adstacks`): consecutive accesses to one counter
 and one chunk of slots, and the arithmetic between them. Runs of the same shape call one function where that saves
-words. The function takes pointers to the counter and to the thread's first slot. Drivers inline it.
+words (`heap.call`). The function takes pointers to the counter and to the thread's first slot. Drivers inline it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrants_lab.backends._gpu.stacks import Chunk, chunks
-from quadrants_lab.backends._spirv import heap
-from quadrants_lab.backends._spirv.assembler import Function
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import u1
 from quadrants_lab.ir.walk import types_of, uses, walk
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._spirv.body import Body
 
 # the approximate number of words of a statement in line, where most counts are known and need no load
 _WORDS = {(N.Load, "local"): 2, (N.Store, "local"): 3, (N.Load, "heap"): 11, (N.Store, "heap"): 10}
@@ -144,50 +139,3 @@ class Plan:
         inside = sum(6 if kind is None else _WORDS[kind] for kind in kinds)
         params = len(run.takes) + bool(run.local) + bool(run.chunk)
         return count * (inside - 4 - params) > inside + 4 * params + 25
-
-
-def call(b: Body, run: Run) -> None:
-    """Emits the run as a call of its function, which the first run of each shape emits."""
-    m, kernel, local, chunk = b.m, b.frame.kernel, run.local, run.chunk
-    b.run(s for s in run.stmts if isinstance(s, N.Const))
-    args: list[tuple[int, int]] = []
-    if local:
-        buffer = kernel.buffers[local]
-        args.append((m.pointer("Function", m.type(buffer.dtype)), b.local(buffer)))
-    if chunk:
-        t = kernel.buffers[chunk.buffers[0]].dtype
-        args.append((heap.pointer(b, chunk, t), heap.first(b, chunk, t)))
-    args += [(m.type(b.types[i]), b.values[i]) for i in run.takes]
-    given = next((s for s in run.stmts if s.id == run.gives and isinstance(s, N.Value)), None)
-    result = m.type(given.type) if given else m.void
-    if run.key not in m.helpers:
-        m.helpers[run.key] = _made(b, run, [t for t, _ in args], result)
-    made = b.fn.let("FunctionCall", result, m.helpers[run.key], *(v for _, v in args))
-    if given:
-        b.define(given.id, given.type, made)
-    b.counts.pop(local, None)
-    b.loaded = {}
-
-
-def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
-    m = caller.m
-    what = "push" if any(isinstance(s, N.Store) and s.buffer != run.local for s in run.stmts) else "top"
-    fn = Function(m, result, tuple(types), what if run.chunk else "count", caller.fn.stmt, caller.fn.span)
-    body = type(caller)(fn, caller.frame, caller.plan, caller.exact)
-    params = iter(fn.params)
-    if run.local:
-        body.locals[run.local] = next(params)
-    if run.chunk:
-        body.slots[run.chunk.buffers] = slots = next(params)
-        m.decorate(slots, "Aliased")
-    for i in run.takes:
-        body.define(i, caller.types[i], next(params))
-    for i in ({i for s in run.work() for i in s.operands()} & caller.known.keys()) - set(run.takes):
-        body.define(i, caller.types[i], caller.values[i])
-        body.known[i] = caller.known[i]
-    body.run(run.work())
-    if run.gives == N.NO_ID:
-        fn.put("Return")
-    else:
-        fn.put("ReturnValue", body.values[run.gives])
-    return fn.close()

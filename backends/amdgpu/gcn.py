@@ -6,9 +6,9 @@ from typing import Any
 from quadrants_lab.backends import forks, llvm_binding as binding
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt.body import Target
 from quadrants_lab.backends._simt.kernel import module
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.amdgpu.chips import SHAPE, WAVES
 from quadrants_lab.backends.llvm_binding import llvm
 from quadrants_lab.backends.lower.math import MATH, LowerMath

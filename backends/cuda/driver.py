@@ -1,5 +1,7 @@
-"""NVIDIA's driver through ctypes. `current` gives the driver of a device. Tests `register` a stand-in where there is no
-device."""
+"""NVIDIA's driver through ctypes, and graphs of launches that start by one call. `current` gives the driver of a
+device. Tests `register` a stand-in where there is no device."""
+
+from __future__ import annotations
 
 import ctypes as C
 import sys
@@ -7,11 +9,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from quadrants_lab.backends import forks
 from quadrants_lab.backends._simt import driver as simt
 from quadrants_lab.backends._simt.driver import first_library
 from quadrants_lab.backends._simt.opened import Opened
 from quadrants_lab.backends.cuda import toolkit, warmup
-from quadrants_lab.backends.cuda.graph import CALLS as GRAPH_CALLS, Graph
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.options import CompileOptions
@@ -20,6 +22,7 @@ _MAJOR, _MINOR = 75, 76  # attributes of a device
 _DEVICE_OF_POINTER = 9  # an attribute of a pointer
 _DEFAULT_STREAM = 1  # libraries denote it by 1 or 0; 2 is the default stream of a thread
 _JIT_ERRORS, _JIT_ERROR_BYTES = 5, 6
+_RELAXED = 2  # a capture mode that permits allocations meanwhile
 
 _p, _u, _z = C.c_void_p, C.c_uint, C.c_size_t
 _SECOND = ("DeviceTotalMem", "MemGetInfo", "MemAlloc", "MemFree", "MemcpyHtoDAsync", "MemcpyDtoHAsync",
@@ -30,6 +33,9 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "cuStreamWaitEvent": (_p, _p, _u), "cuPointerGetAttribute": (_p, C.c_int, C.c_uint64),
     "cuModuleLoadDataEx": (_p, _p, _u, _p, _p), "cuGetErrorName": (C.c_int, _p),
     "cuGetErrorString": (C.c_int, _p),
+    "cuStreamBeginCapture_v2": (_p, C.c_int), "cuStreamEndCapture": (_p, _p), "cuGraphDestroy": (_p,),
+    "cuGraphInstantiateWithFlags": (_p, _p, C.c_ulonglong), "cuGraphExecUpdate": (_p, _p, _p, _p),
+    "cuGraphExecDestroy": (_p,),
 }  # fmt: skip
 
 
@@ -45,7 +51,7 @@ class Driver(simt.Driver):
     api = "CUDA"
     prefix = "cu"
     names = {name: f"cu{name}_v2" for name in _SECOND}
-    more = _CALLS | GRAPH_CALLS
+    more = _CALLS
     lost = (700, 702, 709, 710, 714, 715, 716, 717, 718, 719)
     attributes = (16, 39)
     shape = SHAPE
@@ -131,6 +137,59 @@ class Driver(simt.Driver):
     def graph(self, run: Callable[[], None]) -> Graph:
         """A graph of all that ``run`` launches, clears and copies."""
         return Graph(self, run)
+
+
+class Graph:
+    """A graph of all that ``run`` puts into the driver's stream, which capturing does not execute. ``launch()`` starts
+    it, from any thread, after all earlier launches."""
+
+    def __init__(self, driver: Driver, run: Callable[[], None]) -> None:
+        self._driver, self._run = driver, run
+        graph, self._exec = self._captured(), _p()
+        try:
+            self._check(driver.cuGraphInstantiateWithFlags(C.byref(self._exec), graph, 0))
+        finally:
+            driver.cuGraphDestroy(graph)
+        self.launch = _launcher(driver, self._exec)
+        forks.finalize(self.launch, driver.release, driver.cuGraphExecDestroy, self._exec)
+
+    def _check(self, result: int) -> None:
+        self._driver.check(result, "making a graph of launches")
+
+    def _captured(self) -> Any:
+        driver, graph = self._driver, _p()
+        self._check(driver.cuStreamBeginCapture_v2(driver.stream, _RELAXED))
+        try:
+            self._run()
+        except BaseException:
+            driver.cuStreamEndCapture(driver.stream, C.byref(graph))
+            if graph:
+                driver.cuGraphDestroy(graph)
+            raise
+        self._check(driver.cuStreamEndCapture(driver.stream, C.byref(graph)))
+        return graph
+
+    def update(self) -> None:
+        """Replaces the arguments in the graph by those of now; ``run`` must launch the same programs as before."""
+        graph, node, why = self._captured(), _p(), C.c_int()
+        try:
+            self._check(self._driver.cuGraphExecUpdate(self._exec, graph, C.byref(node), C.byref(why)))
+        finally:
+            self._driver.cuGraphDestroy(graph)
+
+
+def _launcher(driver: Driver, running: Any) -> Callable[[], None]:
+    """The function that starts a graph."""
+    call, stream, here = driver.launch_graph_call, driver.stream, driver.here
+
+    def launch() -> None:
+        if here.driver is not driver:
+            driver.enter()
+        result = call(running, stream)
+        if result:
+            driver.check(result, "launching a graph")
+
+    return launch
 
 
 _driver = Opened(Driver)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quadrants_lab.backends import forks, llvm_binding as binding
 from quadrants_lab.backends._gpu.programs import Program
 from quadrants_lab.backends._llvm.ops import Ctx, library
 from quadrants_lab.backends._llvm.text import Function, Module
+from quadrants_lab.backends._simt.body import SimtBody, Target
 from quadrants_lab.backends._simt.shape import Shape
-from quadrants_lab.backends._simt.target import Target
 from quadrants_lab.backends.cuda import approximate, libdevice, sine
 from quadrants_lab.backends.cuda.shape import SHAPE
 from quadrants_lab.backends.llvm_binding import llvm
@@ -20,9 +20,6 @@ from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.nodes import Pass
 from quadrants_lab.ir.options import CompileOptions
-
-if TYPE_CHECKING:
-    from quadrants_lab.backends._simt.body import SimtBody
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_CHIP = 90

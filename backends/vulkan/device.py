@@ -1,4 +1,6 @@
-"""A session's Vulkan device."""
+"""A session's Vulkan device, and the memory of arrays on a discrete one."""
+
+from __future__ import annotations
 
 from math import prod
 from typing import Any
@@ -6,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from quadrants_lab.backends._gpu.device import REDUCING, GpuDevice
-from quadrants_lab.backends._gpu.remote import RemoteDevice
+from quadrants_lab.backends._gpu.remote import RemoteDevice, RemoteMemory
 from quadrants_lab.backends.disk_cache import DiskCache
 from quadrants_lab.backends.vulkan import api
 from quadrants_lab.backends.vulkan.logical import Logical
-from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, DeviceMemory, MappedMemory, Piece, Pool
+from quadrants_lab.backends.vulkan.memory import MAPPED, REMOTE, MappedMemory, Piece, Pool
 from quadrants_lab.backends.vulkan.transfer import Transfers
 from quadrants_lab.errors import render, warn
 
@@ -24,6 +26,34 @@ _BOTH_ARMS = (
     "if an index is in bounds only where the condition of an if holds, use another version of Mesa (25 is right) or "
     "another device: this one may end the process"
 )
+
+
+class DeviceMemory(RemoteMemory):
+    """The memory of an array on a discrete GPU. ``storage``: its piece of memory."""
+
+    device: Device
+
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
+        self._describe(device, shape, dtype)
+        self._use(device.allocate_storage(self.nbytes))
+        if self.nbytes:
+            self._fill(b"\0")
+
+    def _use(self, storage: Piece) -> None:
+        self.storage = storage
+        self.address = storage.address
+
+    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
+        self.device.transfers.download(host, self.storage, offset, nbytes)
+
+    def _send(self, host: int, offset: int, nbytes: int) -> None:
+        self.device.transfers.upload(self.storage, offset, host, nbytes)
+
+    def _fill(self, pattern: bytes) -> None:
+        self.device.transfers.fill(self.storage, self.nbytes, pattern)
+
+    def _copy(self, offset: int, other: DeviceMemory, start: int, nbytes: int) -> None:
+        self.device.transfers.copy(self.storage, offset, other.storage, start, nbytes)
 
 
 class Device(RemoteDevice, GpuDevice):

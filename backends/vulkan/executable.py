@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +16,10 @@ from quadrants_lab.backends._gpu.programs import Program, returns_or_fails
 from quadrants_lab.backends._spirv.target import Target, missing
 from quadrants_lab.backends.disk_cache import Keep, forget
 from quadrants_lab.backends.vulkan import api, logical as V, queue as Q
+from quadrants_lab.backends.vulkan.device import Device
+from quadrants_lab.backends.vulkan.memory import Piece
 from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from quadrants_lab.backends.vulkan.device import Device
-    from quadrants_lab.backends.vulkan.memory import Piece
 
 _COMPUTE_STAGE, _COMPUTE_POINT = 0x20, 1
 _MOST_SLOTS = 2 * Q.MOST
@@ -158,7 +155,6 @@ class Slot:
         return self._commands
 
     def done(self) -> BaseException | None:
-        """Called at the end of each launch; returns its error."""
         return self._frame.ended(self) if self.status[0] else None
 
 

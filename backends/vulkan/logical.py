@@ -1,24 +1,44 @@
 """The logical device: memory types, command buffers, and the pipeline cache on disk."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.disk_cache import DiskCache, Keep, forget, key
 from quadrants_lab.backends.vulkan import api
-from quadrants_lab.backends.vulkan.memory import DEVICE_LOCAL, HOST_CACHED, HOST_VISIBLE, Kind
 from quadrants_lab.backends.vulkan.queue import SECONDARY, Queue, Submission, command_buffer, command_pool
 
 _LAST_WAIT = 1_000_000_000  # nanoseconds to wait for running launches when the device is destroyed
 _SIMULTANEOUS_USE = 4
 _CACHE_HEADER = (32).to_bytes(4, "little") + (1).to_bytes(4, "little")  # its length and its version
+DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
 _BOTH = DEVICE_LOCAL | HOST_VISIBLE | HOST_CACHED
 _COMPUTE, _COPYING = 0x800, 0x1000  # stages
 _ALL = _COMPUTE | _COPYING | 0x4000 | 0x2  # also the stages of the host and of indirect launches
 _SHADER_WRITE, _COPY_WRITE = 0x40, 0x1000
 _ANYTHING = 0x20 | 0x40 | 0x1 | 0x2000 | 0x800 | 0x1000  # access by shaders, indirect launches, the host and copies
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Property flags that memory must have, that it should have (the most important first), and should not have."""
+
+    must: int
+    like: tuple[int, ...] = ()
+    unlike: int = 0
+
+    def best(self, types: Sequence[int], allowed: int) -> int | None:
+        """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None where none
+        will do."""
+
+        def rank(n: int) -> tuple[bool, ...]:
+            return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
+
+        usable = [n for n, flags in enumerate(types) if allowed >> n & 1 and flags & self.must == self.must]
+        return max(usable, key=lambda n: (rank(n), -n), default=None)
 
 
 class Logical:

@@ -9,48 +9,29 @@ from __future__ import annotations
 import bisect
 import ctypes
 import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.remote import RemoteMemory
 from quadrants_lab.backends.host import VisibleMemory
 from quadrants_lab.backends.vulkan import api
+from quadrants_lab.backends.vulkan.logical import (
+    DEVICE_LOCAL,
+    HOST_CACHED,
+    HOST_COHERENT,
+    HOST_VISIBLE,
+    Kind,
+    Logical,
+)
+from quadrants_lab.backends.vulkan.queue import Queue
 
-if TYPE_CHECKING:
-    from quadrants_lab.backends.vulkan.device import Device
-    from quadrants_lab.backends.vulkan.logical import Logical
-    from quadrants_lab.backends.vulkan.queue import Queue
-
-DEVICE_LOCAL, HOST_VISIBLE, HOST_COHERENT, HOST_CACHED = 1, 2, 4, 8
 _USAGE = 1 | 2 | 0x20 | 0x100 | 0x20000  # source and target of copies, storage, indirect, device address
 _DEVICE_ADDRESS = 0x2
 SHARED_BYTES = 1 << 20  # the size of a block that small pieces share
 SMALL = 1 << 16  # the size of the largest piece in a shared block
 LEAST = 256
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Property flags that memory must have, that it should have (the most important first), and should not have."""
-
-    must: int
-    like: tuple[int, ...] = ()
-    unlike: int = 0
-
-    def best(self, types: Sequence[int], allowed: int) -> int | None:
-        """The index of the best of a device's memory types among the ``allowed`` ones, a set of bits; None where none
-        will do."""
-
-        def rank(n: int) -> tuple[bool, ...]:
-            return (*(bool(types[n] & flag) for flag in self.like), not types[n] & self.unlike)
-
-        usable = [n for n, flags in enumerate(types) if allowed >> n & 1 and flags & self.must == self.must]
-        return max(usable, key=lambda n: (rank(n), -n), default=None)
 
 
 MAPPED = Kind(HOST_VISIBLE | HOST_COHERENT, (DEVICE_LOCAL, HOST_CACHED))
@@ -185,31 +166,3 @@ class MappedMemory(VisibleMemory):
 
     def finish(self) -> None:
         self._queue.finish()
-
-
-class DeviceMemory(RemoteMemory):
-    """The memory of an array on a discrete GPU. ``storage``: its piece of memory."""
-
-    device: Device
-
-    def __init__(self, device: Device, shape: tuple[int, ...], dtype: Any) -> None:
-        self._describe(device, shape, dtype)
-        self._use(device.allocate_storage(self.nbytes))
-        if self.nbytes:
-            self._fill(b"\0")
-
-    def _use(self, storage: Piece) -> None:
-        self.storage = storage
-        self.address = storage.address
-
-    def _fetch(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.download(host, self.storage, offset, nbytes)
-
-    def _send(self, host: int, offset: int, nbytes: int) -> None:
-        self.device.transfers.upload(self.storage, offset, host, nbytes)
-
-    def _fill(self, pattern: bytes) -> None:
-        self.device.transfers.fill(self.storage, self.nbytes, pattern)
-
-    def _copy(self, offset: int, other: DeviceMemory, start: int, nbytes: int) -> None:
-        self.device.transfers.copy(self.storage, offset, other.storage, start, nbytes)

@@ -11,22 +11,14 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from quadrants_lab.backends import forks
-from quadrants_lab.backends._gpu.flight import LEAST, PART, learn
+from quadrants_lab.backends._gpu.flight import LEAST, PART, Cost, learn
 from quadrants_lab.backends.vulkan import api
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
-    from quadrants_lab.backends.vulkan.executable import Slot
-    from quadrants_lab.backends.vulkan.transfer import Transfer
-
-    Launch: TypeAlias = Slot | Transfer
 
 Reused = TypeVar("Reused", bound="Launch")
 MOST = 32
@@ -41,6 +33,19 @@ _OVERSUBSCRIBED = 50_000_000  # to block without spinning after a spin was in va
 _SLICE = 20_000_000  # to block before signals such as Ctrl-C are handled
 
 _yield = getattr(os, "sched_yield", partial(time.sleep, 0))
+
+
+class Launch(Protocol):
+    """What the queue runs: a secondary command buffer. ``uses``: how often it is in the queue; ``what``: in words."""
+
+    uses: int
+    cost: Cost
+    what: str
+
+    def commands(self) -> Any: ...
+
+    def done(self) -> BaseException | None:
+        """Called at the end of each launch; returns its error."""
 
 
 class Submission:

@@ -346,9 +346,9 @@ class Offload(Scheduled):
     other at `Barrier`s and share buffers of kind "shared". The number is 0 where there are no blocks, and after
     `split_blocks`.
 
-    `LowerTasks` turns parallel tasks into tasks of kind "threads": each thread of the device runs ``body`` once, and
-    the ``indices`` are the values that ``bounds`` yields, the begin and the extent of each axis. Bounds that read
-    memory yield nothing: one thread runs them, and they leave these values in words of the launch frame.
+    `LowerTasks` turns parallel tasks into tasks of kind "threads": each thread of the device runs ``body`` once.
+    ``indices`` are what ``bounds`` yields, the begin and the extent of each axis, unless one thread left these in the
+    launch frame.
     """
     form = "offload {kind}{block_dim?}" + SCHEDULE + " bounds {bounds} do ({indices}) {body}"
     kind: Word

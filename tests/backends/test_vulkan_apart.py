@@ -12,6 +12,7 @@ import quadrants_lab as qd
 from quadrants_lab.backends import vulkan
 from quadrants_lab.backends.lower import lower
 from quadrants_lab.backends.vulkan import memory as M
+from quadrants_lab.backends.vulkan.device import DeviceMemory
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.parse import parse_kernel
 from quadrants_lab.runtime.session import current
@@ -148,8 +149,8 @@ def test_the_passes_that_are_shown_are_those_of_the_device(session: None) -> Non
 def test_a_write_between_launches_waits_for_none(session: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that launches only read is not fetched again."""
     x, y, fetched = qd.field(qd.f64, 3), qd.field(qd.f64, 16), []
-    fetch = M.DeviceMemory._fetch
-    monkeypatch.setattr(M.DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
+    fetch = DeviceMemory._fetch
+    monkeypatch.setattr(DeviceMemory, "_fetch", lambda self, *where: fetched.append(self) or fetch(self, *where))
     @qd.kernel
     def step():
         for i in y:
