@@ -7,7 +7,7 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares
+from quadrants_lab.backends.cpu import colours, copies, jit, layout as L, shares, waits
 from quadrants_lab.backends.cpu.body import CpuBody, call_parallel, chunk_function
 from quadrants_lab.backends.cpu.rows import iterations, rows, saturated_product
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
@@ -91,7 +91,10 @@ class _Maker:
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)
         if task.lanes:
-            _emit_in_lanes(self._chunk(number), self.unit, task, number)
+            _emit_in_lanes(self._chunk(number, "lanes" if task.wait else ""), self.unit, task, number)
+            if task.wait:
+                self._range(task, number, "alone")
+                waits.choose(self._chunk(number), self.unit, task, number)
             if not task.colour_rows:
                 total = _groups(fn, self.kernel, task, total)
                 grain = max(1, grain // task.lanes)
@@ -129,13 +132,13 @@ class _Maker:
     def _chunk(self, number: int, way: str = "") -> Function:
         return chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
-    def _range(self, task: N.Offload, number: int) -> None:
+    def _range(self, task: N.Offload, number: int, name: str = "") -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order. Each row runs the steps one
         after the other. Sums at places from data may have a function of their own for each way, see `copies.open`."""
         ways = ("plain", "atomic") if task.sums == "apart" else (task.sums,)
         steps = parts(task.body) if task.steps else (task.body,)
         for way in ways:
-            fn = self._chunk(number, way if len(ways) > 1 else "")
+            fn = self._chunk(number, way if len(ways) > 1 else name)
             opened = partial(self._open, task, number, way)
             body = CpuBody(fn, self.unit, parallel=True)
             if len(steps) == 1:

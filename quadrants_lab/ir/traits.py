@@ -178,6 +178,7 @@ class Scheduled(Stmt):
     what `qd.loop_config` asks for, or 0. ``colours``: what it asks for, or 0. ``colour_rows``: blocks of at least so
     many rows run in two colours, one colour after the other. ``steps``: each row runs so many parts of the body one
     after the other.
+    ``wait``: a group whose iterations make fewer than so many sixteenths of the longest's trips together has no lanes.
     ``shares``: the buffers that each thread reduces into for itself first, with the operation. ``copies``: the buffers
     that each thread may add to in a copy of its own. ``sums``: of additions to these, whether one thread runs the task
     and they are plain ("alone"), whether functions of their own have plain and atomic additions ("apart"), or whether
@@ -190,6 +191,7 @@ class Scheduled(Stmt):
 
     lanes: int = field(default=0, kw_only=True)
     colours: int = field(default=0, kw_only=True)
+    wait: int = field(default=0, kw_only=True)
     colour_rows: int = field(default=0, kw_only=True)
     steps: int = field(default=0, kw_only=True)
     shares: Reduced = field(default=(), kw_only=True)
