@@ -47,11 +47,12 @@ PRICES: dict[str, Price] = {
     "print": Price(500, 0, 500, "A call of the runtime."),
 }
 TRIPS = 16  # assumed of a loop whose trip count is not known
-# The trips of a group's longest iteration over the mean, by what decides about them; the groups wait for it.
+# The trips of a group's longest iteration, for which the group waits, over the mean, by what decides about them. The
+# sentences have what groups of 64 had.
 LONGEST: dict[str, tuple[float, str]] = {
     "known": (1.0, "All iterations make as many trips, or one more than the iteration before."),
-    "data": (2.0, "The bounds are data: 0 to 64 trips, evenly, have 2.0 in 64 lanes; geometric ones have 4.6."),
-    "break": (2.5, "A value of the iteration ends it: Mandelbrot has 2.0, sequences of Collatz 2.1, primes 7.2."),
+    "data": (2.0, "The bounds are data: 0 to 64 trips, evenly, have 2.0; a geometric distribution has 4.7."),
+    "break": (2.5, "A value of the iteration ends it: Mandelbrot's set has 2.0, Collatz' problem 2.1, primes 7.2."),
 }
 
 _KINDS: dict[type, str] = {

@@ -60,11 +60,14 @@ class CpuSchedule(Parametrised):
         if lanes and task.steps:
             task = replace(task, steps=0)
         why = "; ".join(filter(None, (reason, why)))
+        wait = 0
+        if lanes and not (task.lanes or shares or names or task.colour_rows):
+            wait = choose.wait_of(task, lanes, 4 * self.width)
         copied = () if task.colour_rows else names
         ways = _sums(task, lanes, grain, exact) if copied else ""
         searched = copied and not lanes and not self.reproducible and ways != "alone"
         return replace(
-            task, lanes=lanes, shares=tuple(shares.items()), copies=copied, sums=ways,
+            task, lanes=lanes, wait=wait, shares=tuple(shares.items()), copies=copied, sums=ways,
             one_place=choose.lanes_of_one_place(task, copied, 4 * self.width) if searched else 0,
             grain=BLOCK if task.steps else grain, timed=not exact, why=why,
         )  # fmt: skip

@@ -1,5 +1,6 @@
 """A kernel's LLVM module for the CPU: an entry that runs the tasks in order, and a chunk function for each task."""
 
+from dataclasses import replace
 from functools import partial
 
 from quadrants_lab.analysis.divergence import divergence
@@ -8,7 +9,7 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
+from quadrants_lab.backends.cpu import copies, jit, layout as L, shares, waits
 from quadrants_lab.backends.cpu.body import CpuBody
 from quadrants_lab.backends.cpu.rows import Row, iterations, one_place, rows, saturated_product
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
@@ -91,7 +92,12 @@ class _Maker:
         reached = copies.request(entry, task, total) if task.copies and task.sums != "alone" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)
-        self._range(task, number)
+        if task.wait:
+            self._range(task, number, "lanes")
+            self._range(replace(task, lanes=0), number, "alone")
+            waits.choose(self._chunk(number), self.unit, task, number)
+        else:
+            self._range(task, number)
         if task.lanes and not task.colour_rows:
             size = _group(fn, self.kernel, task, total)
             up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
@@ -129,14 +135,14 @@ class _Maker:
     def _chunk(self, number: int, way: str = "") -> Function:
         return _chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
-    def _range(self, task: N.Offload, number: int) -> None:
+    def _range(self, task: N.Offload, number: int, name: str = "") -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
         row runs the steps one after the other. Sums at places from data may have a function of their own for each way,
         see `copies.open`."""
         ways = ("plain", "atomic") if task.sums == "apart" else (task.sums,)
         steps = parts(task.body) if task.steps else (task.body,)
         for way in ways:
-            fn = self._chunk(number, way if len(ways) > 1 else "")
+            fn = self._chunk(number, way if len(ways) > 1 else name)
             body = self._body(fn, task, task.lanes)
             if len(steps) == 1:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)

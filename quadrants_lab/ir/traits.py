@@ -183,7 +183,8 @@ class Scheduled(Stmt):
     lanes, what `qd.loop_config` asks for, or 0. ``colours``: what `qd.loop_config` asks for, or 0. ``colour_rows``: the
     task runs in blocks of at least this many rows, first every other block, then the rest, so that neighbouring blocks
     never run at the same time. ``steps``: the number of parts of the body, each of which runs for a whole row before
-    the next part begins.
+    the next part begins. ``wait``: a group runs one iteration after the other if its iterations together make fewer
+    than this many sixteenths of the longest one's trips.
     ``shares``: the buffers, each with its operation, into which every thread first reduces what it computed itself.
     ``copies``: the buffers for which every thread may have a copy of its own to add to. ``sums``: how an addition to
     one of ``copies`` is made: "alone" is a plain addition, since one thread runs the whole task; "apart" stands for
@@ -199,6 +200,7 @@ class Scheduled(Stmt):
 
     lanes: int = field(default=0, kw_only=True)
     colours: int = field(default=0, kw_only=True)
+    wait: int = field(default=0, kw_only=True)
     colour_rows: int = field(default=0, kw_only=True)
     steps: int = field(default=0, kw_only=True)
     shares: Reduced = field(default=(), kw_only=True)

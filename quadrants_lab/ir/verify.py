@@ -224,7 +224,7 @@ class _Verifier:
 
     def schedule(self, s: N.Offload) -> None:
         """The fields that a device's schedule decides name buffers of the kernel, and go together."""
-        counts = (s.lanes, s.colours, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step, s.long_sum)
+        counts = (s.lanes, s.colours, s.wait, s.colour_rows, s.steps, s.one_place, s.grain, s.in_step, s.long_sum)
         self.need(min(counts) >= 0, "a count of the schedule is negative", s)
         buffers = [self.k.buffers.get(name) for name in (*s.copies, *(name for name, _ in s.shares))]
         self.need(None not in buffers, "the schedule names a buffer that there is not", s)

@@ -283,3 +283,37 @@ def test_lanes_where_they_are_faster(body: Any) -> None:
         for i in y:
             y[i] = step(i)
     assert (" lanes: " in sentence(k)) == (body in WITH_LANES)
+
+
+TRIPS = {
+    "the same": np.full(N, 20), "one in 64": np.where(np.arange(N) % 64 == 5, 500, 3),
+    "none and negative": np.where(np.arange(N) % 3 == 1, -2, 0),
+    "long at the end": np.where(np.arange(N) < N - 1, 1, 900),
+    "evenly": np.random.default_rng(0).integers(0, 65, N),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trips", TRIPS.values(), ids=TRIPS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_group_whose_trips_differ_does_not_wait(trips: Any, threads: int) -> None:
+    """Groups of both kinds, and a last one that is not full, compute the same as without lanes."""
+    qd.init(arch=qd.cpu, offline_cache=False, cpu_max_num_threads=threads)
+    n = qd.field(qd.i32, N)
+    n.from_numpy(trips.astype(np.int32))
+    free, alone = (qd.field(qd.i32, N) for _ in range(2))
+    def made(y: Any, lanes: int) -> qd.Kernel:
+        @qd.kernel
+        def k(first: qd.i32):
+            qd.loop_config(lanes=lanes)
+            for i in range(first, N):
+                v = i
+                for j in range(1, n[i]):
+                    v = v * 1103515245 + 12345 + j
+                y[i] = v
+        return k
+    made(alone, 1)(3)
+    k = made(free, 0)
+    k(3)
+    assert (free.to_numpy() == alone.to_numpy()).all()
+    waits = "a group of iterations that would wait for few of them runs alone" in sentence(k)
+    assert waits == bool(jit.vector_bytes())

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, constants
+from quadrants_lab.backends.cpu import waits
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -50,6 +51,18 @@ def with_local_array(kernel: N.Kernel, task: N.Offload) -> str:
     """Why a task with a local array of more than registers has no lanes, "" where there is none."""
     private = any(isinstance(s, N.Access) and kernel.buffers[s.buffer].kind == "private" for s in walk(task.body))
     return "each iteration has a local array in memory" if private else ""
+
+
+def wait_of(task: N.Offload, lanes: int, vector_bytes: int) -> int:
+    """What `ir.traits.Scheduled` calls ``wait``, for a task that runs in so many lanes; 0 where all its groups do.
+    Elementary functions round otherwise in lanes, and one by one they take too long to gain."""
+    found = waits.loop_of(task)
+    if found is None or any(isinstance(s, N.AdStackAlloca) or is_math(s) for s in walk(task.body)):
+        return 0
+    one_vector = width(task, vector_bytes)
+    prices = _Prices(task, divergence(task.body, [task.indices[-1].id]), (), (), one_vector)
+    one, together = prices.of(found[1].body, constants(task.bounds) | constants(task.body))
+    return int(16 * together * max(1, lanes // one_vector) / max(one, 1))
 
 
 def _reason(task: N.Offload) -> str:

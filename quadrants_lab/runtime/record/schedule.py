@@ -24,6 +24,8 @@ def _sentence(task: N.Offload, plain: str) -> str:
         asked = ", ".join(f"{name}={n}" for name, n in (("lanes", task.lanes), ("colours", task.colours)) if n)
         plain = "; ".join(said) or plain
         return f"{plain}; qd.loop_config({asked}) has no effect on this device" if asked else plain
+    if task.wait:
+        said.append("a group of iterations that would wait for few of them runs alone")
     if task.grain and not task.lanes:
         said.append("LLVM's vectors, if it finds that they pay" if task.vectorise else "one iteration at a time")
     if task.steps:
