@@ -6,12 +6,11 @@ number goes back into a kernel or a field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from quadrants_lab.analysis.facts import derivatives
 from quadrants_lab.errors import render, warn
 from quadrants_lab.runtime.launch.observe import differentiating
 
@@ -143,9 +142,15 @@ def read(value: Any, of: Any) -> Any:
 def returned(value: Any, plan: Plan | None) -> Any:
     """What a launch returned, as Python gets it."""
     now = RECORDING.get()
-    if now is None or plan is None or now.which not in derivatives(plan.compiled.lowered.kernel, plan.reads):
+    if now is None or plan is None or not _has(now.which, plan, plan.reads):
         return value
     return _from(value, plan.kernel.name, now)
+
+
+def _has(which: str, plan: Plan, buffers: AbstractSet[str]) -> bool:
+    from quadrants_lab.analysis.facts import derivatives  # with the compiler, which `import quadrants_lab` spares
+
+    return which in derivatives(plan.compiled.lowered.kernel, buffers)
 
 
 def plain(args: Iterable[Any]) -> tuple[Any, ...]:
@@ -155,7 +160,7 @@ def plain(args: Iterable[Any]) -> tuple[Any, ...]:
 def check(args: Sequence[Any], plan: Plan) -> None:
     """Warns of the arguments of a launch that have lost their derivative."""
     now = RECORDING.get()
-    if now is None or now.which not in derivatives(plan.compiled.lowered.kernel, plan.writes):
+    if now is None or not _has(now.which, plan, plan.writes):
         return
     for slot, x in zip(plan.slots, args, strict=True):
         if x.__class__ is TapeNumber:
