@@ -14,14 +14,13 @@ from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.frontend.names import Names, recalling
 from quadrants_lab.frontend.source import FunctionSource
-from quadrants_lab.ir.importing import importing
+from quadrants_lab.ir.importing import importing, lazily
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.weak import Table
 from quadrants_lab.runtime import session as S
 from quadrants_lab.runtime.arguments import signature as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
 from quadrants_lab.runtime.arguments.signature import AnySlot, TemplateSlot, flatten, leaves, spec_of
-from quadrants_lab.runtime.call.signature import by_templates
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.launch import tape_numbers
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, open_recording, watching
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.frames import KeptBuffers
     from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.tape.access_summary import AccessSummaries
+
+_by_templates = lazily("runtime.call.signature", "by_templates")
 
 
 @dataclass(slots=True, eq=False)
@@ -350,7 +351,7 @@ class Dispatcher:
         key = tuple([template_key(args[n], named) for n in templates])
         self._paths.add(key, named, reads, plan.fast)
         find = self._paths.find if self._paths.others else self._paths.plain.get
-        self.call = by_templates(self.slots, self.field_class, find, self.resolve)
+        self.call = _by_templates(self.slots, self.field_class, find, self.resolve)
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies

@@ -148,7 +148,9 @@ def returned(value: Any, plan: Plan | None) -> Any:
 
 
 def _has(which: str, plan: Plan, buffers: AbstractSet[str]) -> bool:
-    from quadrants_lab.analysis.facts import derivatives  # with the compiler, which `import quadrants_lab` spares
+    from quadrants_lab.analysis.facts import (
+        derivatives,  # with the compiler, which `import quadrants_lab` spares
+    )
 
     return which in derivatives(plan.compiled.lowered.kernel, buffers)
 
