@@ -130,7 +130,7 @@ def _made(caller: Body, run: Run, types: list[int], result: int) -> int:
         m.decorate(slots, "Aliased")
     for i in run.takes:
         body.define(i, caller.types[i], next(params))
-    for i in ({i for s in run.work() for i in s.operands()} & caller.known.keys()) - set(run.takes):
+    for i in {i for s in run.work() for i in s.operands()} & caller.known.keys():
         body.define(i, caller.types[i], caller.values[i])
         body.known[i] = caller.known[i]
     body.run(run.work())

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources b79994b41e68e9ea
+; made by scripts/cpu_runtime.py from the sources 74b0328029f3f73f
 
 define i64 @qd_fp_flush() nounwind {
   %1 = tail call i64 @llvm.aarch64.get.fpcr()

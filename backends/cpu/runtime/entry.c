@@ -1,4 +1,4 @@
-/* The fast entry of a frame: a builtin function of Python that takes a kernel's arguments, driven by a plan (fast.py). */
+/* The fast entry of a frame: a builtin function of Python that takes a kernel's arguments, driven by a plan (executable.py). */
 #include "runtime.h"
 
 typedef struct Object Object;

@@ -1,4 +1,4 @@
-; made by scripts/cpu_runtime.py from the sources b79994b41e68e9ea
+; made by scripts/cpu_runtime.py from the sources 74b0328029f3f73f
 
 %struct.System = type { [16 x i64] }
 %struct.Param = type { i64, i64, %union.anon }
