@@ -90,7 +90,23 @@ def _graph(kernel: N.Kernel) -> _Graph:
             buffer = kernel.buffers[place.buffer]
             if buffer.passing or not buffer.dtype.is_float:
                 g.next.setdefault(v, []).extend((r.id, None) for r in g.read_after(place))
+    _shorten(g)
     return g
+
+
+def _shorten(g: _Graph) -> None:
+    """Lets edges end where paths part or values are written, so that nobody walks along a sum of many terms for each of
+    its terms."""
+    only = {v: out[0][0] for v, out in g.next.items() if len(out) == 1 and out[0][1] is None and v not in g.stored}
+    ends: dict[int, int] = {}
+    for start in only:
+        v, path = start, dict[int, None]()
+        while v in only and v not in ends and v not in path:
+            path[v] = None
+            v = only[v]
+        ends |= dict.fromkeys(path, ends.get(v, v))
+    for v, out in g.next.items():
+        g.next[v] = [(ends.get(w, w), cut) for w, cut in out]
 
 
 def _places(access: Access, whole: Mapping[str, list[int]]) -> list[Place]:

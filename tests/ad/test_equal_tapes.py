@@ -19,38 +19,39 @@ RUNS = 6
 
 @qd.data_oriented
 class Program:
-    """Three arrays in a row and a loss; ``n`` launches of one kernel with numbers, then the loss."""
+    """Three arrays in a row and a loss; launches of kernels that take numbers or nothing, or read an attribute."""
 
     def __init__(self) -> None:
-        self.x, self.y, self.z = (qd.field(qd.f64, 3, needs_grad=True) for _ in range(3))
-        self.loss = qd.field(qd.f64, (), needs_grad=True)
-        self.other = qd.field(qd.f64, (), needs_grad=True)
-        self.factor = 2.0
-        self.x.from_numpy(np.array([0.3, 0.7, 1.1]))
+        x, y, _ = self.x, self.y, self.z = [qd.field(qd.f64, 3, needs_grad=True) for _ in range(3)]
+        loss, _ = self.loss, self.other = [qd.field(qd.f64, (), needs_grad=True) for _ in range(2)]
+        self.factor, self.more, self.count = 2.0, 0, 0
+        x.from_numpy(np.array([0.3, 0.7, 1.1]))
 
-    @qd.kernel
-    def step(self, a: qd.f64):
-        for i in self.x:
-            self.y[i] += qd.sin(self.x[i] * a)
+        @qd.kernel
+        def step(a: qd.f64):
+            for i in x:
+                y[i] += qd.sin(x[i] * a)
 
-    @qd.kernel
-    def total(self):
-        for i in self.y:
-            self.loss[None] += self.y[i] * self.y[i]
+        @qd.kernel
+        def total():
+            for i in y:
+                loss[None] += y[i] * y[i]
+
+        @qd.kernel
+        def in_place():
+            for i in y:
+                y[i] = y[i] * y[i]
+
+        @qd.kernel
+        def value() -> qd.f64:
+            return x[0] * 2.0
+
+        self.step, self.total, self.in_place, self.value = step, total, in_place, value
 
     @qd.kernel
     def scaled(self):
         for i in self.x:
             self.y[i] += self.x[i] * qd.static(self.factor)
-
-    @qd.kernel
-    def in_place(self):
-        for i in self.y:
-            self.y[i] = self.y[i] * self.y[i]
-
-    @qd.kernel
-    def value(self) -> qd.f64:
-        return self.x[0] * 2.0
 
     def run(self, within) -> None:
         self.y.fill(0)
@@ -59,6 +60,8 @@ class Program:
             within(self)
             self.step(1.5)
             self.total()
+            for _ in range(self.more):
+                self.total()
 
 
 def nothing(p) -> None:
@@ -89,13 +92,20 @@ def more_launches(p) -> None:
         p.step(1.0)
 
 
-def in_place(p) -> None:
+def fewer_launches(p) -> None:
+    p.more = 1 if p.count in (2, 4) else 2
+
+
+def reads_before_it_is_overwritten(p) -> None:
+    p.total()
     p.in_place()
 
 
 def without_gradient(p) -> None:
-    if p.count in (2, 3, 5):
+    if p.count in (2, 4):
         constant_step(p)
+    else:
+        p.step(1.0)
 
 
 @qd.ad.no_grad
@@ -125,8 +135,9 @@ def gradients_in_between(p) -> None:
         p.tape.grad()
 
 
-WITHIN = [nothing, another_number, an_int, writes_a_constant, writes_after_a_launch_in_place, more_launches, in_place,
-          without_gradient, with_checks, by_a_global, takes_a_number_of_the_tape, gradients_in_between]  # fmt: skip
+WITHIN = [nothing, another_number, an_int, writes_a_constant, writes_after_a_launch_in_place, more_launches,
+          fewer_launches, reads_before_it_is_overwritten, without_gradient, with_checks, by_a_global,
+          takes_a_number_of_the_tape, gradients_in_between]  # fmt: skip
 
 
 def clears_from_python(p) -> None:

@@ -28,7 +28,13 @@ def tasks(n):
     ]
 
 
-PROGRAMS = {"each": each, "tasks": tasks}
+def terms(n):
+    """A sum of a number from each array."""
+    added = [f"    s += a{j}[i] * a{j}[i]" for j in range(1, n)]
+    return ["for i in range(16):", "    s = 0.0", *added, "    a0[i] += s"]
+
+
+PROGRAMS = {"each": each, "tasks": tasks, "terms": terms}
 
 
 def compiled(folder, monkeypatch, program, n, kind):

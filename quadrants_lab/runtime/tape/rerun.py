@@ -13,9 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
+from quadrants_lab.analysis.facts import draws
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.observe import OBSERVERS, PUT_BACK, open_recording
+from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, PUT_BACK, open_recording
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, returned
+from quadrants_lab.runtime.session import CHECKS, default
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary, context
 from quadrants_lab.runtime.tape.graph_capture import GraphCapture
@@ -25,6 +27,7 @@ from quadrants_lab.runtime.tape.tracked import Tracked
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.dispatch import Dispatcher
+    from quadrants_lab.runtime.memory.memory import Memory
     from quadrants_lab.runtime.tape.recorder import Launches
     from quadrants_lab.runtime.tape.report import Report
 
@@ -117,6 +120,8 @@ class Rerun:
         self.session = summaries[0].plan.session
         self.graph_capture = GraphCapture(self.session, repeatable)
         self.plain = [not (r.plan.compiled.reads or r.templates) for r in summaries]  # see `again`
+        self.draws = [draws(r.plan.kernel) for r in summaries]
+        self.numbers = [0] * len(self.plain)  # of a launch of each step; where it draws nothing, an earlier one will do
         self.known = [False] * len(self.plain)  # whether `again` may launch each step
         self.context: tuple[Any, ...] = ()  # launch modes in which it may
         self.observers: tuple[Any, ...] = ()
@@ -142,15 +147,16 @@ class Rerun:
     def again(self, dispatcher: Dispatcher, *args: Any) -> Any:
         """A call of a kernel: if the next step was launched by the same kernel in an earlier run, without more than its
         arguments to decide by which plan, it is launched as that step. Anything else is the dispatcher's."""
-        at, launches = self.at, self.launches
-        here = at < len(self.steps) and OBSERVERS.get() is self.observers and launches.rerun is self
-        if here and self.known[at] and not launches.paused and context() == self.context:
-            with self.session.lock:
-                summary = self.then[at][0]()
-                if summary is not None and summary.plan.owner is dispatcher and summary.holds():
-                    plan, dead_paths = summary.plan, launches.dead_paths
-                    fits = len(args) == len(plan.slots) and TapeNumber not in map(type, args)
-                    if fits and not (dead_paths.open or dead_paths.cut):
+        at, launches, session = self.at, self.launches, self.session
+        here = at < len(self.steps) and self.known[at] and launches.rerun is self and not launches.paused
+        same = here and OBSERVERS.get() is self.observers and default() is session
+        if same and (MODE.get(), CONSTANT.get(), CHECKS.get()) == self.context:
+            with session.lock:
+                summary, dead_paths = self.then[at][0](), launches.dead_paths
+                if summary is not None and summary.plan.owner is dispatcher and not (dead_paths.open or dead_paths.cut):
+                    plan = summary.plan
+                    fits = len(args) == len(plan.slots) and summary.placements == session.placements
+                    if fits and not (summary.numbers and TapeNumber in map(type, args)):
                         dispatcher.last_plan, plan.noted.plan = plan.weak, plan
                         value = self.launch(summary, args)
                         if value is not NotImplemented:
@@ -206,7 +212,8 @@ class Rerun:
             return value
         if summary.keeps:
             step.kept = plan.scratch.take()
-        step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
+        number = plan.frame.launch_number if self.draws[at] or not self.numbers[at] else self.numbers[at]
+        step.launch, step.summary, self.numbers[at] = (plan, args, number), summary, number
         if not self.known[at]:
             self.known[at] = self.plain[at] and OBSERVERS.get() is self.observers and context() == self.context
         self.at = at + 1
@@ -234,8 +241,7 @@ class Rerun:
         if self.at < len(self.steps) or not alone or self.graph_capture.capture is not None:
             return False
         for one in tracked:
-            memory = one.memory
-            if memory.version != self.versions[id(memory)] + self.writes[id(memory)]:
+            if one.memory.version != self._version_after(one.memory):
                 return False
         with session.lock:
             token = PUT_BACK.set(True)
@@ -287,4 +293,8 @@ class Rerun:
         for tracked in launches.tracked.values():
             memory = tracked.memory
             tracked.interrupt = None
-            tracked.version = self.versions[id(memory)] + self.writes[id(memory)]
+            tracked.version = self._version_after(memory)
+
+    def _version_after(self, memory: Memory) -> int:
+        """The version of tracked memory after all launches of the run."""
+        return self.versions[id(memory)] + self.writes[id(memory)]
