@@ -7,9 +7,20 @@ from typing import Any
 from quadrants_lab.errors import QuadrantsSyntaxError
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
+from quadrants_lab.lang.dtypes import as_dtype
+from quadrants_lab.runtime.arguments.signature import ArraySlot, TemplateSlot, TensorSlot
 
 
-class Template:
+class Annotation:
+    """An annotation of the language that is no type. ``slot`` checks and converts the argument with this name."""
+
+    __slots__ = ()
+
+    def slot(self, name: str) -> TemplateSlot | ArraySlot | TensorSlot:
+        raise NotImplementedError
+
+
+class Template(Annotation):
     """The annotation of an argument that is known at compile time: a field, or a value that becomes a constant."""
 
     __qd_template__ = True
@@ -19,6 +30,9 @@ class Template:
 
     def __repr__(self) -> str:
         return "qd.template()"
+
+    def slot(self, name: str) -> TemplateSlot:
+        return TemplateSlot(name)
 
 
 def template(element_type: Any = None, ndim: int | None = None) -> Template:
@@ -36,7 +50,7 @@ ref.__qd_template__ = True  # type: ignore[attr-defined]  # for annotations that
 
 
 @dataclass(frozen=True, slots=True)
-class NdarrayType:
+class NdarrayType(Annotation):
     """The annotation of a numpy array or a `qd.ndarray`; None for ``dtype`` or ``ndim`` allows any.
 
     ``dtype`` can be a vector or matrix type; ``ndim`` does not count the axes of its values."""
@@ -54,9 +68,15 @@ class NdarrayType:
 
     __ror__ = __or__
 
+    def slot(self, name: str) -> ArraySlot:
+        element = self.dtype if getattr(self.dtype, "__qd_type__", "") else None
+        dtype = self.dtype if element is None else element.dtype
+        shape = (self.element_shape or ()) if element is None else tuple(element.shape)
+        return ArraySlot(name, None if dtype is None else as_dtype(dtype), self.ndim, self.needs_grad, shape)
+
 
 @dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(Annotation):
     """The annotation of an argument that is a field, an array or None: `qd.Tensor`. With ``array`` it is None or such
     an array: ``array | None``."""
 
@@ -64,6 +84,9 @@ class TensorType:
 
     def __repr__(self) -> str:
         return "qd.Tensor" if self.array is None else f"{self.array} | None"
+
+    def slot(self, name: str) -> TensorSlot:
+        return TensorSlot(name, (self.array or NdarrayType()).slot(name), self.array is not None)
 
 
 def ndarray(

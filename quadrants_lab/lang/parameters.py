@@ -18,15 +18,7 @@ from quadrants_lab.lang.buffer_view import BufferView, BufferViewType
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.tensor import Tensor
-from quadrants_lab.runtime.arguments.signature import (
-    AnySlot,
-    ArraySlot,
-    ScalarSlot,
-    StructSlot,
-    TemplateSlot,
-    TensorSlot,
-    typed_slot,
-)
+from quadrants_lab.runtime.arguments.signature import AnySlot, ScalarSlot, StructSlot, typed_slot
 from quadrants_lab.runtime.launch.dispatch import arity_error
 
 
@@ -42,23 +34,11 @@ class Parameter:
         """The slot that checks and converts the argument. It needs a session, because int and float mean the session's
         default dtypes."""
         a = self.annotation
-        if isinstance(a, A.Template):
-            return TemplateSlot(self.name)
-        if isinstance(a, A.TensorType):
-            array = Parameter(self.name, a.array or A.NdarrayType(), None).slot()
-            assert isinstance(array, ArraySlot)
-            return TensorSlot(self.name, array, a.array is not None)
-        if isinstance(a, A.NdarrayType):
-            element = a.dtype if getattr(a.dtype, "__qd_type__", "") else None
-            dtype = a.dtype if element is None else element.dtype
-            shape = (a.element_shape or ()) if element is None else tuple(element.shape)
-            dtype = None if dtype is None else as_dtype(dtype)
-            return ArraySlot(self.name, dtype, a.ndim, a.needs_grad, shape)
         if isinstance(a, type) and is_dataclass(a):
             members = member_annotations(a)
             slots = tuple((n, Parameter(f"{self.name}.{n}", member, None).slot()) for n, member in members)
             return StructSlot(self.name, a, slots, True)
-        if isinstance(a, BufferViewType):
+        if isinstance(a, (A.Annotation, BufferViewType)):
             return a.slot(self.name)
         if getattr(a, "__qd_type__", ""):
             return typed_slot(self.name, a)
@@ -115,7 +95,7 @@ def language_annotation(given: Any) -> Any:
         given = _SHORTHANDS.get(given, given)
     if isinstance(given, type) and issubclass(given, Tensor):
         return A.TensorType()
-    known = isinstance(given, (A.Template, A.NdarrayType, A.TensorType, DType)) or given in (int, float, bool)
+    known = isinstance(given, (A.Annotation, DType)) or given in (int, float, bool)
     return given if known or is_compound(given) else None
 
 

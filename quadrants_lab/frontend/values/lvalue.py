@@ -25,10 +25,8 @@ from quadrants_lab.ir.types import i32, i64
 @dataclass(slots=True, eq=False)
 class Local(V.Value):
     """A local variable, or the part of it that ``steps`` lead to; ``whole`` is a list or dict, named or not, where they
-    lead to its entries. ``base`` is the value that the last step is taken
-    from. ``value`` is the value of the part, None after a step to one
-    number of a matrix at an index of the run time, and where iterations share the local to several; these are last
-    steps."""
+    lead to its entries. The last step is taken from the value ``base``, and leads to ``value``. That is None after a
+    step at an index that is computed at run time: to one number, or to several where iterations share the local."""
 
     name: str
     whole: V.Value
@@ -51,7 +49,7 @@ class Local(V.Value):
         return after  # type: ignore[no-any-return]
 
 
-Place = V.Value  # that no memory was read for; a `Local` where it is a variable or a part of one
+Place = V.Value  # a `Local` for a variable or a part of one; what lies in memory is not loaded
 
 
 def locate(cx: Context, node: ast.expr) -> Place:
@@ -178,9 +176,7 @@ def element_index(cx: Context, node: ast.Subscript, base: V.Mem) -> tuple[int, .
     return tuple(ids)
 
 
-def _spread(
-    cx: Context, node: ast.Subscript, several: Any
-) -> Iterator[tuple[V.Value | None, ast.expr]]:
+def _spread(cx: Context, node: ast.Subscript, several: Any) -> Iterator[tuple[V.Value | None, ast.expr]]:
     """The values between the brackets, None for a slice. Of values of the types ``several`` their entries."""
     for p in indices(node):
         value: Any = None if isinstance(p, ast.Slice) else cx.expr(p)
