@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -14,8 +14,8 @@ from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import signature as A
-from quadrants_lab.runtime.arguments.keys import Named, Specialisations, template_key
-from quadrants_lab.runtime.call.signature import Elements, Footprint, footprint
+from quadrants_lab.runtime.arguments.keys import Named, Specialisations
+from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key, footprint
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE
 from quadrants_lab.runtime.session import CHECKS, current
 from quadrants_lab.runtime.tape.written import span_of
@@ -110,12 +110,8 @@ class AccessSummaries:
     modes, which must not have changed since."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        slots = list(enumerate(dispatcher.slots))
-        self.templates = [n for n, slot in slots if isinstance(slot, A.TemplateSlot)]
-        self.arrays = [n for n, slot in slots if isinstance(slot, A.ArraySlot)]
-        self.numbers = [n for n, slot in slots if isinstance(slot, A.ScalarSlot)]
         self.slots = len(dispatcher.slots)
-        self.ours = dispatcher.ndarray_classes
+        self.key = call_key(dispatcher.slots, dispatcher.ndarray_classes)
         self.context = context()
         self.known: Specialisations[AccessSummary] = Specialisations()
 
@@ -124,26 +120,15 @@ class AccessSummaries:
             self.known = Specialisations()
             self.context = context()
         named: Named = []
-        self.known.add(self._key(args, named), named, summary.plan.compiled.reads, summary)
+        self.known.add(self.key(args, named), named, summary.plan.compiled.reads, summary)
 
     def find(self, args: Sequence[Any]) -> AccessSummary | None:
         """The summary of a launch with these arguments; None if there is none or anything else has changed."""
         if len(args) != self.slots or context() != self.context:
             return None
-        for n in self.arrays:
-            if args[n].__class__ not in self.ours:
-                return None
-        key = self._key(args)
+        key = self.key(args, None)
         summary = self.known.plain.get(key) or self.known.find(key)
         return summary if summary is not None and summary.holds() else None
-
-    def _key(self, args: Sequence[Any], named: Named | None = None) -> Hashable:
-        if not (self.templates or self.arrays):
-            return tuple(map(type, args))
-        templates = [template_key(args[n], named) for n in self.templates]
-        arrays = [(a.dtype, len(a.shape), a.element_shape, a.grad is None) for a in map(args.__getitem__, self.arrays)]
-        numbers = [args[n].__class__ for n in self.numbers] if self.numbers else ()
-        return (*templates, *arrays, *numbers)
 
 
 def context() -> tuple[Any, ...]:
