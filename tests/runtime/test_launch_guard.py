@@ -231,7 +231,7 @@ def test_nothing_grows_with_the_square_of_the_arrays(arch: str, tmp_path: Any) -
         file.write_text(
             "import quadrants_lab as qd\n\n@qd.kernel\n"
             f"def add({', '.join(f'{x}: qd.types.ndarray(dtype=qd.f32, ndim=1)' for x in names)}):\n"
-            "    for i in x0:\n" + "".join(f"        {x}[i] = x0[i] * 2.0\n" for x in names[1:])
+            "    for i in x0:\n" + "".join(f"        {x}[i] += x0[i] * 2.0\n" for x in names[1:])
         )
         space: dict[str, Any] = {"__name__": file.stem}
         exec(compile(file.read_text(), file, "exec"), space)

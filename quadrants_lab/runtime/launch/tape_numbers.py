@@ -148,9 +148,8 @@ def returned(value: Any, plan: Plan | None) -> Any:
 
 
 def _has(which: str, plan: Plan, buffers: AbstractSet[str]) -> bool:
-    from quadrants_lab.analysis.facts import (
-        derivatives,  # with the compiler, which `import quadrants_lab` spares
-    )
+    # imported here with the compiler, which `import quadrants_lab` spares
+    from quadrants_lab.analysis.facts import derivatives
 
     return which in derivatives(plan.compiled.lowered.kernel, buffers)
 
