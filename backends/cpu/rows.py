@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from quadrants_lab.backends._llvm import memory
 from quadrants_lab.backends._llvm.text import Function, ty
 from quadrants_lab.backends.cost import large
 from quadrants_lab.backends.cpu import layout as L
 from quadrants_lab.backends.cpu.body import CpuBody
+from quadrants_lab.backends.cpu.lanes import choose
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import i32
 
@@ -77,6 +79,45 @@ def one_place(
     then = fn.phi("i64", (behind, together), (far, single))
     fn.patch(line, f"{at} = phi i64 [{begin}, %{before}], [{then}, %{after}]")
     fn.branch(fn.let(f"icmp slt i64 {then}, {end}"), head, done)
+
+
+def without_waiting(
+    narrow: CpuBody, wide: CpuBody, task: N.Offload, begin: str, end: str, done: str
+) -> None:
+    """As `iterations`, of a task whose trips are data. A group in lanes waits for its longest iteration. So each group
+    runs in lanes, by ``wide``, or one iteration after the other, by ``narrow``, as `ir.traits.Scheduled.wait` says for
+    the trips that its iterations are about to make. The choice depends on the data alone."""
+    found = choose.loop_of(task)
+    assert found is not None
+    (block, loop), p, fn = found, task.indices[0], wide.fn
+    narrow.types[p.id] = p.type
+    trips, most = fn.let("alloca i64"), fn.let("alloca i64")
+    weigh, together, apart, on = (fn.label(name) for name in ("weigh", "together", "apart", "on"))
+    with fn.loop("group", "i64", begin, end, done, wide.stride) as at:
+        high = fn.call("i64", "llvm.smin.i64", ("i64", fn.let(f"add i64 {at}, {wide.stride}")), ("i64", end))
+        for place in (trips, most):
+            fn.put(f"store i64 0, ptr {place}")
+        outer, narrow.offsets = narrow.offsets, dict(narrow.offsets)
+        with fn.loop("trips", "i64", at, high, weigh) as i:
+            narrow.define(p.id, p.type, i if p.type.bits == 64 else fn.let(f"trunc i64 {i} to {ty(p.type).text}"))
+            narrow.block(block)
+            made = fn.let(f"sub i64 {memory.widen(narrow, loop.end)}, {memory.widen(narrow, loop.begin)}")
+            made = fn.call("i64", "llvm.smax.i64", ("i64", made), ("i64", "0"))
+            longest = fn.call("i64", "llvm.smax.i64", ("i64", fn.let(f"load i64, ptr {most}")), ("i64", made))
+            fn.put(f"store i64 {longest}, ptr {most}")
+            before = fn.let(f"load i64, ptr {trips}")
+            fn.put(f"store i64 {fn.let(f'add i64 {before}, {made}')}, ptr {trips}")
+        narrow.offsets = outer
+        fn.start(weigh)
+        all_ = fn.let(f"mul i64 {fn.let(f'load i64, ptr {trips}')}, 16")
+        waiting = fn.let(f"mul i64 {fn.let(f'load i64, ptr {most}')}, {task.wait}")
+        fn.branch(fn.let(f"icmp sge i64 {all_}, {waiting}"), together, apart)
+        fn.start(together)
+        group(wide, p, task.body, at, end)
+        fn.jump(on)
+        fn.start(apart)
+        iterations(narrow, p, task.body, at, high, on)
+        fn.start(on)
 
 
 def rows(body: CpuBody, task: N.Offload, begin: str, end: str, row_of: Row) -> None:

@@ -1,6 +1,5 @@
 """A kernel's LLVM module for the CPU: an entry that runs the tasks in order, and a chunk function for each task."""
 
-from dataclasses import replace
 from functools import partial
 
 from quadrants_lab.analysis.divergence import divergence
@@ -9,9 +8,16 @@ from quadrants_lab.backends._llvm.body import Unit
 from quadrants_lab.backends._llvm.text import Function, Module
 from quadrants_lab.backends.block_memory import own_memory
 from quadrants_lab.backends.boxes import fixed_total
-from quadrants_lab.backends.cpu import copies, jit, layout as L, shares, waits
+from quadrants_lab.backends.cpu import copies, jit, layout as L, shares
 from quadrants_lab.backends.cpu.body import CpuBody
-from quadrants_lab.backends.cpu.rows import Row, iterations, one_place, rows, saturated_product
+from quadrants_lab.backends.cpu.rows import (
+    Row,
+    iterations,
+    one_place,
+    rows,
+    saturated_product,
+    without_waiting,
+)
 from quadrants_lab.backends.cpu.schedule import CpuSchedule, parts
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.backends.lower import devices, lower
@@ -92,12 +98,7 @@ class _Maker:
         reached = copies.request(entry, task, total) if task.copies and task.sums != "alone" else []
         shared = shares.Shares(entry, shares.ordered(self.kernel, task), self.shares_at)
         grain, timed = task.grain, int(task.timed)
-        if task.wait:
-            self._range(task, number, "lanes")
-            self._range(replace(task, lanes=0), number, "alone")
-            waits.choose(self._chunk(number), self.unit, task, number)
-        else:
-            self._range(task, number)
+        self._range(task, number)
         if task.lanes and not task.colour_rows:
             size = _group(fn, self.kernel, task, total)
             up = fn.let(f"add i64 {total}, {fn.let(f'sub i64 {size}, 1')}")
@@ -135,14 +136,14 @@ class _Maker:
     def _chunk(self, number: int, way: str = "") -> Function:
         return _chunk_function(self.mod, f"task{number}{way and f'_{way}'}")
 
-    def _range(self, task: N.Offload, number: int, name: str = "") -> None:
+    def _range(self, task: N.Offload, number: int) -> None:
         """The chunk function: iterations %begin to %end of the box in row-major order, in lanes groups of these. Each
         row runs the steps one after the other. Sums at places from data may have a function of their own for each way,
         see `copies.open`."""
         ways = ("plain", "atomic") if task.sums == "apart" else (task.sums,)
         steps = parts(task.body) if task.steps else (task.body,)
         for way in ways:
-            fn = self._chunk(number, way if len(ways) > 1 else name)
+            fn = self._chunk(number, way if len(ways) > 1 else "")
             body = self._body(fn, task, task.lanes)
             if len(steps) == 1:
                 body.own = own_memory(self.kernel, task, BLOCK_MEMORY)
@@ -153,6 +154,10 @@ class _Maker:
                 wide = self._body(fn, task, task.one_place)
                 self._open(wide, task, number, way)
                 row = partial(one_place, wide, PAUSE * task.one_place)
+            if task.wait:
+                narrow = self._body(fn, task, 0)
+                self._open(narrow, task, number, way)
+                row = partial(without_waiting, narrow)
             rows(body, task, begin, end, row)
             fn.start("leave")
             shares.close(body, task)

@@ -5,7 +5,6 @@ from collections.abc import Collection
 from quadrants_lab.analysis.divergence import Divergence, counting, divergence
 from quadrants_lab.backends.boxes import fixed_total
 from quadrants_lab.backends.cost import LONGEST, PRICES, TRIPS, constants
-from quadrants_lab.backends.cpu import waits
 from quadrants_lab.backends.cpu.lanes import vector_loops
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS
@@ -56,13 +55,33 @@ def with_local_array(kernel: N.Kernel, task: N.Offload) -> str:
 def wait_of(task: N.Offload, lanes: int, vector_bytes: int) -> int:
     """What `ir.traits.Scheduled` calls ``wait``, for a task that runs in so many lanes; 0 where all its groups do.
     Elementary functions round otherwise in lanes, and one by one they take too long to gain."""
-    found = waits.loop_of(task)
+    found = loop_of(task)
     if found is None or any(isinstance(s, N.AdStackAlloca) or is_math(s) for s in walk(task.body)):
         return 0
     one_vector = width(task, vector_bytes)
     prices = _Prices(task, divergence(task.body, [task.indices[-1].id]), (), (), one_vector)
     one, together = prices.of(found[1].body, constants(task.bounds) | constants(task.body))
     return int(16 * together * max(1, lanes // one_vector) / max(one, 1))
+
+
+def loop_of(task: N.Offload) -> tuple[N.Block, N.For] | None:
+    """The one loop of the task's body, behind a block that computes its bounds. None where there is no such loop, or
+    its bounds depend on what the task writes, or are the same for all iterations."""
+    loops = [s for s in walk(task.body) if isinstance(s, N.Loop)]
+    if len(loops) != 1 or not isinstance(loops[0], N.For) or len(task.indices) != 1:
+        return None
+    written = {s.buffer for s in walk(task.body) if isinstance(s, N.Write)}
+    needed, block = {loops[0].begin, loops[0].end}, list[N.Stmt]()
+    seen = False
+    for s in reversed(task.body):
+        if seen and any(i in needed for i, _ in s.defs()):
+            loads = isinstance(s, N.Load) and s.buffer not in written
+            if not (loads or isinstance(s, (N.Const, N.Op, N.Uniform))):
+                return None
+            block.insert(0, s)
+            needed.update(s.operands())
+        seen = seen or s is loops[0]
+    return ((*block, task.body[-1]), loops[0]) if seen and task.indices[0].id in needed else None
 
 
 def _reason(task: N.Offload) -> str:
