@@ -32,7 +32,7 @@ PRICES: dict[str, Price] = {
     "quotient": Price(1, 1, 0.16, "16 took 1.3 times as long as one."),
     "quotient of f64": Price(1, 1, 0.5, "8 took 1.5 times as long as one."),
     "division of integers": Price(1, 0, 1, "Lane by lane: 16 took 9 times as long as one."),
-    "division by a constant": Price(0.5, 0.75, 0, "Products and shifts, of at most 32 bits: 16 took 2.1 times as long."),
+    "division by a constant": Price(0.5, 0.75, 0, "Products and shifts, up to 32 bits: 16 took 2.1 times as long."),
     "access of all": Price(2, 2, 0, "An estimate: all lanes read or write one element."),
     "access in a row": Price(3, 3, 0, "An estimate: neighbouring elements are one access."),
     "gather": Price(3, 0, 4.5, "16 took 11.8 times as long as one, and 8 took 8.5 times."),
