@@ -1,7 +1,8 @@
 """What things cost: rough cycles, by which devices schedule their tasks, and the size of blocks.
 
-`PRICES` has a row for each kind of thing. The figures are those of an AMD EPYC (Zen 5) with AVX-512, of f32
-and i32 where the row names no other dtype.
+`PRICES` has a row for each kind of thing. A sentence with figures says what an AMD EPYC of 2022 (Zen 4, AVX-512) took
+on one thread, in loops of 32 trips. Where the price is higher, it is an older estimate, for slower processors. The rows
+without figures are estimates, which no benchmark has measured by themselves.
 """
 
 from typing import NamedTuple
@@ -25,26 +26,26 @@ class Price(NamedTuple):
 
 
 PRICES: dict[str, Price] = {
-    "shared operation": Price(1, 1, 0, "Its operands are the same in all lanes, so it stays scalar."),
-    "operation": Price(1, 1, 0, "A vector of additions or products takes as long as one."),
-    "function": Price(1, 2, 0, "Sixteen sines take twice as long as one, eight of f64 do, too."),
-    "quotient": Price(1, 1, 0.16, "The divider of f32 makes few results at a time: 16 take 2.5 times as long as one."),
-    "quotient of f64": Price(1, 1, 0.5, "8 quotients or roots of f64 take 4 times as long as one."),
-    "division of integers": Price(1, 0, 1, "There is no such vector instruction: lane by lane."),
-    "division by a constant": Price(0.5, 0.75, 0, "A product and shifts, of up to 32 bits in vectors, too."),
-    "access of all": Price(2, 2, 0, "All lanes read or write one element."),
-    "access in a row": Price(3, 3, 0, "Neighbouring elements are one access."),
-    "gather": Price(3, 0, 4.5, "An access a lane. Processors differ a lot: 1 to 8 cycles each."),
-    "share": Price(3, 3, 0, "A sum into a variable of the thread."),
-    "atomic of all": Price(15, 20, 0, "The lanes are added up first."),
-    "sum in a row": Price(6, 6, 0, "A read, a sum and a write of a vector, where no other thread adds."),
-    "plain scatter": Price(6, 0, 3, "A read, a sum and a write for each lane."),
-    "scatter": Price(12, 0, 15, "An atomic addition for each lane."),
-    "stack in step": Price(3, 3, 0, "Lanes that push at the same time have their slots in a row."),
-    "stack of a lane": Price(3, 0, 2.5, "Lanes that push at different times scatter."),
-    "draw": Price(14, 16, 0, "Three products of 64 bits: 1.9 ns a draw by itself, 0.15 to 0.3 in 64 lanes."),
-    "control": Price(2, 4, 0, "A branch; in lanes a mask and a branch past a part that no lane runs."),
-    "print": Price(500, 0, 500, "A call of the runtime."),
+    "shared operation": Price(1, 1, 0, "An estimate: its operands are the same in all lanes, so it stays scalar."),
+    "operation": Price(1, 1, 0, "16 products and sums took 1.16 times as long as one."),
+    "function": Price(1, 2, 0, "16 sines of f32 took 2.1 times as long as one, 8 of f64 2.7 times."),
+    "quotient": Price(1, 1, 0.16, "16 took 1.3 times as long as one."),
+    "quotient of f64": Price(1, 1, 0.5, "8 took 1.5 times as long as one."),
+    "division of integers": Price(1, 0, 1, "Lane by lane: 16 took 9 times as long as one."),
+    "division by a constant": Price(0.5, 0.75, 0, "Products and shifts, up to 32 bits: 16 took 2.1 times as long."),
+    "access of all": Price(2, 2, 0, "An estimate: all lanes read or write one element."),
+    "access in a row": Price(3, 3, 0, "An estimate: neighbouring elements are one access."),
+    "gather": Price(3, 0, 4.5, "16 took 11.8 times as long as one, and 8 took 8.5 times."),
+    "share": Price(3, 3, 0, "An estimate: a sum into a variable of the thread."),
+    "atomic of all": Price(15, 20, 0, "An estimate: the lanes are added up first."),
+    "sum in a row": Price(6, 6, 0, "An estimate: a read, a sum and a write of a vector, where no other thread adds."),
+    "plain scatter": Price(6, 0, 3, "An estimate: a read, a sum and a write for each lane."),
+    "scatter": Price(12, 0, 15, "An estimate: an atomic addition for each lane."),
+    "stack in step": Price(3, 3, 0, "An estimate: lanes that push at the same time have their slots in a row."),
+    "stack of a lane": Price(3, 0, 2.5, "An estimate: lanes that push at different times scatter."),
+    "draw": Price(14, 16, 0, "Three products of 64 bits: 2.3 ns by itself, 0.3 ns each in 64 lanes."),
+    "control": Price(2, 4, 0, "An estimate: a branch; in lanes a mask, and a branch past what no lane runs."),
+    "print": Price(500, 0, 500, "An estimate: a call of the runtime."),
 }
 TRIPS = 16  # assumed of a loop whose trip count is not known
 # The trips of a group's longest iteration, for which the group waits, over the mean, by what decides about them. The

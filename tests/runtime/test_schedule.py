@@ -276,7 +276,8 @@ ALONE = (primes, primes_of_u32, primes_in_range, greatest_divisor)
 @LANES
 @pytest.mark.parametrize("body", [*WITH_LANES, *ALONE], ids=lambda f: f.__name__)
 def test_lanes_where_they_are_faster(body: Any) -> None:
-    """By measurements: those in lanes take at most half of their time without, and the others more than it."""
+    """On a Zen 4, those in lanes take at most half of their time without. Searches for primes take 7 times as long in
+    lanes; Euclid's algorithm would take half, which the price of a division does not show."""
     y, step = qd.field(qd.i32, N), qd.func(body)
     @qd.kernel
     def k():
