@@ -23,6 +23,7 @@ from child import interruptible, run  # noqa: E402  # after the rewriting, which
 from once import Once  # noqa: E402
 
 interruptible()
+os.environ.setdefault("PYTHONWARNINGS", "ignore:warning[QL2134]")  # in children: a driver has a fault
 gc.disable()  # until there is something to collect
 
 # The same examples in every run of `make test`, new ones and more in `make nightly`.

@@ -1,6 +1,7 @@
 """Every backend as options of `qd.init`: parameters of fixtures that start a session."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,13 @@ def why_not(arch: str) -> str:
     reason: str = module.probe()
     if reason and hasattr(module, "probe_simulation"):
         reason = module.probe_simulation()
+    if arch == "vulkan" and not reason:
+        from quadrants_lab.backends.vulkan import api, device
+
+        if api.choose().runs_both_arms:  # it is told once a process: not in a test of warnings
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                device.tell_of_both_arms(api.choose().name)
     return "" if os.environ.get("QL_REQUIRE_ALL") else reason
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -56,6 +57,12 @@ class DeviceMemory(RemoteMemory):
         self.device.transfers.copy(self.storage, offset, other.storage, start, nbytes)
 
 
+@cache
+def tell_of_both_arms(name: str) -> None:
+    says = f"this version of {name} reads memory for arms of an if that no thread takes"
+    warn(render("QL2134", says, (), _BOTH_ARMS, kind="warning"))
+
+
 class Device(RemoteDevice, GpuDevice):
     """``physical``: the device, by default that of `api.choose`. ``cache``: for compiled pipelines. ``pool``: memory
     that the host sees; ``arrays``: memory for arrays, the same pool unless the device is discrete (``remote``)."""
@@ -69,8 +76,7 @@ class Device(RemoteDevice, GpuDevice):
         physical = physical or api.choose()
         most, stacked, reducing = _THREADS.get(physical.kind, _OTHERS)
         if physical.runs_both_arms:
-            says = f"this version of {physical.name} reads memory for arms of an if that no thread takes"
-            warn(render("QL2134", says, (), _BOTH_ARMS, kind="warning"))
+            tell_of_both_arms(physical.name)
         limit = api.LLVMPIPE_ROUNDS if physical.target.cuts_loops else 0
         RemoteDevice.__init__(self)
         GpuDevice.__init__(self, threads or most, threads or stacked, heap_budget, limit, reducing)
