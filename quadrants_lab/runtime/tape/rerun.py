@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from quadrants_lab.analysis.facts import draws
 from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
 from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, PUT_BACK, open_recording
 from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, returned
@@ -120,8 +119,6 @@ class Rerun:
         self.session = summaries[0].plan.session
         self.graph_capture = GraphCapture(self.session, repeatable)
         self.plain = [not (r.plan.compiled.reads or r.templates) for r in summaries]  # see `again`
-        self.draws = [draws(r.plan.kernel) for r in summaries]
-        self.numbers = [0] * len(self.plain)  # of a launch of each step; where it draws nothing, an earlier one will do
         self.known = [False] * len(self.plain)  # whether `again` may launch each step
         self.context: tuple[Any, ...] = ()  # launch modes in which it may
         self.observers: tuple[Any, ...] = ()
@@ -212,8 +209,7 @@ class Rerun:
             return value
         if summary.keeps:
             step.kept = plan.scratch.take()
-        number = plan.frame.launch_number if self.draws[at] or not self.numbers[at] else self.numbers[at]
-        step.launch, step.summary, self.numbers[at] = (plan, args, number), summary, number
+        step.launch, step.summary = (plan, args, plan.frame.launch_number), summary
         if not self.known[at]:
             self.known[at] = self.plain[at] and OBSERVERS.get() is self.observers and context() == self.context
         self.at = at + 1
