@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from quadrants_lab.backends.layout import VALUES, WORD, FrameLayout, box_words, frame_layout
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.types import DType, u1, u8, u32
 
 CUT = 1 << 16  # a bit of STATUS beside launch.Status: the driver ended a loop too early
 
@@ -32,6 +33,13 @@ PRINT_ROOM = 8  # u32: words
 PRINT_DATA = 16
 
 GRID_WORDS = 2  # three u32: the groups of a task's program in x, y and z
+
+
+def stored(b: N.Buffer) -> DType:
+    """The dtype of an element in memory: a u1 takes one byte, or 32 bits where the buffer lies in the frame."""
+    if b.dtype is not u1:
+        return b.dtype
+    return u32 if b.kind in ("temp", "ret") else u8
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,10 +28,8 @@ STACK = "struct Stack { ulong capacity, last, at; };"
 
 
 def stored(b: N.Buffer) -> str:
-    """The type of an element in memory: a u1 takes one byte, or 32 bits where the buffer lies in the frame."""
-    if b.dtype is not u1:
-        return name(b.dtype)
-    return "uint" if b.kind in ("temp", "ret") else "uchar"
+    """The type of an element in memory."""
+    return name(L.stored(b))
 
 
 class FrameStruct:

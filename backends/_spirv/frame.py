@@ -7,7 +7,7 @@ from quadrants_lab.backends._spirv import opcodes as C
 from quadrants_lab.backends._spirv.assembler import UNSIGNED, Function, once
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.types import DType, u1, u8, u32, u64
+from quadrants_lab.ir.types import DType, u1, u32, u64
 
 
 class FrameReader:
@@ -84,20 +84,13 @@ class FrameReader:
         b = self.kernel.buffers[name]
         of = self.kernel.buffers[b.of or name]
         at = self.layout.frame.buffers[of.name]
-        return self.at(at, stored(b)) if of.in_frame else self._pointer(name, at)
+        return self.at(at, L.stored(b)) if of.in_frame else self._pointer(name, at)
 
     @once
     def _pointer(self, name: str, at: int) -> int:
         address = self.word(at)
-        return self.pointer_to(stored(self.kernel.buffers[name]), address)
+        return self.pointer_to(L.stored(self.kernel.buffers[name]), address)
 
 
 def _without_sign(t: DType) -> DType:
     return t if t.is_float or t is u1 else UNSIGNED[t.bits]
-
-
-def stored(b: N.Buffer) -> DType:
-    """The dtype of an element in memory: a u1 takes one byte, or 32 bits where the buffer lies in the frame."""
-    if b.dtype is not u1:
-        return b.dtype
-    return u32 if b.kind in ("temp", "ret") else u8

@@ -1,9 +1,9 @@
 """Loads, stores and atomic operations, and the pointers that they take."""
 
 
+from quadrants_lab.backends._gpu.layout import stored
 from quadrants_lab.backends._spirv import heap, opcodes as C
 from quadrants_lab.backends._spirv.body import Body
-from quadrants_lab.backends._spirv.frame import stored
 from quadrants_lab.backends.layout import WORD
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.types import DType, i32, i64, u1, u32
