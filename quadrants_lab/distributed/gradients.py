@@ -267,12 +267,13 @@ class _Run:
         for future in self.ready.next_batch():
             if self.stopped:
                 raise S.ShardError("the shards were stopped", code="QL2211")
-            if future.status in ("pending", "lost"):  # its worker was lost, and Dask computes it again
+            status = future.status  # read once: a thread of Dask changes it when a worker is lost
+            if status in ("pending", "lost"):  # its worker was lost, and Dask computes it again
                 self.ready.add(future)
-            elif future.status != "finished":
-                raise_error(future)
-            else:
+            elif status == "finished":
                 batch.append(future)
+            else:
+                raise_error(future)
         wanted = [future for future in batch if self.awaited[future.key][1] is not None]
         values = self.client.gather(wanted)
         takers = [self.awaited[future.key][1] for future in wanted]

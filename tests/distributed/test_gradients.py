@@ -323,6 +323,20 @@ def test_a_result_that_is_lost_before_it_is_fetched_is_waited_for() -> None:
     assert (found, run.open) == ([lost], 0)
 
 
+def test_a_result_that_is_lost_while_its_state_is_looked_at_is_no_error() -> None:
+    class Losing:
+        key, states = "shard-0", iter(("finished", "lost"))
+        status = property(lambda self: next(self.states))
+        next_batch = lambda self: [self]
+        gather = staticmethod(list)
+
+    found: list[Any] = []
+    run, losing = object.__new__(gradients._Run), Losing()
+    run.awaited, run.open, run.ready, run.client = {losing.key: (losing, found.append)}, 1, losing, losing
+    run._settle()
+    assert (found, run.open) == ([losing], 0)
+
+
 def test_a_shard_that_has_no_memory_is_tried_again(client: Any, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     marker.touch()
