@@ -65,12 +65,13 @@ class lazy(cached_property[T]):
 
 def start(work: Callable[..., Any], *args: Any, name: str) -> threading.Thread | None:
     """Runs ``work`` on a new thread, whose end a fork waits for; None where the system has no thread left."""
+    # Freeing a thread runs callbacks of weak references, which swallow a Ctrl-C: it is done before the new one starts.
+    _threads[:] = [t for t in _threads if t.is_alive()]
     thread = threading.Thread(target=work, args=args, name=f"quadrants_lab {name}")
     try:
         thread.start()
     except RuntimeError:
         return None
-    _threads[:] = [t for t in _threads if t.is_alive()]
     _threads.append(thread)
     return thread
 
