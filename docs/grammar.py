@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-from quadrants_lab.ir import nodes as N, traits
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from quadrants_lab.ir import nodes as N, traits as T
 from quadrants_lab.ir.forms import FORMS, Piece
+from quadrants_lab.ir.prims import PRIMS
 from quadrants_lab.ir.text import SHOW
+from quadrants_lab.ir.types import DTYPES
 
 TRAITS: tuple[type[N.Stmt], ...] = (
-    traits.Value, traits.Pure, traits.Uniform, traits.Effect, traits.Access, traits.Read, traits.Write,
-    traits.StackUse, traits.TopUse, traits.Control, traits.Loop, N.Exit, traits.Scheduled,
+    T.Value, T.Pure, T.Uniform, T.Effect, T.Access, T.Read, T.Write, T.StackUse, T.TopUse, T.Control, T.Loop, N.Exit,
+    T.Scheduled,
 )  # fmt: skip
 _MANY = ("Ids", "BufferNames", "Reduced", "Params", "Results", "Carry", "Pieces")
 _WORDS = {"Number": "number", "SizeExpr | None": "size", "DType": "type", "Pieces": '"text", %value: "spec"'}
@@ -49,3 +55,44 @@ def _placeholder(kind: str, field: str) -> str:
         "Carry": ((param,), ("init",)),
     }
     return _WORDS.get(kind) or SHOW[kind](None, *values.get(kind, (field,)))
+
+
+class Grammar(SphinxDirective):
+    """The ``rules`` of the IR's text, its ``statements``, their ``traits``, or the kinds of ``buffers``."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return self.parse_text_to_nodes("\n".join(_GRAMMAR[self.arguments[0]]()) + "\n")
+
+
+def rules() -> list[str]:
+    """A rule for each class of statements, and the words that the rules call ``type`` and ``prim``."""
+    words = (f"{name}: {' | '.join(table)}" for name, table in (("type", DTYPES), ("prim", PRIMS)))
+    return ["```text", *map(rule, N.STATEMENTS), *words, "```"]
+
+
+def statements() -> list[str]:
+    rows = (f"| `{c.__name__}` | {_bases(c)} | {_doc(c)} |" for c in N.STATEMENTS)
+    return ["| statement | traits | meaning |", "|---|---|---|", *rows]
+
+
+def traits() -> list[str]:
+    rows = (f"| `{c.__name__}` | {_bases(c)} | {_doc(c)} |" for c in TRAITS)
+    return ["| trait | includes | says |", "|---|---|---|", *rows]
+
+
+def buffers() -> list[str]:
+    return (inspect.getdoc(N.Buffer) or "").replace("``", "`").splitlines()
+
+
+_GRAMMAR = {"rules": rules, "statements": statements, "traits": traits, "buffers": buffers}
+
+
+def _bases(cls: type[N.Stmt]) -> str:
+    return ", ".join(f"`{b.__name__}`" for b in cls.__bases__ if b is not N.Stmt)
+
+
+def _doc(cls: type[N.Stmt]) -> str:
+    """The whole docstring, as a cell of a table."""
+    return " ".join((cls.__doc__ or "").split()).replace("|", "\\|").replace("``", "`")

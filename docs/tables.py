@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,7 @@ from quadrants_lab.frontend.diagnostics import TABLE
 from quadrants_lab.frontend.library import FUNCTIONS
 from quadrants_lab.frontend.op_table import Builtin
 from quadrants_lab.frontend.ops.builtins import OPS
-from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.prims import PRIMS, Prim
-from quadrants_lab.ir.types import DTYPES
 
 ROOT = Path(__file__).resolve().parent.parent
 _PYTHON = ("print", "len", "range", "int", "float", "bool", "random", "randn")
@@ -261,52 +258,11 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "\\<")
 
 
-class Grammar(SphinxDirective):
-    """The ``rules`` of the IR's text, its ``statements``, their ``traits``, or the kinds of ``buffers``."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        return self.parse_text_to_nodes("\n".join(_GRAMMAR[self.arguments[0]]()) + "\n")
-
-
-def rules() -> list[str]:
-    """A rule for each class of statements, and the words that the rules call ``type`` and ``prim``."""
-    words = (f"{name}: {' | '.join(table)}" for name, table in (("type", DTYPES), ("prim", PRIMS)))
-    return ["```text", *map(grammar.rule, N.STATEMENTS), *words, "```"]
-
-
-def statements() -> list[str]:
-    rows = (f"| `{c.__name__}` | {_bases(c)} | {_doc(c)} |" for c in N.STATEMENTS)
-    return ["| statement | traits | meaning |", "|---|---|---|", *rows]
-
-
-def traits() -> list[str]:
-    rows = (f"| `{c.__name__}` | {_bases(c)} | {_doc(c)} |" for c in grammar.TRAITS)
-    return ["| trait | includes | says |", "|---|---|---|", *rows]
-
-
-def buffers() -> list[str]:
-    return (inspect.getdoc(N.Buffer) or "").replace("``", "`").splitlines()
-
-
-_GRAMMAR = {"rules": rules, "statements": statements, "traits": traits, "buffers": buffers}
-
-
-def _bases(cls: type[N.Stmt]) -> str:
-    return ", ".join(f"`{b.__name__}`" for b in cls.__bases__ if b is not N.Stmt)
-
-
-def _doc(cls: type[N.Stmt]) -> str:
-    """The whole docstring, as a cell of a table."""
-    return " ".join((cls.__doc__ or "").split()).replace("|", "\\|").replace("``", "`")
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("operations", Operations)
     app.add_directive("derivatives", Derivatives)
     app.add_directive("codes", Codes)
     app.add_directive("names", Names)
-    app.add_directive("grammar", Grammar)
+    app.add_directive("grammar", grammar.Grammar)
     app.add_directive("samples", Samples)
     return {"parallel_read_safe": True}

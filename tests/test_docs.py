@@ -42,7 +42,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_grammar_has_every_word_and_field_of_every_statement(tables: ModuleType) -> None:
-    rules = dict(zip(N.STATEMENTS, tables.rules()[1:], strict=False))
+    rules = dict(zip(N.STATEMENTS, tables.grammar.rules()[1:], strict=False))
     for cls, form in FORMS.items():
         for piece in form:
             words = [piece] if isinstance(piece, str) else [piece.word] if piece.word else piece.fields[:1]

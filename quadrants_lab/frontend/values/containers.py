@@ -206,8 +206,8 @@ def met_locals(cx: Context, ways: Sequence[Env]) -> None:
 
 
 def repeated(cx: Context, head: Env, ways: Sequence[Env]) -> None:
-    """At the end of a loop's body: lists that may be one when it begins again, though they were not at its ``head``
-    when it was lowered, are related, and it is lowered again."""
+    """Called at the end of a loop's body. Two lists may be the same list in the next iteration although they were not
+    at the loop's ``head``. Then they are marked as related, and the loop is lowered again."""
     names = _with_lists(head)
     for way in ways:
         slots = [(a, (b,)) for n in names for a, b in zip(tokens_of(head[n]), tokens_of(way[n]), strict=True)]

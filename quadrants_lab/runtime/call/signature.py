@@ -198,8 +198,8 @@ class ReadVersions:
         return bool(self.counts)
 
     def changed(self, launched: Stamp, args: Sequence[Any]) -> list[tuple[TripCount, Any]]:
-        """What was written since the launch that stored ``launched``, with its version then. Another array than then is
-        not a change."""
+        """What was written since the launch that stored ``launched``, with its version then. Passing a different array
+        is not a change."""
         return [
             (count, then)
             for count, then, this in zip(self.counts, launched, self.now(*args), strict=True)
