@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, same_memory
+from quadrants_lab.backends.overlap import READ, WRITTEN
+from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, overlapping
 from quadrants_lab.runtime.interop import dlpack
 from quadrants_lab.runtime.interop.gradients import settle
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
@@ -36,10 +37,14 @@ def row_major(args: Sequence[Any]) -> list[Any] | None:
     """The arguments with numpy arrays in Fortran order replaced by copies in C order, which the caller copies back
     after the launch. None where there is no such array, or one shares memory with another argument."""
     at = [n for n, a in enumerate(args) if a.__class__ is np.ndarray and a.flags.fnc and a.flags.aligned]
-    if not at or any(same_memory(args[n], a) for n in at for m, a in enumerate(args) if m != n):
-        return None
-    copies = [np.ascontiguousarray(a) if n in at else a for n, a in enumerate(args)]
+    kinds = [READ] * len(args)
     for n in at:
+        kinds[n] = WRITTEN
+    if not at or any(True for _ in overlapping(args, kinds)):
+        return None
+    copies = [*args]
+    for n in at:
+        copies[n] = np.ascontiguousarray(args[n])
         copies[n].flags.writeable = args[n].flags.writeable
     return copies
 
