@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from quadrants_lab.errors import Label, QuadrantsCompilationError
+from quadrants_lab.errors import Label, QuadrantsCompilationError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.source import Span
+from quadrants_lab.ir.walk import walk
 
 _AGAIN = "run again, segment by segment"
 _ORDER = "depends on the order of the threads"
@@ -61,3 +62,31 @@ def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
         raise refusal("QL0413", s.span, loop.span)
     if isinstance(s, N.Atomic) and used:
         raise refusal("QL0412", s.span, loop.span, name=s.buffer)
+
+
+def nothing_kept(kernel: N.Kernel, why: str, of_torch: bool) -> QuadrantsRuntimeError:
+    """The error where a gradient needs buffers that no launch kept for it. ``of_torch``: torch launches it."""
+    saved = next(t for t in kernel.body if any(isinstance(s, N.Load) and kernel.buffers[s.buffer].role == "kept"
+                                               for s in walk((t,))))  # fmt: skip
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} needs values that the kernel overwrites, {why}",
+        code="QL0416",
+        labels=(Label(saved.span, "overwritten here; a launch keeps what was there for its gradient"),),
+        help=f"launch {kernel.name} first, with the arguments of its gradient; or under qd.ad.Tape(loss), which keeps "
+        "the values of every launch"
+        if not of_torch
+        else f"qd.torch_op({kernel.name}, ...) keeps the values of every call",
+    )
+
+
+def other_draws(kernel: N.Kernel) -> QuadrantsRuntimeError:
+    """The error where a gradient would repeat the random numbers of a launch with other arguments."""
+    drawn = next(s for s in walk(kernel.body) if isinstance(s, N.Random))
+    return QuadrantsRuntimeError(
+        f"the gradient of kernel {kernel.name} repeats the random numbers of its last launch, which was one with other "
+        "arguments",
+        code="QL0416",
+        labels=(Label(drawn.span, "drawn here"),),
+        help=f"launch {kernel.name} with the arguments of its gradient first; or under qd.ad.Tape(loss), which repeats "
+        "the numbers of every launch",
+    )

@@ -18,7 +18,7 @@ from quadrants_lab.lang.buffer_view import BufferView, BufferViewType
 from quadrants_lab.lang.classes import is_method
 from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.tensor import Tensor
-from quadrants_lab.runtime.arguments.signature import AnySlot, ScalarSlot, StructSlot, typed_slot
+from quadrants_lab.runtime.arguments.slots import AnySlot, ScalarSlot, StructSlot, typed_slot
 from quadrants_lab.runtime.launch.dispatch import arity_error
 
 

@@ -18,7 +18,7 @@ from quadrants_lab.lang.dtypes import as_dtype
 from quadrants_lab.lang.elsewhere import name_of_qd as __getattr__  # noqa: F401
 from quadrants_lab.lang.matrix import Matrix, Named
 from quadrants_lab.lang.matrix_types import matrix, vector
-from quadrants_lab.runtime.arguments.signature import leaf_count
+from quadrants_lab.runtime.arguments.slots import leaf_count
 from quadrants_lab.runtime.memory.fitting import fitted
 
 

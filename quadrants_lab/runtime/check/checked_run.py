@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from quadrants_lab.errors import QuadrantsError
 from quadrants_lab.runtime import session
 from quadrants_lab.runtime.check.differences import writable
-from quadrants_lab.runtime.launch.observe import Observer, unwatched, watch
 from quadrants_lab.runtime.memory.memory import Memory
+from quadrants_lab.runtime.observe.observers import Observer, unwatched, watch
 
 if TYPE_CHECKING:
     from quadrants_lab.runtime.launch.plan import Plan

@@ -6,17 +6,18 @@ interface) becomes a numpy array for one launch, or an ndarray without a gradien
 here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from quadrants_lab.backends.overlap import READ, WRITTEN
-from quadrants_lab.runtime.arguments.signature import ArgumentError, ArraySlot, overlapping
+from quadrants_lab.runtime.arguments.slots import ArgumentError, ArraySlot
 from quadrants_lab.runtime.interop import dlpack
-from quadrants_lab.runtime.interop.gradients import settle
+from quadrants_lab.runtime.interop.gradients import Use, running_backward, settle, settle_argument
 from quadrants_lab.runtime.interop.tensors import Tensor, torch_tensor
+from quadrants_lab.runtime.memory.identity import memory_of, overlapping
 from quadrants_lab.runtime.memory.memory import Imported, Memory
 from quadrants_lab.runtime.session import Session
 
@@ -96,3 +97,41 @@ def _shared(value: Any, what: str) -> npt.NDArray[Any]:
             code="QL2052",
             help="pass a numpy array: np.asarray(...) copies where it must",
         ) from None
+
+
+class ForeignArguments:
+    """The arguments of a kernel's launches that others can write to. ``names``: of all arguments; ``gradients``: the
+    numbers of those whose gradients a launch touches, with what it does to them; ``writes``: the buffers that it
+    writes."""
+
+    def __init__(
+        self, session: Session, kernel: str, names: Sequence[str], gradients: list[tuple[int, Use]], writes: Set[str]
+    ) -> None:
+        self.kernel = kernel
+        self.names = names
+        self.gradients = gradients
+        self.imports = dlpack.can_import(session)
+        self.written = [n for n, name in enumerate(names) if name in writes]
+
+    def before(self, args: Sequence[Any], taped: bool) -> None:
+        """To be called before a launch with such arguments. ``taped``: whether a Tape makes it."""
+        node = running_backward() if self.gradients else None
+        for n, use in self.gradients:
+            settle_argument(args[n], use, node, taped)
+        for n in self.written:
+            dlpack.must_be_writable(memory_of(args[n]), self.names[n], self.kernel)
+
+    def after(self, args: Sequence[Any]) -> None:
+        """To be called after the launch."""
+        for n in self.written:
+            memory = memory_of(args[n])
+            if memory is not None and isinstance(memory.foreign, Tensor):
+                memory.foreign.written()
+        grads = [memory_of(getattr(args[n], "grad", None)) for n, use in self.gradients if use.writes]
+        if self.imports:
+            for memory in (*map(memory_of, args), *grads):
+                if memory is not None:
+                    dlpack.signal_stream(memory)
+        for memory in grads:
+            if memory is not None and memory.foreign:
+                memory.flush()
