@@ -1,5 +1,5 @@
-"""``python -m benchmarks.against CHECKOUT [--quick] [--only PATTERN]`` runs the rows that this checkout and another one of
-the project have, in turns. Rows that became more than 5 % slower are yellow; the exit status is 1 if there are any."""
+"""``python -m benchmarks.against CHECKOUT [--quick] [--only PATTERN]`` runs the rows that this checkout and another one
+of the project have, in turns. Rows that became 5 % slower or more are yellow, and then the exit status is 1."""
 
 from __future__ import annotations
 

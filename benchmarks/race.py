@@ -45,7 +45,8 @@ class Engine:
         if cache:
             # where NVIDIA's drivers keep machine code
             kept |= dict.fromkeys(("CUDA_CACHE_PATH", "__GL_SHADER_DISK_CACHE_PATH"), f"{cache}/driver")
-        named = {"QL_ENGINE": self.package or self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": str(self.root)}
+        paths = os.pathsep.join((str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])))
+        named = {"QL_ENGINE": self.package or self.module, "QL_BENCH_CACHE": cache, "PYTHONPATH": paths}
         return kept | named
 
 
