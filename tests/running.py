@@ -29,7 +29,7 @@ from quadrants_lab.runtime.compile.compile import make_ir, tasks_ir
 from quadrants_lab.runtime.compile.compiled import FORWARD, REVERSE
 from quadrants_lab.runtime.compile.derivatives import counting_ir
 from quadrants_lab.runtime.interpret.interpreter import Result, interpret
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.launch.frames import Live
 
 Arrays = dict[str, np.ndarray]
 

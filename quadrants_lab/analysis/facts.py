@@ -1,11 +1,16 @@
 """What is true of a kernel, whoever launches it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Set
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quadrants_lab.analysis import effects
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import walk
+
+if TYPE_CHECKING:
+    from quadrants_lab.analysis.trips import TripCount
 
 T = TypeVar("T")
 
@@ -44,6 +49,14 @@ def statements(kernel: N.Kernel) -> dict[str, list[N.Access]]:
         if isinstance(s, N.Access):
             found.setdefault(s.buffer, []).append(s)
     return found
+
+
+def memory_reads(kernel: N.Kernel) -> list[TripCount]:
+    """The reads of fields and ndarrays, first those that trip counts depend on."""
+    from quadrants_lab.analysis.trips import other_reads, trip_counts
+
+    found = trip_counts(kernel)
+    return found + other_reads(kernel, found)
 
 
 def overwritten(kernel: N.Kernel) -> frozenset[str]:

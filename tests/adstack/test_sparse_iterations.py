@@ -24,7 +24,7 @@ from quadrants_lab.ir.walk import walk
 from quadrants_lab.passes.dce import dce
 from quadrants_lab.pipelines.derivatives import COUNTING
 from quadrants_lab.runtime.interpret.interpreter import interpret
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.launch.frames import Live
 
 LAUNCH = {"n": 3, "m": [1, 2, 0, 3], "a": [2, 1, 3, 0], "lim": 1, "s": 4}
 LOOP = "for j in range({}):\n{}    v = qd.sin(v) * z[i]\n"

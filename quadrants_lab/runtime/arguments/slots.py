@@ -22,7 +22,7 @@ from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.types import DType
 from quadrants_lab.runtime.arguments.keys import Named, template_key
 from quadrants_lab.runtime.memory.fitting import cure, fitting, shown
-from quadrants_lab.runtime.memory.identity import overlapping
+from quadrants_lab.runtime.memory.identity import memory_of, overlapping
 from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.session import Session
 
@@ -341,12 +341,17 @@ class Distinct:
         self.gradients = several and any(not isinstance(places[name], int) for name in arrays)
         self.fields = bool(arrays and fields) and not written.isdisjoint(places)
         self._any = several or self.fields
+        self._data = [place for _, place, _ in self._parts if isinstance(place, int)]
 
     def __bool__(self) -> bool:
         return self._any
 
     def met(self, args: Sequence[Any]) -> tuple[str, str] | None:
         """Two of the buffers that overlap in a launch with ``args``."""
+        if not self.gradients and not self.session.exported:
+            ours = {m.serial for n in self._data if (m := memory_of(args[n])) is not None and not m.foreign}
+            if len(ours) == len(self._data):  # such memory overlaps only itself
+                return None
         parts = self._and_fields if self.session.exported else self._parts
         arrays = [p if isinstance(p, Memory) else array_at(p, args) for _, p, _ in parts]
         for pair in overlapping(arrays, [kind for _, _, kind in parts]):

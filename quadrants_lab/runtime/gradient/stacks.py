@@ -23,28 +23,32 @@ from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
 from quadrants_lab.runtime.launch.frames import (
+    Live,
     entry_params,
     failure,
     field_memories,
     launch_slowly,
     make_frame,
 )
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 
 if TYPE_CHECKING:
     from quadrants_lab.adstack.sparse_iterations import SparseIterations
     from quadrants_lab.backends.launch import Frame
-    from quadrants_lab.runtime.gradient.plan import GradientPlan
+
+
+Replays = Callable[[], int] | None
 
 
 class PreLaunch:
     """A kernel that counts. Its counts depend on the scalar arguments ``args``, on the shapes of the buffers ``shapes``
-    and on the data of the buffers ``data``."""
+    and on the data of the buffers ``data``. ``replays``: tells which launch's random draws are repeated."""
 
-    def __init__(self, plan: GradientPlan, counter: Counter) -> None:
+    def __init__(self, plan: Plan, counter: Counter, replays: Replays) -> None:
         self.plan = plan
+        self.replays = replays
         self.counter = counter
         kernel = counter.kernel
         fields = field_memories(plan.compiled, kernel, plan.session)
@@ -69,8 +73,8 @@ class PreLaunch:
         for grad in self.derivatives:
             self.frame.set_buffer(grad, plan.bound[grad].address)
             self.frame.set_extents(grad, plan.bound[grad].operand.shape)
-        if plan.forward.draws:
-            self.frame.replay(plan.forward.number())
+        if self.replays is not None:
+            self.frame.replay(self.replays())
         if self.entry(*passed) is NotImplemented:
             if not plan.checked:
                 return None
@@ -84,8 +88,9 @@ class CompactedLaunch:
 
     If it `exists`, ``frame`` and ``entry`` launch it after `list_iterations`."""
 
-    def __init__(self, plan: GradientPlan, threshold: int) -> None:
+    def __init__(self, plan: Plan, replays: Replays, threshold: int) -> None:
         self.plan = plan
+        self.replays = replays
         self.threshold = threshold
         gradient_alone = plan.compiled.mode == REVERSE
         self.possible = not plan.session.backend.CAPABILITIES.on_host and gradient_alone and may_be_sparse(plan.kernel)
@@ -113,7 +118,7 @@ class CompactedLaunch:
             name = plan.kernel.name
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
         self.entry = frame.entry(entry_params(plan.slots), returns="")
-        self.pre_launch = PreLaunch(plan, counter)
+        self.pre_launch = PreLaunch(plan, counter, self.replays)
         return True
 
     def wanted(self, frame: Frame, depths: list[int]) -> bool:
@@ -158,8 +163,9 @@ LEAST_BYTES = 1 << 16  # of arrays; copying fewer to the host is as fast as a ke
 class DeviceSizes:
     """``work``: the ranges that the device evaluates, and what is left for the host."""
 
-    def __init__(self, plan: GradientPlan, work: DR.DeviceReduction) -> None:
+    def __init__(self, plan: Plan, replays: Replays, work: DR.DeviceReduction) -> None:
         self.plan = plan
+        self.replays = replays
         self.work = work
 
     @forks.lazy
@@ -172,7 +178,7 @@ class DeviceSizes:
         options = plan.compiled.options
         kernel = pipeline.run(DR.sizing_kernel(plan.kernel, self.work), COUNTING, options.verify)
         results = {k: f"{DR.SIZE}{k}" for k in range(len(self.work.ranges))}
-        return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results))
+        return PreLaunch(plan, Counter(kernel, load_cached(kernel, options, plan.session), results), self.replays)
 
     def wanted(self, operands: dict[str, Any]) -> bool:
         """Whether the arrays are too large to copy them to the host."""
@@ -197,12 +203,13 @@ class DeviceSizes:
         return {-1 - k: n for k, n in found.items()}
 
 
-def device_sizes(plan: GradientPlan, sizes: Sequence[SE.SizeExpr]) -> DeviceSizes | None:
+def device_sizes(plan: Plan, replays: Replays, sizes: Sequence[SE.SizeExpr]) -> DeviceSizes | None:
     """None where no size depends on ranges of elements, or the host can access the device's memory."""
     if not getattr(plan.session.device, "remote", False):
         return None
     work = DR.device_reduction(sizes)
-    return None if work is None else DeviceSizes(plan, work)
+    return None if work is None else DeviceSizes(plan, replays, work)
+
 
 class StackSizes:
     """The depths of a gradient's adstacks: ``sizes`` evaluated for the data of a launch, again when something has
@@ -213,7 +220,7 @@ class StackSizes:
     the counting slice has counted; ``active``: by task, how many iterations are on the list in a compacted launch.
     ``whole``: frame and entry of the launch that is not compacted. ``last_dependencies``: when they were evaluated."""
 
-    def __init__(self, plan: GradientPlan) -> None:
+    def __init__(self, plan: Plan, replays: Replays) -> None:
         self.plan = plan
         self.forced = plan.compiled.options.ad_stack_size
         sizes = [s.size for s in stack_allocas(plan.kernel) if s.size is not None]
@@ -223,9 +230,9 @@ class StackSizes:
         self.last_inputs: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
         self.counted: dict[int, int] = {}
         counter = plan.compiled.counter
-        self.counting = None if counter is None else PreLaunch(plan, counter)
+        self.counting = None if counter is None else PreLaunch(plan, counter, replays)
         self.whole = plan.frame, plan.entry
-        self.compacted = CompactedLaunch(plan, plan.session.settings.ad_stack_threshold)
+        self.compacted = CompactedLaunch(plan, replays, plan.session.settings.ad_stack_threshold)
         self.lists = False  # whether a launch has listed the iterations that push
         self.active: dict[int, int] = {}
         self.current: Callable[..., Any] = plan.entry
@@ -235,7 +242,7 @@ class StackSizes:
         if not self.forced:
             frame, name = plan.frame, plan.kernel.name  # `choose_frame` may replace the frame
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
-        self.device_sizes = None if self.forced else device_sizes(plan, self.sizes)
+        self.device_sizes = None if self.forced else device_sizes(plan, replays, self.sizes)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         self.vary = len(fixed) < len(self.sizes) or (bool(fixed) and self.compacted.wanted(plan.frame, fixed))
         if self.vary:

@@ -25,7 +25,7 @@ from quadrants_lab.ir.show import fill, show
 from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.types import f32, f64
 from quadrants_lab.ir.walk import walk
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.launch.frames import Live
 
 Lane = tuple[int, ...]
 Env = Mapping[int, Any]  # values by id

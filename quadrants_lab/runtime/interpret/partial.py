@@ -19,7 +19,7 @@ from quadrants_lab.analysis.effects import touched
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.interpret.interpreter import Box, Env, Iterations, Lane, Observer, interpret
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.launch.frames import Live
 from quadrants_lab.runtime.record.launch_data import LaunchData
 
 MOST_BEFORE = 300_000  # statements of earlier tasks

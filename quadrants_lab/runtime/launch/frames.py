@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from quadrants_lab.backends.launch import (
     ArrayParam,
@@ -32,9 +33,6 @@ from quadrants_lab.runtime.memory.identity import array_memory, memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session, wrong_session
 
-if TYPE_CHECKING:
-    from quadrants_lab.runtime.launch.plan import Plan
-
 
 def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> dict[str, Memory]:
     """The memory behind each field buffer of ``kernel``; an error for a field of an earlier session."""
@@ -48,6 +46,100 @@ def field_memories(compiled: Compiled, kernel: N.Kernel, session: Session) -> di
             raise wrong_session(memory.session, f"field {name}, which kernel {kernel.name} uses,")
         found[name] = memory
     return found
+
+
+class Live:
+    """The data of one launch for size expressions. ``arrays``: by buffer its array, or something of the same shape;
+    ``memories``: by buffer the memory with its data, where ``arrays`` has only the shape."""
+
+    def __init__(
+        self, scalars: dict[str, Any], arrays: dict[str, Any], memories: dict[str, Memory] | None = None
+    ) -> None:
+        self.scalars = scalars
+        self.arrays = arrays
+        self.memories = memories or {}
+
+    def arg(self, name: str) -> int:
+        return int(self.scalars[name])
+
+    def shape(self, buffer: str, axis: int) -> int:
+        return int(self.arrays[buffer].shape[axis])
+
+    def array(self, buffer: str) -> npt.NDArray[Any]:
+        memory = self.memories.get(buffer)
+        array: Any = self.arrays[buffer] if memory is None else memory.values()
+        found: npt.NDArray[Any] = array if isinstance(array, np.ndarray) else array.read()
+        return found
+
+
+class Buffers:
+    """Where a launch finds the memory of a kernel's buffers. ``fields``: the memory of those in fields;
+    ``field_places``: of these the ones that the kernel touches; ``gradient_args``: of each derivative of an array
+    argument the argument's position, which derivative it is, and the buffer."""
+
+    def __init__(self, compiled: Compiled, slots: Sequence[A.Slot], session: Session) -> None:
+        self.compiled = compiled
+        self.kernel = compiled.kernel
+        self.session = session
+        self.slots = slots
+        self.fields = field_memories(compiled, self.kernel, session)
+        self.field_places: dict[str, A.Place] = {b: self.fields[b] for b in self.kernel.buffers if b in self.fields}
+        self.array_slots = [(n, slot.name) for n, slot in enumerate(slots) if isinstance(slot, A.ArraySlot)]
+        self.takes_arrays = bool(self.array_slots)
+        self.gradient_args = tuple(
+            (n, of, f"{name}.{of}")
+            for n, name in self.array_slots
+            for of in A.DERIVATIVES
+            if f"{name}.{of}" in self.kernel.buffers
+        )
+
+    def places(self, args: Sequence[Any]) -> dict[str, A.Place]:
+        """For each buffer over memory of ours, where that is found in a launch with ``args``."""
+        if not self.takes_arrays:
+            return self.field_places
+        found: dict[str, A.Place] = dict(self.fields)
+        found |= {name: n for n, name in self.array_slots if memory_of(args[n]) is not None}
+        for n, of, name in self.gradient_args:
+            if memory_of(A.derivative(args[n], of)) is not None:
+                found[name] = (n, of)
+        return {name: found[name] for name in self.kernel.buffers if name in found}
+
+    def memories(self, args: Sequence[Any]) -> dict[str, Memory]:
+        """The memory of each buffer that `places` finds."""
+        return {name: A.memory_at(place, args) for name, place in self.places(args).items()}
+
+    def operands(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
+        """The operand of each field and ndarray buffer in a launch with ``args``: an array, or memory of the device.
+        ``memories``: what `memories` returns, if that is known."""
+        return {name: getattr(x, "operand", x) for name, x in self.backing(args, memories).items()}
+
+    def arrays(self, args: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+        """The data of each field and ndarray buffer in a launch with ``args``, for reading."""
+        return {name: x.values() if isinstance(x, Memory) else x for name, x in self.backing(args).items()}
+
+    def backing(self, args: Sequence[Any], memories: dict[str, Memory] | None = None) -> dict[str, Any]:
+        """For each field and ndarray buffer in a launch with ``args`` its `Memory`, or the numpy array."""
+        others = {name: args[n] for n, name in self.array_slots if memory_of(args[n]) is None}
+        return {**(self.memories(args) if memories is None else memories), **others}
+
+    def gradient_of(self, buffer: str, args: Sequence[Any], which: str = "grad") -> Memory | None:
+        """The memory of a buffer's gradient (or "dual") in a launch with ``args``, even if the kernel does not touch
+        it."""
+        lowered = self.compiled.lowered
+        grad: str = getattr(lowered.kernel.buffers.get(buffer), which, "")
+        for n, name in self.array_slots:
+            if grad.startswith(f"{name}."):
+                return memory_of(A.derivative(args[n], grad[len(name) + 1 :]))
+        return memory_of(lowered.bindings.get(grad))
+
+    def scalars(self, args: Sequence[Any]) -> dict[str, Any]:
+        """The value of each scalar argument."""
+        return {s.name: a for s, a in zip(self.slots, args, strict=True) if isinstance(s, A.ScalarSlot)}
+
+    def live(self, args: Sequence[Any]) -> Live:
+        """The data of a launch with ``args`` for size expressions."""
+        memories = self.memories(args)
+        return Live(self.scalars(args), self.operands(args, memories), memories)
 
 
 def make_frame(executable: Any, fields: dict[str, Memory], session: Session) -> Frame:
@@ -172,26 +264,27 @@ KeptBuffers = dict[str, Memory]
 
 
 class Scratch:
-    """The memory of the scratch buffers of a plan's kernel. ``last``: the `identity` of the last launch's arguments,
-    and the buffers that it kept for its gradient, where a Tape took them."""
+    """The memory of the scratch buffers of a kernel. ``frames``: of the launches that use it. ``last``: the `identity`
+    of the last launch's arguments, and the buffers that it kept for its gradient, where a Tape took them."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        found = [b for b in plan.kernel.buffers.values() if b.kind == "scratch"]
+    def __init__(self, of: Buffers, frames: Callable[[], Iterable[Frame]]) -> None:
+        self.of = of
+        self.frames = frames
+        found = [b for b in of.kernel.buffers.values() if b.kind == "scratch"]
         self.buffers = [b for b in found if b.role != "marks"]
-        self.marks = [(b, *of) for b in found if (of := marks_of(b)) is not None]
+        self.marks = [(b, *marked) for b in found if (marked := marks_of(b)) is not None]
         self.keeps = frozenset(b.name for b in self.buffers if b.role == "kept")
         self.memories: dict[str, Memory] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}  # of the memory that each buffer had last
         self.last: tuple[tuple[Any, ...], KeptBuffers] = (), {}
         self.fixed, self.fixed_bytes = not _depend_on_arguments(self.buffers), -1  # see `kept_bytes`
-        self.changes_memory = CHANGED in plan.kernel.buffers
+        self.changes_memory = CHANGED in of.kernel.buffers
 
     def __bool__(self) -> bool:
         return bool(self.buffers or self.marks)
 
     def before(self, prepare: Callable[..., bool] | None) -> Callable[..., bool]:
-        """`Plan.prepare` for a kernel with scratch buffers, on top of its own ``prepare``."""
+        """What a plan does before a launch of a kernel with scratch buffers, on top of its own ``prepare``."""
 
         def prepare_scratch(*args: Any) -> bool:
             self.last = self.identity(args), {}  # before there is memory for this launch
@@ -209,18 +302,18 @@ class Scratch:
             return
         from quadrants_lab.adstack.evaluate import evaluate
 
-        live = self.plan.live(args)
+        live = self.of.live(args)
         for b in self.buffers:
             shape = tuple(evaluate(e, live) for e in b.extents)
             memory = self.memories.get(b.name)
             if memory is None or memory.operand.shape != shape:
-                self.use(b.name, allocate(self.plan.session, b.dtype, shape))
+                self.use(b.name, allocate(self.of.session, b.dtype, shape))
 
     def bind_marks(self, args: Sequence[Any]) -> None:
         """Binds the race marks of each array, which all kernels share, and gives the launch its epoch. Marks of numpy
         arrays last for one launch only."""
-        session, memories, operands = self.plan.session, self.plan.memories(args), self.plan.operands(args)
-        if session.epoch + len(self.plan.kernel.body) >= EPOCHS:
+        session, memories, operands = self.of.session, self.of.memories(args), self.of.operands(args)
+        if session.epoch + len(self.of.kernel.body) >= EPOCHS:
             session.epoch = 0
             session.generation += 1
         parts = merged(operands[of] for _, of, _ in self.marks if of not in memories)
@@ -242,13 +335,13 @@ class Scratch:
         if EPOCH not in self.memories:
             self.use(EPOCH, allocate(session, i64, ()))
         self.memories[EPOCH].assign(session.epoch)
-        session.epoch += len(self.plan.kernel.body)
+        session.epoch += len(self.of.kernel.body)
 
     def use(self, name: str, memory: Memory, at: int = 0, shape: tuple[int, ...] | None = None) -> None:
         """Binds the memory to a buffer for the launches from now on: from element number ``at``, in this shape."""
         self.memories[name] = memory
         self.shapes[name] = memory.operand.shape
-        for frame in self.plan.frames():
+        for frame in self.frames():
             self.set(frame, name)
             if shape is not None:
                 frame.set_buffer(name, memory.address + at * memory.dtype.nbytes)
@@ -269,7 +362,7 @@ class Scratch:
             return self.fixed_bytes
         from quadrants_lab.adstack.evaluate import evaluate
 
-        live = self.plan.live(args)
+        live = self.of.live(args)
         kept = [b for b in self.buffers if b.name in self.keeps]
         self.fixed_bytes = sum(b.dtype.nbytes * prod(evaluate(e, live) for e in b.extents) for b in kept)
         return self.fixed_bytes
@@ -295,25 +388,25 @@ class Scratch:
 
     def put_back(self, args: Sequence[Any]) -> None:
         """After a gradient that failed on the way: restores memory that the gradient has changed temporarily."""
-        plan = self.plan
+        of = self.of
         if not self.changes_memory or not self.memories[CHANGED].values():
             return
         from quadrants_lab.autodiff.keeps import put_back
 
-        kernel = put_back(plan.kernel)
-        executable = load_cached(kernel, plan.compiled.options, plan.session)
-        frame: Frame = executable.frame(plan.session.device)
-        for name, memory in (plan.fields | self.memories).items():
+        kernel = put_back(of.kernel)
+        executable = load_cached(kernel, of.compiled.options, of.session)
+        frame: Frame = executable.frame(of.session.device)
+        for name, memory in (of.fields | self.memories).items():
             frame.set_buffer(name, memory.address)
         for name in self.memories:
             self.set(frame, name)
-        launch_slowly(frame, plan.slots, args)
+        launch_slowly(frame, of.slots, args)
 
     def identity(self, args: Sequence[Any]) -> tuple[Any, ...]:
         """A value that is equal for two launches of the plan exactly if they have the same arrays and scalars. Torch
         has several tensors over the memory of one."""
         found: list[Any] = []
-        for slot, arg in zip(self.plan.slots, args, strict=True):
+        for slot, arg in zip(self.of.slots, args, strict=True):
             memory = memory_of(arg)
             if isinstance(slot, A.ScalarSlot):
                 found.append(arg)

@@ -19,14 +19,13 @@ from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.compile.compiled import load_cached
-from quadrants_lab.runtime.gradient.plan import GradientPlan
-from quadrants_lab.runtime.launch.frames import failure, make_frame
-from quadrants_lab.runtime.launch.plan import Live
+from quadrants_lab.runtime.launch.frames import Live, failure, make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session
 
 if TYPE_CHECKING:
     from quadrants_lab.backends.launch import Executable, Frame
+    from quadrants_lab.runtime.launch.plan import Plan
     from quadrants_lab.runtime.record.records import Arrays, LaunchRecord
 
 MOST_SECONDS, MOST_LAUNCHES = 0.2, 5  # limits of the launches that are timed
@@ -70,7 +69,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
         marks = [b.name for b in kernel.buffers.values() if b.role == "marks"]
         frame = frame_of(record, executable, kernel, session, memories)
         _fill(memories, record.inputs)
-        if isinstance(plan, GradientPlan):
+        if plan.stacks is not None:
             frame.set_stacks(_depths(record, plan, session, memories))
         took = [launch(record, frame, session)]
         while sum(took) < MOST_SECONDS and len(took) < MOST_LAUNCHES:
@@ -119,7 +118,7 @@ def _fill(memories: dict[str, Memory], inputs: Mapping[str, Any]) -> None:
 
 
 def _depths(
-    record: LaunchRecord, plan: GradientPlan, session: Session, memories: dict[str, Memory]
+    record: LaunchRecord, plan: Plan, session: Session, memories: dict[str, Memory]
 ) -> list[int]:
     """The depths of the stacks, computed from the data of this session."""
     forced, counter = plan.compiled.options.ad_stack_size, plan.compiled.counter

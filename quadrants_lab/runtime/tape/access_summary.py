@@ -15,7 +15,7 @@ from quadrants_lab.ir.source import Span
 from quadrants_lab.ir.walk import walk
 from quadrants_lab.runtime.arguments import slots as A
 from quadrants_lab.runtime.arguments.keys import Named, Specialisations
-from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key, footprint
+from quadrants_lab.runtime.call.signature import Elements, Footprint, call_key
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.observe.observers import CONSTANT, MODE
 from quadrants_lab.runtime.session import CHECKS, current
@@ -44,7 +44,7 @@ class AccessSummary:
         self.placements = plan.session.placements
         places = plan.places(args)
         self.writes: list[tuple[str, A.Place, Footprint | None, Span | None]] = [
-            (name, places[name], footprint(plan, name, writes=True), span_of(plan, name, N.Write))
+            (name, places[name], plan.footprint(name, writes=True), span_of(plan, name, N.Write))
             for name in plan.writes & places.keys()
         ]
         stmts = list(walk(plan.kernel.body))
@@ -102,7 +102,7 @@ class AccessSummary:
 
 def _elements(plan: Plan | None, name: str, place: A.Place, writes: bool = False) -> Elements:
     """The elements of a buffer that launches of the plan read, or write; all elements if that is not known."""
-    known = None if plan is None else footprint(plan, name, writes)
+    known = None if plan is None else plan.footprint(name, writes)
     return known.of if known is not None else lambda args: whole(A.memory_at(place, args).operand.shape)
 
 
@@ -112,7 +112,7 @@ class AccessSummaries:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.slots = len(dispatcher.slots)
-        self.key = call_key(dispatcher.slots, dispatcher.ndarray_classes)
+        self.key = call_key(dispatcher.slots, dispatcher.of.ndarray_classes)
         self.context = context()
         self.known: Specialisations[AccessSummary] = Specialisations()
 

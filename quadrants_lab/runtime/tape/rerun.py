@@ -86,7 +86,7 @@ def _differentiate(step: Step) -> None:
         return
     gradient, (_, args, number) = reverse.owner, step.launch
     gradient.replays, gradient.kept = number, step.kept
-    gradient.last_plan, reverse.noted.plan = reverse.weak, reverse
+    gradient.note(reverse)
     try:
         if reverse.call(*args) is NotImplemented:
             gradient.launch(reverse, args)
@@ -155,7 +155,7 @@ class Rerun:
                     plan = summary.plan
                     fits = len(args) == len(plan.slots) and summary.placements == session.placements
                     if fits and not (summary.numbers and TapeNumber in map(type, args)):
-                        dispatcher.last_plan, plan.noted.plan = plan.weak, plan
+                        dispatcher.note(plan)
                         value = self.launch(summary, args)
                         if value is not NotImplemented:
                             return value if value is None else returned(value, plan)
