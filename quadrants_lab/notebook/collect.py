@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from quadrants_lab.adstack.evaluate import reads, values_of_parts
+from quadrants_lab.adstack.evaluate import LiveData, reads, values_of_parts
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.adstack.sparse_iterations import sparse_iterations
 from quadrants_lab.autodiff.explain import on_stacks, unstacked
@@ -33,7 +33,6 @@ from quadrants_lab.runtime.backend import backend, names
 from quadrants_lab.runtime.compile.compile import lowering_of, trace_of
 from quadrants_lab.runtime.compile.naive_stack_bytes import bytes_before
 from quadrants_lab.runtime.launch.dispatch import Dispatcher
-from quadrants_lab.runtime.launch.frames import Live
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.record.recorder import Recorder, Times
 from quadrants_lab.runtime.record.records import LaunchRecord
@@ -254,7 +253,7 @@ def _add_stacks(view: V.KernelView, plan: Plan, record: LaunchRecord | None) -> 
         stack.choice = why[stack.primal].choice if stack.primal in why else ""
     view.kept = list(plan.kept() if record is None else record.kept)
     if rows:
-        given = None if record is None or record.inputs is None else Live(record.scalars, record.inputs)
+        given = None if record is None or record.inputs is None else LiveData(record.scalars, record.inputs)
         live = given or plan.stacks.last_data()
         view.bytes_before = bytes_before(plan.compiled, plan.stacks.depths, live)
         lanes = plan.frame.stack_threads
@@ -270,7 +269,7 @@ def _values(plan: Plan, record: LaunchRecord | None) -> Values:
     """Evaluates size expressions at the launch of the record; gives no values if its data was not kept."""
     if record is None or record.inputs is None:
         return lambda e: {}
-    live, counted = Live(record.scalars, record.inputs), dict(plan.stacks.counted)
+    live, counted = LiveData(record.scalars, record.inputs), dict(plan.stacks.counted)
 
     def values(e: S.SizeExpr) -> Mapping[int, int]:
         try:

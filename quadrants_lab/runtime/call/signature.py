@@ -15,7 +15,7 @@ from quadrants_lab.analysis.regions import Region
 from quadrants_lab.frontend.specs import flat_specs
 from quadrants_lab.ir.record import dataclass, function
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.arguments.keys import Named, template_key
+from quadrants_lab.runtime.arguments.keys import template_key
 from quadrants_lab.runtime.memory.identity import content_version, field_version, memory_of, same_as_then
 from quadrants_lab.runtime.memory.memory import Memory
 
@@ -116,21 +116,6 @@ def by_templates(
     given = ", ".join(f"a{n}" for n in range(len(slots)))
     text = f"def call({given}): return (find(({keys})) or otherwise)({given})"
     return function("call", text, {"field": field, "key": template_key, "find": find, "otherwise": otherwise})
-
-
-def call_key(slots: Sequence[A.Slot], classes: Sequence[type]) -> Callable[[Sequence[Any], Named | None], Any]:
-    """A function of a call's arguments to a key of its templates, the kinds of its ndarrays and the classes of its
-    numbers; None where an array is no ndarray. Its second argument gets the objects that the key names."""
-    xs = [(f"a{n}", slot) for n, slot in enumerate(slots)]
-    strange = [f"{x}.__class__ not in classes" for x, slot in xs if isinstance(slot, A.ArraySlot)]
-    parts = {
-        A.TemplateSlot: "key({0}, named)", A.ScalarSlot: "{0}.__class__",
-        A.ArraySlot: "({0}.dtype, len({0}.shape), {0}.element_shape, {0}.grad is None)",
-    }  # fmt: skip
-    text = "def call(args, named):\n" + f"    {''.join(f'{x}, ' for x, _ in xs)} = args\n" * bool(xs)
-    text += f"    if {' or '.join(strange)}: return None\n" * bool(strange)
-    text += f"    return ({''.join(parts[type(slot)].format(x) + ', ' for x, slot in xs)})"
-    return function("call", text, {"key": template_key, "classes": classes})
 
 
 # --- versions -----------------------------------------------------------------------------------------------------

@@ -13,24 +13,23 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from quadrants_lab.adstack.evaluate import LiveData
 from quadrants_lab.analysis.effects import touched, value_reads
 from quadrants_lab.analysis.facts import draws, statements
 from quadrants_lab.analysis.regions import Region, overlap
 from quadrants_lab.autodiff.refusals import nothing_kept, other_draws
 from quadrants_lab.autodiff.warned import GradientWarning, no_seed, other_trips, stale, warn
-from quadrants_lab.backends.launch import Frame
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.options import CompileOptions
-from quadrants_lab.runtime.arguments.slots import ArraySlot, Distinct, Place
+from quadrants_lab.runtime.arguments.slots import ArraySlot
 from quadrants_lab.runtime.call.signature import Footprint, Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH
 from quadrants_lab.runtime.gradient.stacks import StackSizes
 from quadrants_lab.runtime.interop.gradients import running_backward
 from quadrants_lab.runtime.launch.frames import KeptBuffers, field_memories
 from quadrants_lab.runtime.launch.plan import Plan
-from quadrants_lab.runtime.memory.identity import memory_of, overlapping, same_memory
+from quadrants_lab.runtime.memory.identity import Distinct, Place, memory_of, overlapping, same_memory
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.observe.observers import PUT_BACK, Launched
 
@@ -46,9 +45,6 @@ class GradientPlan:
         self.stacks = StackSizes(plan, self.forward.number if self.forward.draws else None)
         self.guard = Guard(self)
 
-    def frames(self) -> list[Frame]:
-        return [self.stacks.whole[0], *(pre.frame for pre in self.stacks.pre_launches())]
-
     def preparation(self) -> Callable[..., bool]:
         """What each launch has to do: find the buffers that its forward launch kept, evaluate the depths that change,
         set draws and gradients."""
@@ -58,21 +54,6 @@ class GradientPlan:
         if not self.plan.scratch:
             return prepare
         return lambda *args: self.forward.give_kept(args) and prepare(*args)
-
-    @property
-    def depends_on_data(self) -> bool:
-        return self.stacks.depend_on_data or self.forward.draws
-
-    def given(self) -> KeptBuffers:
-        return self.forward.kept()
-
-    def drawn(self) -> int:
-        return self.forward.number()
-
-    def last(self) -> tuple[N.Kernel, CompileOptions]:
-        if self.plan.frame is self.stacks.whole[0]:
-            return self.plan.kernel, self.plan.compiled.options
-        return self.stacks.compacted.sparse.split, self.stacks.compacted.options
 
     def set_gradients(self, *args: Any) -> bool:
         """`bind_gradients`, with checks."""
@@ -274,26 +255,15 @@ def suspects(plan: Plan, kernel: str, reads: Set[str], args: Sequence[Any]) -> l
         for other in plan.session.plans:
             name = _written_as(other, memory) if other.frame.launch_number > plan.frame.launch_number else ""
             written = other.footprint(name, writes=True) if name and other is not plan else None
-            theirs = None if written is None else written.live(_Last(other))
+            theirs = None if written is None else written.live(_last_numbers(other))
             if read is not None and theirs is not None:
                 found.append((count.buffer, partial(stale, kernel, count, str(other.kernel.name)), read, theirs))
     return found
 
 
-class _Last:
-    """The data of the last launch of a plan, as far as it is known: the scalar arguments."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def arg(self, name: str) -> int:
-        return int(self.plan.frame.arg(name))
-
-    def shape(self, buffer: str, axis: int) -> int:
-        raise LookupError(buffer)
-
-    def array(self, buffer: str) -> Any:
-        raise LookupError(buffer)
+def _last_numbers(plan: Plan) -> LiveData:
+    """What is known of the data of its last launch: the scalar arguments."""
+    return LiveData({arg.name: plan.frame.arg(arg.name) for arg in plan.kernel.args}, {})
 
 
 def _written_as(plan: Plan, memory: Memory) -> str:

@@ -4,32 +4,26 @@ cannot access the device's memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from quadrants_lab.adstack import device_reduction as DR
-from quadrants_lab.adstack.evaluate import evaluate, evaluated, reads
+from quadrants_lab.adstack.evaluate import LiveData, evaluate, evaluated, reads
 from quadrants_lab.adstack.report import NoRoomForStacks, StackRow, report, stack_allocas, too_much
 from quadrants_lab.adstack.sparse_iterations import ROWS, may_be_sparse
 from quadrants_lab.analysis.algebra import INT64_MAX
 from quadrants_lab.analysis.effects import accesses
 from quadrants_lab.backends import forks
 from quadrants_lab.errors import QuadrantsRuntimeError
-from quadrants_lab.ir import sizeexpr as SE
+from quadrants_lab.ir import nodes as N, sizeexpr as SE
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.types import i32
 from quadrants_lab.runtime.arguments.slots import ArraySlot, ScalarSlot
 from quadrants_lab.runtime.call.signature import Stamp
 from quadrants_lab.runtime.compile.compiled import REVERSE, Counter, load_cached
-from quadrants_lab.runtime.launch.frames import (
-    Live,
-    entry_params,
-    failure,
-    field_memories,
-    launch_slowly,
-    make_frame,
-)
+from quadrants_lab.runtime.failures import failure
+from quadrants_lab.runtime.launch.frames import entry_params, field_memories, launch_slowly, make_frame
 from quadrants_lab.runtime.launch.plan import Plan
 from quadrants_lab.runtime.memory.identity import memory_of
 from quadrants_lab.runtime.memory.memory import Memory, allocate
@@ -130,7 +124,7 @@ class CompactedLaunch:
         except MemoryError:
             return False
 
-    def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> dict[int, int] | None:
+    def list_iterations(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> dict[int, int] | None:
         """Lists the iterations that push, and returns for each task's number how many it has; None where the arguments
         do not match."""
         pre = self.pre_launch
@@ -203,14 +197,6 @@ class DeviceSizes:
         return {-1 - k: n for k, n in found.items()}
 
 
-def device_sizes(plan: Plan, replays: Replays, sizes: Sequence[SE.SizeExpr]) -> DeviceSizes | None:
-    """None where no size depends on ranges of elements, or the host can access the device's memory."""
-    if not getattr(plan.session.device, "remote", False):
-        return None
-    work = DR.device_reduction(sizes)
-    return None if work is None else DeviceSizes(plan, replays, work)
-
-
 class StackSizes:
     """The depths of a gradient's adstacks: ``sizes`` evaluated for the data of a launch, again when something has
     changed that they depend on: a field or ndarray by its version, a scalar argument or a shape by its value. Foreign
@@ -227,7 +213,7 @@ class StackSizes:
         self.sizes: list[SE.SizeExpr] = [SE.SizeConst(self.forced)] * len(sizes) if self.forced else sizes
         self.depths: list[int] = []
         self.data_read: frozenset[str] = frozenset()
-        self.last_inputs: tuple[dict[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
+        self.last_inputs: tuple[Mapping[str, Any], dict[str, ref[Any]]] = {}, {}  # for `last_data`
         self.counted: dict[int, int] = {}
         counter = plan.compiled.counter
         self.counting = None if counter is None else PreLaunch(plan, counter, replays)
@@ -242,7 +228,10 @@ class StackSizes:
         if not self.forced:
             frame, name = plan.frame, plan.kernel.name  # `choose_frame` may replace the frame
             frame.defer_overflow_check(lambda: failure(frame, name, 0))
-        self.device_sizes = None if self.forced else device_sizes(plan, replays, self.sizes)
+        # None where no size depends on ranges of elements, or the host can access the device's memory
+        by_device = not self.forced and getattr(plan.session.device, "remote", False)
+        work = DR.device_reduction(self.sizes) if by_device else None
+        self.device_sizes = None if work is None else DeviceSizes(plan, replays, work)
         fixed = [s.value for s in self.sizes if isinstance(s, SE.SizeConst)]
         self.vary = len(fixed) < len(self.sizes) or (bool(fixed) and self.compacted.wanted(plan.frame, fixed))
         if self.vary:
@@ -307,7 +296,7 @@ class StackSizes:
             if counted is None:
                 return False
             self.counted = counted
-        live = Live(self.plan.scalars(args), operands, memories)
+        live = LiveData(self.plan.scalars(args), operands, memories)
         sizes, counted = self.sizes, self.counted
         if self.device_sizes is not None and self.device_sizes.wanted(operands):
             found = self.device_sizes.values(args, operands, lambda e: evaluated(e, live))
@@ -321,7 +310,7 @@ class StackSizes:
         self.reserve()
         return True
 
-    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: Live) -> bool:
+    def choose_frame(self, args: Sequence[Any], operands: dict[str, Any], live: LiveData) -> bool:
         """Decides whether this launch is compacted; False where the arguments do not match."""
         frame, entry = self.whole
         self.active = {}
@@ -344,12 +333,22 @@ class StackSizes:
         found = [self.counting, self.compacted.pre_launch if self.lists else None]
         return [pre for pre in found if pre is not None]
 
-    def last_data(self) -> Live:
+    def frames(self) -> list[Frame]:
+        """All frames that a launch may use."""
+        return [self.whole[0], *(pre.frame for pre in self.pre_launches())]
+
+    def last_code(self) -> tuple[N.Kernel, CompileOptions]:
+        """The kernel that the last launch ran, and the options that it was compiled with."""
+        if self.plan.frame is self.whole[0]:
+            return self.plan.kernel, self.plan.compiled.options
+        return self.compacted.sparse.split, self.compacted.options
+
+    def last_data(self) -> LiveData:
         """The data for which the depths were last evaluated, without arrays that have been freed."""
         scalars, arrays = self.last_inputs
         alive = {name: array for name, r in arrays.items() if (array := r()) is not None}
         fields = {n: m.values() if n in self.data_read else m.operand for n, m in self.plan.fields.items()}
-        return Live(scalars, fields | alive)
+        return LiveData(scalars, fields | alive)
 
     def reserve(self) -> None:
         """Passes the depths to the device, which grows its heap; an error where they exceed the session's budget."""

@@ -22,18 +22,8 @@ from quadrants_lab.runtime.arguments.keys import Named, Specialisations, templat
 from quadrants_lab.runtime.arguments.slots import AnySlot, TemplateSlot, flatten, leaves, spec_of
 from quadrants_lab.runtime.interop.arrays import adopt, is_foreign, row_major
 from quadrants_lab.runtime.memory.identity import memory_of
-from quadrants_lab.runtime.memory.memory import TIMES
-from quadrants_lab.runtime.observe import tape_numbers
-from quadrants_lab.runtime.observe.observers import (
-    CONSTANT,
-    KEEPS_LAST,
-    MODE,
-    OBSERVERS,
-    Launched,
-    open_recording,
-    refuse,
-    watching,
-)  # fmt: skip
+from quadrants_lab.runtime.memory.memory import THREAD, TIMES
+from quadrants_lab.runtime.observe import observers as W, tape_numbers
 from quadrants_lab.runtime.observe.tape_numbers import TapeNumber
 
 if TYPE_CHECKING:
@@ -49,10 +39,10 @@ class SharedByModes:
     """What all modes of a kernel share for arguments of some types: what names meant at first, and the last launch."""
 
     names: Names
-    launched: Launched[Plan]
+    launched: W.Launched[Plan]
 
 
-MakePlan = Callable[["Dispatcher", S.Session, "Compiled", "Launched[Plan]"], "Plan"]
+MakePlan = Callable[["Dispatcher", S.Session, "Compiled", "W.Launched[Plan]"], "Plan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +137,7 @@ class Dispatcher:
         self.forget()
 
         def resume() -> None:
-            if session is not None and not watching() and all(now.plan is last for now, last in noted):
+            if session is not None and not W.watching() and all(now.plan is last for now, last in noted):
                 self.enter(session)
                 self.call, self._paths = path
                 session.fast_paths.add(self)
@@ -167,13 +157,15 @@ class Dispatcher:
         now = S.current()
         with now.lock:
             now.must_live()
-            asked = MODE.get(), CONSTANT.get()
+            asked = W.MODE.get(), W.CONSTANT.get()
             if self.mode == "forward" and not self.is_variant and asked != ("forward", False):
                 return self.variant(*asked).resolve(*args)
             for arg in args:
                 if arg.__class__ is TapeNumber:
-                    return self._with_numbers(args)
-            observers = OBSERVERS.get()
+                    value = self.resolve(*tape_numbers.plain(args))
+                    tape_numbers.check(args, self.last)
+                    return value
+            observers = W.OBSERVERS.get()
             again = getattr(observers[0], "again", None) if len(observers) == 1 else None
             if again is not None and self._session is now and (value := again(self, args)) is not NotImplemented:
                 return value if value is None else tape_numbers.returned(value, self.last)
@@ -182,13 +174,15 @@ class Dispatcher:
             plan = self.plan(now, args)
             self.note(plan)
             if self.mode in ("reverse", "both"):
-                plan.take_gradients(args)
+                for name, memory in plan.memories(args).items():
+                    if name in plan.writes:
+                        memory.owner = THREAD.number
             if observers:
                 value = self._observed(plan, args)
                 return value if value is None else tape_numbers.returned(value, plan)
-            if not watching():
+            if not W.watching():
                 self._install(now, plan, args)
-            elif OBSERVERS.get(None) is None:  # they are those of another thread
+            elif W.OBSERVERS.get(None) is None:  # they are those of another thread
                 for name, memory in plan.memories(args).items():
                     if name in plan.writes:
                         memory.unseen = next(TIMES)
@@ -198,12 +192,6 @@ class Dispatcher:
         """Notes that the plan is launched."""
         self.here.last_plan = plan.weak
         plan.noted.plan = plan
-
-    def _with_numbers(self, args: tuple[Any, ...]) -> Any:
-        value = self.resolve(*tape_numbers.plain(args))
-        assert self.last is not None
-        tape_numbers.check(args, self.last)
-        return value
 
     def launch(self, plan: Plan, args: Sequence[Any]) -> Any:
         """Launches checked arguments."""
@@ -226,18 +214,16 @@ class Dispatcher:
         """Launches checked arguments by a plan that was found for them earlier, even if attributes or lists that the
         kernel reads have changed since. The caller holds the session's lock."""
         self.note(plan)
-        return self._observed(plan, args) if OBSERVERS.get() else self.launch(plan, args)
+        return self._observed(plan, args) if W.OBSERVERS.get() else self.launch(plan, args)
 
     def enter(self, now: S.Session) -> None:
         """Exchanges the specialisations of another session for those of ``now``."""
         if self._session is not now:
             self._sessions = {session: here for session, here in self._sessions.items() if session.alive}
-            self._session = now
-            self.forget()
             if now not in self._sessions:
-                self.here = Specialised(())  # in case of an error in an annotation
                 self._sessions[now] = Specialised(tuple(self.of.make_slots()))
-            self.here = self._sessions[now]
+            self._session, self.here = now, self._sessions[now]
+            self.forget()
 
     def flat(self, args: Sequence[Any]) -> list[Any]:
         """The arguments of ``call``, from the kernel's, of which some are vectors, matrices or structs."""
@@ -331,7 +317,7 @@ class Dispatcher:
                 compiled = cached_kernel(self.of.source, whole, self.mode, now, self.constant, self.second, other)
             compiled.let_go(named)
             if shared is None:
-                shared = SharedByModes(names, Launched())
+                shared = SharedByModes(names, W.Launched())
                 first.here.shared.add((arguments, placements), named, compiled.reads, shared)
             start = perf_counter()
             plan = self.of.make_plan(self, now, compiled, shared.launched)
@@ -348,7 +334,7 @@ class Dispatcher:
             with plan.session.lock:
                 numbers = tape_numbers.plain(self.adopted(args, plan.session))
                 ours = [a.item() if isinstance(a, np.generic) else a for a in numbers]
-                value = self._launch(plan, ours, refuse)
+                value = self._launch(plan, ours, W.refuse)
             return self.resolve(*args) if value is NotImplemented else value
 
         return call
@@ -367,7 +353,7 @@ class Dispatcher:
 
     def _observed(self, plan: Plan, args: tuple[Any, ...]) -> Any:
         # the first one is the innermost: a recorder's clock does not run while a Tape copies
-        watchers = [(o, o.before(plan, args)) for o in reversed(OBSERVERS.get())]
+        watchers = [(o, o.before(plan, args)) for o in reversed(W.OBSERVERS.get())]
         failed = True
         try:
             value = self.launch(plan, args)
@@ -399,7 +385,7 @@ def _ended(plan: Plan) -> None:
     """To be called when something has ended that a plan was made for. Counts the memory of the fields among it, which
     Python frees when it next looks for unreachable plans."""
     here = plan.here
-    if here.last_plan is plan.weak and not KEEPS_LAST.get():
+    if here.last_plan is plan.weak and not W.KEEPS_LAST.get():
         here.last_plan = _no_plan
     lent = getattr(plan.compiled.lowered.bindings, "lent", ())
     plan.session.unreachable += sum(memory.operand.nbytes for name, memory in plan.fields.items() if name in lent)
@@ -427,11 +413,11 @@ class ValueAndGrad(Dispatcher):
         with now.lock:
             now.must_live()
             options = S.compile_options(now)
-            watched = bool(OBSERVERS.get()) or watching() or (MODE.get(), CONSTANT.get()) != ("forward", False)
+            watched = bool(W.OBSERVERS.get()) or W.watching() or (W.MODE.get(), W.CONSTANT.get()) != ("forward", False)
             if not (watched or options.debug or options.check_races):
                 self.enter(now)
                 args = self.checked(args)
-                plan = self.combined_plan(now, args) if open_recording() is None else None
+                plan = self.combined_plan(now, args) if W.open_recording() is None else None
                 if plan is not None:
                     self.here.last_plan = plan.weak
                     self._install(now, plan, args)

@@ -7,12 +7,11 @@ arrays, whose versions grow.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
-from quadrants_lab.analysis.effects import value_reads
 from quadrants_lab.analysis.facts import Facts, draws, memory_reads, touched
 from quadrants_lab.backends import forks
 from quadrants_lab.backends.launch import Frame, Status
@@ -21,22 +20,13 @@ from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.record import function
 from quadrants_lab.ir.types import f16
 from quadrants_lab.runtime.arguments import slots as A
-from quadrants_lab.runtime.arguments.slots import Distinct
 from quadrants_lab.runtime.call.signature import Footprint, Launch, Part, ReadVersions, Signature, Stamp
 from quadrants_lab.runtime.compile.compiled import BOTH, DUAL, FORWARD, REVERSE, Compiled
+from quadrants_lab.runtime.failures import failure
 from quadrants_lab.runtime.interop.arrays import ForeignArguments
-from quadrants_lab.runtime.interop.gradients import Use
-from quadrants_lab.runtime.launch.frames import (
-    Buffers,
-    KeptBuffers,
-    Scratch,
-    entry_params,
-    failure,
-    launch_slowly,
-    make_frame,
-)  # fmt: skip
-from quadrants_lab.runtime.memory.identity import memory_of
-from quadrants_lab.runtime.memory.memory import THREAD, Memory
+from quadrants_lab.runtime.launch import frames as F
+from quadrants_lab.runtime.memory.identity import Distinct, Place, derivative, memory_of
+from quadrants_lab.runtime.memory.memory import Memory
 from quadrants_lab.runtime.observe.observers import KEEPS_LAST, Launched, Recording, open_recording, refuse
 from quadrants_lab.runtime.session import Session
 
@@ -47,19 +37,14 @@ if TYPE_CHECKING:
 class Preparation(Protocol):
     """What the plan of a gradient has beside that of every kernel: `gradient.plan.GradientPlan`."""
 
+    forward: Any
     stacks: Any
 
     def preparation(self) -> Callable[..., bool]: ...
-    def frames(self) -> Iterable[Frame]: ...
-    def given(self) -> KeptBuffers: ...
     def keep_apart(self) -> list[Callable[[], None]]: ...
-    def drawn(self) -> int: ...
-    def last(self) -> tuple[N.Kernel, CompileOptions]: ...
-    @property
-    def depends_on_data(self) -> bool: ...
 
 
-class Plan(Buffers):
+class Plan(F.Buffers):
     """One specialisation in one session: the kernel, its executable, its frame and its signature.
 
     ``owner``: the `Dispatcher`, which is above this module, ``here``: its specialisations in the session. ``call``
@@ -95,20 +80,19 @@ class Plan(Buffers):
         self.signature = Signature(
             self.slots, compiled.specs, owner.of.ndarray_classes, self.writes, self.gradient_args
         )
-        self.foreign = ForeignArguments(
-            session, self.kernel.name, [slot.name for slot in self.slots], self._gradients_of_others(), self.writes
-        )
-        self.frame = make_frame(compiled.executable, self.fields, session)
+        names = [slot.name for slot in self.slots]
+        self.foreign = ForeignArguments(session, self.kernel, names, self.gradient_args, self.writes)
+        self.frame = F.make_frame(compiled.executable, self.fields, session)
         if owner.of.graph:
             self.frame.as_graph()
-        self.entry = self.frame.entry(entry_params(self.slots), returns=self.single_return())
+        self.entry = self.frame.entry(F.entry_params(self.slots), returns=self.single_return())
         self.unbind: list[Callable[[], None]] = []  # to be called after a launch: give borrowed gradients back
         self.bound: dict[str, Memory] = {}  # the gradient buffers of array arguments
         self.placed: tuple[Frame, list[int | None]] | None = None  # the frame that has their addresses, and serials
         noticed = owner.gradient is not None and self.differentiable
         self.read_versions = ReadVersions(self.facts.of(memory_reads) if noticed else (), self.signature, self.fields)
         self.launched: Stamp = ()  # `read_versions` at the last launch
-        self.scratch = Scratch(self, self.frames)
+        self.scratch = F.Scratch(self, self.frames)
         self.distinct = self._taken_for_distinct()
         self.gradient = None if make_gradient is None else make_gradient(self)
         self.stacks: Any = None if self.gradient is None else self.gradient.stacks
@@ -125,23 +109,12 @@ class Plan(Buffers):
         self.noting: dict[tuple[str, bool], Noting] = {}  # closures in place of these that also note launches
         self.record(open_recording())
 
-    def _gradients_of_others(self) -> list[tuple[int, Use]]:
-        """The arguments whose gradients a launch touches."""
-        if not self.gradient_args:
-            return []
-        name, loaded = self.kernel.name, {s.buffer for s in value_reads(self.kernel)}
-        return [
-            (n, Use(self.slots[n].name, name, grad in loaded, grad in self.writes))
-            for n, of, grad in self.gradient_args
-            if of == "grad"
-        ]
-
     def _taken_for_distinct(self) -> Distinct | None:
         """What must not overlap in a launch; where it does, another plan serves. None where no other can: for a
         gradient, see `gradient.plan`."""
         if self.compiled.options.aliases or self.compiled.mode in (REVERSE, BOTH):
             return None
-        places: dict[str, A.Place] = {name: n for n, name in self.array_slots}
+        places: dict[str, Place] = {name: n for n, name in self.array_slots}
         places |= {grad: (n, of) for n, of, grad in self.gradient_args}
         return Distinct(places | self.fields, self.writes, self.session)
 
@@ -174,7 +147,7 @@ class Plan(Buffers):
             return False
         self.unbind.clear()  # not empty after a launch that failed
         self.bound.clear()
-        found = [memory_of(A.derivative(args[n], of)) for n, of, _ in self.gradient_args]
+        found = [memory_of(derivative(args[n], of)) for n, of, _ in self.gradient_args]
         place = self.frame, [None if m is None or m.foreign else m.serial for m in found]
         known = place == self.placed and not self.session.exported
         if not (known or all(map(self._takes_gradient, self.gradient_args, found))):
@@ -221,7 +194,7 @@ class Plan(Buffers):
             finally:
                 self.checked = False
             self.wrote(args)
-            launch_slowly(self.frame, self.slots, args)
+            F.launch_slowly(self.frame, self.slots, args)
             self.unbind_gradients()
             return self.finish(*args)
 
@@ -253,7 +226,7 @@ class Plan(Buffers):
     def repeatable(self) -> bool:
         """Whether two launches with the same arguments differ only in the content of memory."""
         if self.gradient is not None:
-            return not (self.scratch or self.gradient.depends_on_data)
+            return not (self.scratch or self.stacks.depend_on_data or self.gradient.forward.draws)
         return not self.scratch and self.prepare in (None, self.bind_gradients)
 
     @property
@@ -273,21 +246,17 @@ class Plan(Buffers):
         if self.read_versions:
             self.launched = self.read_versions.now(*args)
 
-    def take_gradients(self, args: Sequence[Any]) -> None:
-        """Makes what a launch writes memory of this thread."""
-        for name, memory in self.memories(args).items():
-            if name in self.writes:
-                memory.owner = THREAD.number
-
     @property
     def last_kernel(self) -> N.Kernel:
         """The kernel that the last launch ran."""
-        return self.kernel if self.gradient is None else self.gradient.last()[0]
+        kernel: N.Kernel = self.kernel if self.stacks is None else self.stacks.last_code()[0]
+        return kernel
 
     @property
     def last_options(self) -> CompileOptions:
         """The options that `last_kernel` was compiled with."""
-        return self.compiled.options if self.gradient is None else self.gradient.last()[1]
+        options: CompileOptions = self.compiled.options if self.stacks is None else self.stacks.last_code()[1]
+        return options
 
     @forks.lazy
     def bounds_checked(self) -> Plan:
@@ -325,18 +294,20 @@ class Plan(Buffers):
             self.footprints[key] = Footprint(info, found, self.signature, self.fields) if found else None
         return self.footprints[key]
 
-    def frames(self) -> Iterable[Frame]:
+    def frames(self) -> list[Frame]:
         """All frames that a launch may use."""
-        return [self.frame] if self.gradient is None else self.gradient.frames()
+        found: list[Frame] = [self.frame] if self.stacks is None else self.stacks.frames()
+        return found
 
     def report(self) -> list[StackRow]:
         """A row for each adstack; a forward kernel has none."""
         found: list[StackRow] = [] if self.stacks is None else self.stacks.report()
         return found
 
-    def given(self) -> KeptBuffers:
+    def given(self) -> F.KeptBuffers:
         """The buffers that another launch kept for the next launch of this plan."""
-        return {} if self.gradient is None else self.gradient.given()
+        kept: F.KeptBuffers = {} if self.gradient is None else self.gradient.forward.kept()
+        return kept
 
     def kept(self) -> list[KeptRow]:
         """A row for each buffer of overwritten values that the last launch used."""
@@ -346,7 +317,8 @@ class Plan(Buffers):
 
     def drawn(self) -> int:
         """The launch number that determined the random draws of the last launch."""
-        return self.frame.launch_number if self.gradient is None else self.gradient.drawn()
+        number: int = self.frame.launch_number if self.gradient is None else self.gradient.forward.number()
+        return number
 
 
 def _itself(plan: Plan) -> Plan:

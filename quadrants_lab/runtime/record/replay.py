@@ -14,12 +14,13 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from quadrants_lab.adstack.evaluate import evaluate
+from quadrants_lab.adstack.evaluate import LiveData, evaluate
 from quadrants_lab.adstack.report import stack_allocas
 from quadrants_lab.backends.launch import Status
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.runtime.compile.compiled import load_cached
-from quadrants_lab.runtime.launch.frames import Live, failure, make_frame
+from quadrants_lab.runtime.failures import failure
+from quadrants_lab.runtime.launch.frames import make_frame
 from quadrants_lab.runtime.memory.memory import Memory, allocate
 from quadrants_lab.runtime.session import Session
 
@@ -89,7 +90,7 @@ def replay(record: LaunchRecord, session: Session) -> Replay:
 
 def add_scratch(scalars: dict[str, Any], kernel: N.Kernel, session: Session, memories: dict[str, Memory]) -> None:
     """Adds the scratch memory that a launch of the kernel needs to ``memories``."""
-    sizes = Live(scalars, {name: memory.operand for name, memory in memories.items()})
+    sizes = LiveData(scalars, {name: memory.operand for name, memory in memories.items()})
     for b in kernel.buffers.values():
         if b.kind == "scratch" and b.name not in memories:
             memories[b.name] = allocate(session, b.dtype, tuple(evaluate(e, sizes) for e in b.extents))
@@ -131,7 +132,7 @@ def _depths(
         frame.set_stacks([0] * len(stack_allocas(counter.kernel)))
         launch(record, frame, session)
         counted = {stack: frame.ret(name) for stack, name in counter.results.items()}
-    live = Live(record.scalars, {name: memory.values() for name, memory in memories.items()})
+    live = LiveData(record.scalars, {name: memory.values() for name, memory in memories.items()})
     return [evaluate(size, live, counted) for size in plan.stacks.sizes]
 
 
