@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c_rig import load, run
+from conformance.stage_kernels import BRANCHES, LOOP
+from rigs.c_rig import load, run
 from sessions import sessions, skips
-from stage_kernels import BRANCHES, LOOP
 
 import quadrants_lab as qd
 from quadrants_lab.backends import c

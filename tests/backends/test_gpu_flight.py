@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import cuda_rig
-import hip_stand_in
 import numpy as np
 import pytest
-from conformance_tasks import AXPY
-from cuda_stand_in import StandIn
+from conformance.tasks import AXPY
+from rigs import cuda_rig, hip_stand_in
+from rigs.cuda_stand_in import StandIn
 from sessions import sessions
 
 import quadrants_lab as qd

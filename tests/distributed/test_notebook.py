@@ -2,9 +2,9 @@
 
 import math
 
-import distributed_programs as programs
 import numpy as np
 import pytest
+from programs import distributed as programs
 
 import quadrants_lab as qd
 from quadrants_lab.distributed import map_gradients
