@@ -9,7 +9,7 @@ from functools import partial, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from quadrants_lab.autodiff.warned import warn
+from quadrants_lab.autodiff.diagnostics import warn
 from quadrants_lab.errors import (
     QuadrantsAssertionError,
     QuadrantsRuntimeError,

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, accesses_of
 from quadrants_lab.analysis.boxes import box_of
-from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.dependence import may_be_lost, may_follow, may_lose_reads, sums_of_winners
 from quadrants_lab.analysis.effects import touched
-from quadrants_lab.analysis.lost_reads import may_be_lost, may_lose_reads, sums_of_winners
+from quadrants_lab.autodiff.diagnostics import refusal, shown
 from quadrants_lab.autodiff.keeps import NOTHING, Keeps, Saved
-from quadrants_lab.autodiff.refusals import refusal, shown
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.walk import walk

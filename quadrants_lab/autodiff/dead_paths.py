@@ -4,10 +4,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import field
 
-from quadrants_lab.analysis.accesses import Access, accesses_of
-from quadrants_lab.analysis.overwritten import overwritten
+from quadrants_lab.analysis.accesses import Access, accesses_of, overwritten
 from quadrants_lab.autodiff.activity import flows
-from quadrants_lab.autodiff.warned import GradientWarning, warning
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warning
 from quadrants_lab.errors import Label
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.loop_carried import merges

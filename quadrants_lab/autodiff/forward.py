@@ -8,8 +8,8 @@ from quadrants_lab.analysis.dependence import may_follow
 from quadrants_lab.autodiff import rules
 from quadrants_lab.autodiff.access import conflicts, repeated_reads
 from quadrants_lab.autodiff.activity import active_values
+from quadrants_lab.autodiff.diagnostics import of_atomic, refusal
 from quadrants_lab.autodiff.minmax_atomics import MinmaxAtomics, minmax_atomics, replay, winners_of
-from quadrants_lab.autodiff.refusals import of_atomic, refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.record import dataclass

@@ -12,7 +12,7 @@ along v.
 from dataclasses import replace
 
 from quadrants_lab.autodiff.activity import active_values
-from quadrants_lab.autodiff.refusals import refusal
+from quadrants_lab.autodiff.diagnostics import refusal
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import rewrite, walk
 

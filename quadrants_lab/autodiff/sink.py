@@ -3,8 +3,7 @@
 from collections.abc import Container
 from dataclasses import replace
 
-from quadrants_lab.analysis.alias import memory_classes
-from quadrants_lab.analysis.effects import written
+from quadrants_lab.analysis.effects import memory_classes, written
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.build import Builder
 from quadrants_lab.ir.walk import map_blocks, reached, rename, same_or, uses, walk

@@ -2,7 +2,7 @@
 
 The annotation of a field says what the field holds: `Id` and `Ids` are operands, a `Block` is a region, and `Params`
 are values that only the regions see, except that ``results`` are visible after the statement. ``form`` is the text of
-the statement (`ir.forms`). Traits are base classes. A pass asks for traits instead of listing classes.
+the statement (`ir.text`). Traits are base classes. A pass asks for traits instead of listing classes.
 """
 
 from __future__ import annotations

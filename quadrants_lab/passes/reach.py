@@ -5,8 +5,8 @@ from collections.abc import Container
 from dataclasses import replace
 
 from quadrants_lab.analysis.accesses import Access, Accesses, Form, accesses_of, symbol
-from quadrants_lab.analysis.alias import aliased_atomic_buffers, memory_classes
 from quadrants_lab.analysis.dependence import may_follow
+from quadrants_lab.analysis.effects import aliased_atomic_buffers, memory_classes
 from quadrants_lab.ir import nodes as N
 from quadrants_lab.ir.walk import reached, rewrite_in, uses, walk
 

@@ -10,12 +10,10 @@ from quadrants_lab.ir.nodes import Kernel
 from quadrants_lab.ir.options import CompileOptions
 from quadrants_lab.ir.passes import Parametrised
 from quadrants_lab.ir.record import dataclass
-from quadrants_lab.passes.dce import dce
-from quadrants_lab.passes.lower_custom_jvp import lower_custom_jvp
-from quadrants_lab.passes.lower_isqrt import lower_isqrt
+from quadrants_lab.passes.dce import dce, drop_unused_gradients
+from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.reach import mark_reach
-from quadrants_lab.passes.unused_gradients import drop_unused_gradients
 from quadrants_lab.pipelines.launch import MARKS, SIMPLIFY, Passes
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from quadrants_lab.adstack.evaluate import Live
     from quadrants_lab.analysis.accesses import Access, Accesses
     from quadrants_lab.analysis.boxes import Box
-    from quadrants_lab.analysis.trips import TripCount
+    from quadrants_lab.analysis.facts import TripCount
     from quadrants_lab.runtime.launch.plan import Plan
 
 Launch = Callable[..., Any]
@@ -177,7 +177,7 @@ class ReadVersions:
         signature = plan.signature
         found: list[TripCount] = []
         if plan.owner.gradient is not None and plan.differentiable:
-            from quadrants_lab.analysis.trips import other_reads, trip_counts
+            from quadrants_lab.analysis.facts import other_reads, trip_counts
 
             found = trip_counts(plan.kernel)
             found += other_reads(plan.kernel, found)

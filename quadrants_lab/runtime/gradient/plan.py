@@ -15,10 +15,9 @@ from typing import Any
 
 from quadrants_lab.adstack.report import StackRow
 from quadrants_lab.analysis.effects import touched, value_reads
-from quadrants_lab.analysis.facts import draws, statements
+from quadrants_lab.analysis.facts import TripCount, draws, statements
 from quadrants_lab.analysis.regions import Region, overlap
-from quadrants_lab.analysis.trips import TripCount
-from quadrants_lab.autodiff.warned import GradientWarning, warn, warning
+from quadrants_lab.autodiff.diagnostics import GradientWarning, warn, warning
 from quadrants_lab.backends.launch import Frame
 from quadrants_lab.backends.overlap import WRITTEN
 from quadrants_lab.errors import Label, QuadrantsRuntimeError

@@ -24,7 +24,7 @@ from quadrants_lab.backends.launch import (
 )
 from quadrants_lab.errors import Label, QuadrantsAssertionError, QuadrantsError, QuadrantsRuntimeError
 from quadrants_lab.ir import nodes as N
-from quadrants_lab.ir.scratch import CHANGED, EPOCH, EPOCHS, marks_of
+from quadrants_lab.ir.buffers import CHANGED, EPOCH, EPOCHS, marks_of
 from quadrants_lab.ir.show import fill
 from quadrants_lab.ir.types import i64
 from quadrants_lab.runtime.arguments import signature as A

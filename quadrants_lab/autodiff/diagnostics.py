@@ -1,9 +1,12 @@
-"""The errors about programs that have no derivative, or whose derivative needs values that are gone."""
+"""Errors about programs that have no derivative, or whose derivative needs values that are gone; and warnings about
+gradients that are probably not what the user means."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from quadrants_lab.errors import Label, QuadrantsCompilationError
+from quadrants_lab.errors import Label, QuadrantsCompilationError, render, warn_at
 from quadrants_lab.ir import nodes as N
+from quadrants_lab.ir.record import dataclass
 from quadrants_lab.ir.source import Span
 
 _AGAIN = "run again, segment by segment"
@@ -61,3 +64,22 @@ def check_again(s: N.Stmt, loop: N.Loop, used: bool) -> None:
         raise refusal("QL0413", s.span, loop.span)
     if isinstance(s, N.Atomic) and used:
         raise refusal("QL0412", s.span, loop.span, name=s.buffer)
+
+
+@dataclass(frozen=True, slots=True)
+class GradientWarning:
+    """The text of a warning and the line that it is about."""
+
+    text: str
+    span: Span | None
+
+
+def warning(code: str, message: str, labels: tuple[Label, ...], help: str, span: Span | None) -> GradientWarning:
+    return GradientWarning(render(code, message, labels, help, kind="warning"), span)
+
+
+def warn(found: Iterable[GradientWarning]) -> None:
+    """Issues each warning at the user's line. A warning that several copies of a statement cause is issued once."""
+    for w in dict.fromkeys(found):
+        file, line = (w.span.file, w.span.line) if w.span else ("<kernel>", 0)
+        warn_at(w.text, file, line)
