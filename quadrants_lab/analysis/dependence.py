@@ -122,12 +122,12 @@ def may_be_lost(info: Accesses, read: Access, write: Access) -> bool:
 
 def may_lose_reads(kernel: N.Kernel) -> bool:
     """Whether the kernel may overwrite what its gradient needs. If not, it has nothing to keep."""
-    if not any(b.grad and not b.passing for b in kernel.buffers.values()):
+    if not any(b.grad and not b.transient for b in kernel.buffers.values()):
         return False
     if sums_of_winners(kernel):
         return True
     info = accesses_of(kernel)
-    reads = [a for a in info.of.values() if may_repeat(a.stmt) and not kernel.buffers[a.stmt.buffer].passing]
+    reads = [a for a in info.of.values() if may_repeat(a.stmt) and not kernel.buffers[a.stmt.buffer].transient]
     return any(may_be_lost(info, r, w) for r in reads for w in info.writes.get(r.stmt.buffer, ()))
 
 

@@ -95,7 +95,7 @@ def repeated_reads(info: Accesses, gradient: N.Kernel, derivatives: set[str]) ->
     for load in walk(gradient.body):
         if isinstance(load, N.Load) and load.buffer in buffers and load.buffer not in derivatives:
             read = info.of.get(load.id if load.adjoint_of == N.NO_ID else load.adjoint_of)
-            if read is not None and (not buffers[load.buffer].passing or isinstance(read.stmt, N.Atomic)):
+            if read is not None and (not buffers[load.buffer].transient or isinstance(read.stmt, N.Atomic)):
                 yield load, read
 
 

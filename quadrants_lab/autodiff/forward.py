@@ -35,7 +35,7 @@ def forward(kernel: N.Kernel, early: AbstractSet[int] = frozenset()) -> N.Kernel
     buffers = dict(kernel.buffers)
     duals = {name: x.dual for name, x in kernel.buffers.items() if x.dual}
     for name, x in kernel.buffers.items():
-        if x.passing and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
+        if x.transient and x.dtype.is_float and name not in {y.grad for y in kernel.buffers.values()}:
             duals[name] = f"{name}.dual"
             buffers[name] = replace(x, dual=duals[name])
             buffers[duals[name]] = replace(x, name=duals[name], grad="", dual="")

@@ -143,7 +143,7 @@ def _assembled(made: _Adjoints, keeps: K.Keeps, tasks: list[tuple[int, N.Offload
 
 def has_gradients(kernel: N.Kernel) -> bool:
     """Whether the kernel touches memory that has a gradient."""
-    return any(b.grad and not b.passing for b in kernel.buffers.values())
+    return any(b.grad and not b.transient for b in kernel.buffers.values())
 
 
 def plan_task(kernel: N.Kernel, task: N.Offload, active: set[int]) -> tuple[Scopes, StashPlan]:

@@ -62,7 +62,7 @@ def _sunk(
     for t in tail:
         if any(isinstance(s, N.Assert) for s in walk((t,))):
             break  # the assert that fails first must be reported
-        if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.reach >= 0:
+        if not isinstance(t, N.Atomic) or not _only_adds(t, used) or t.private or t.distance >= 0:
             continue
         if t.value not in zero or classes[t.buffer] in read:
             continue

@@ -72,7 +72,7 @@ class Buffer:
         return self.kind in ("temp", "ret") or (self.kind == "frame" and not self.role)
 
     @property
-    def passing(self) -> bool:
+    def transient(self) -> bool:
         """Whether nobody needs the contents after the launch: the buffer is neither input nor output."""
         return self.kind == "temp" or self.role == "block"
 

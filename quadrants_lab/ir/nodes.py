@@ -100,18 +100,19 @@ class Atomic(Read, Write, Value):
 
     ``op``: add, sub, mul, min, max, and, or, xor, exchange, or cas, which exchanges only if the element is
     ``expected``. ``private``: no other iteration of the task touches this element at the same time, so reading and
-    then writing it is enough. ``reach``: how far apart, along the first index, two iterations that touch the same
-    element can be; -1 where that is not known. ``sweep``: a number other than 0 says that a loop of its own may do
-    this atomic for all iterations of a row before anything else; its operands can be computed again, and atomics of
-    the same number touch different elements in one row. ``together``: threads of a warp or subgroup that add to the
+    then writing it is enough. ``distance``: the largest dependence distance, along the first index, between two
+    iterations that touch the same element; -1 where it is not known. ``fission``: a number other than 0 says that
+    loop fission may give this atomic a loop of its own, which runs for all iterations of a row before anything else.
+    The operands can be computed again, and atomics of the same number touch different elements in one row.
+    ``aggregated``: threads of a warp or subgroup that add to the
     same element combine their values first."""
-    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{reach?}{sweep?}{together?}"
+    form = "atomic {op} {buffer}[{index}], {value}{expected?}{private?}{distance?}{fission?}{aggregated?}"
     op: Word
     expected: MaybeId = field(default=NO_ID, kw_only=True)
     private: bool = field(default=False, kw_only=True)
-    reach: int = field(default=-1, kw_only=True)
-    sweep: int = field(default=0, kw_only=True)
-    together: bool = field(default=False, kw_only=True)
+    distance: int = field(default=-1, kw_only=True)
+    fission: int = field(default=0, kw_only=True)
+    aggregated: bool = field(default=False, kw_only=True)
 
 
 @dataclass(slots=True)

@@ -38,6 +38,7 @@ from quadrants_lab.passes.atomics import plain_atomics, privatize_atomics
 from quadrants_lab.passes.check_bounds import check_bounds, check_division
 from quadrants_lab.passes.cse import cse
 from quadrants_lab.passes.dce import dce, drop_unused_gradients
+from quadrants_lab.passes.distances import mark_distances
 from quadrants_lab.passes.fold import fold
 from quadrants_lab.passes.host_loops import thread_rows, unroll_whiles
 from quadrants_lab.passes.licm import licm
@@ -45,7 +46,6 @@ from quadrants_lab.passes.lower_prims import lower_custom_jvp, lower_isqrt
 from quadrants_lab.passes.narrow_stacks import narrow_stacks
 from quadrants_lab.passes.offload import offload
 from quadrants_lab.passes.over_cells import over_cells
-from quadrants_lab.passes.reach import mark_reach
 from quadrants_lab.passes.split_blocks import split_blocks
 from quadrants_lab.passes.structure_exits import structure_exits
 from quadrants_lab.passes.trust_bounds import trust_bounds
@@ -86,7 +86,7 @@ PASSES: dict[str, Pass] = {
         check_bounds, trust_bounds, check_division, split_blocks, fold, cse, dce, simplify, structure_exits, offload,
         unroll_local_arrays, licm, plain_atomics, SaveOverwritten(), WatchRaces(),
         lower_custom_jvp, privatize_atomics,
-        mark_reach, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
+        mark_distances, over_cells, unroll_whiles, thread_rows, with_tangents, forward, to_be_differentiated,
         Unroll(), prepared, Reverse(), value_and_gradient, sink_sums,
         narrow_stacks, determine_ad_stack_size, lower_isqrt, drop_unused_gradients, counting_kernel, list_pushing,
         split_pushing, put_back, LowerBlocks(), lower_long_sums, LowerAtomics(), LowerCasts(), lower_failures,

@@ -416,7 +416,7 @@ class SeedCheck:
     def __init__(self, plan: Plan) -> None:
         self.kernel = plan.kernel
         reads = {s.buffer for s in value_reads(plan.kernel)}
-        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.passing and b.grad in reads}
+        self.of = {b.grad: b.name for b in plan.kernel.buffers.values() if not b.transient and b.grad in reads}
         fields = [plan.fields[grad] for grad in self.of if grad in plan.fields]
         self.fields = sorted(fields, key=lambda memory: memory.operand.size)
         self.args = [
