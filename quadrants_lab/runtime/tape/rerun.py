@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from quadrants_lab.runtime.arguments.signature import derivative, memory_at, memory_of
-from quadrants_lab.runtime.launch.observe import CONSTANT, MODE, OBSERVERS, PUT_BACK, open_recording
-from quadrants_lab.runtime.launch.tape_numbers import TapeNumber, returned
+from quadrants_lab.runtime.arguments.slots import derivative, memory_at
+from quadrants_lab.runtime.memory.identity import memory_of
+from quadrants_lab.runtime.observe.observers import CONSTANT, MODE, OBSERVERS, PUT_BACK, open_recording
+from quadrants_lab.runtime.observe.tape_numbers import TapeNumber, returned
 from quadrants_lab.runtime.session import CHECKS, default
 from quadrants_lab.runtime.tape import backward
 from quadrants_lab.runtime.tape.access_summary import AccessSummary, context
