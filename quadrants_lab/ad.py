@@ -221,6 +221,9 @@ class Tape:
         self._launches.dead_paths.differentiated()
         self.kept_bytes, self.made_again = self._launches.account.most, self._launches.made_again
         self._report = report(self._launches)
+        self._tell_recorder()
+
+    def _tell_recorder(self) -> None:
         recorder = open_recording()
         if recorder is not None:
             recorder.tapes[self.loss._memory.serial] = self._report
@@ -247,6 +250,7 @@ class Tape:
             self.kept = launches.report() if launches.kept else []
             self.kept_bytes, self.made_again = launches.account.most, 0
             self._report = rerun.report
+            self._tell_recorder()
             return True
         reaches = launches.writes.wrote(loss) and not launches.uses_only(loss)
         if not reaches:
