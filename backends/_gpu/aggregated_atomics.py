@@ -37,7 +37,7 @@ class AggregateAtomics(Parametrised):
             return kernel
 
         def mark(s: N.Stmt) -> N.Stmt:
-            return replace(s, together=True) if isinstance(s, N.Atomic) and s.id in found else s
+            return replace(s, aggregated=True) if isinstance(s, N.Atomic) and s.id in found else s
 
         return replace(kernel, body=rewrite(kernel.body, mark))
 

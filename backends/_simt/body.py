@@ -140,7 +140,7 @@ class SimtBody(Body):
             self.define(stmt.id, t, whole)
         elif isinstance(stmt, N.Barrier):
             self.target.barrier(self.fn)
-        elif isinstance(stmt, N.Atomic) and stmt.together:
+        elif isinstance(stmt, N.Atomic) and stmt.aggregated:
             aggregated_atomic(self, stmt)
         elif self.inside is self.in_step or not self.target.statement(self, stmt):
             super().statement(stmt)

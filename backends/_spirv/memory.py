@@ -123,7 +123,7 @@ _NATIVE: dict[str, tuple[str, str]] = {
 
 
 def atomic(b: Body, s: N.Atomic) -> None:
-    if s.together:
+    if s.aggregated:
         _aggregated(b, s)
         return
     t, value = s.type, b.values[s.value]
